@@ -1,0 +1,1 @@
+"""The ground floor: functions of tensors and arrays without state."""

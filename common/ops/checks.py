@@ -1,0 +1,51 @@
+"""Errors that a user can act on: what was received, what is expected, how to fix it."""
+
+
+class InvalidInput(ValueError):
+    """Bad input from outside: a flag, a file, a data set, an array.
+
+    Commands turn it into one clear message and exit code 2, without a traceback. A plain `ValueError` elsewhere is a
+    programming error and keeps its traceback.
+    """
+
+
+def invalid(name: str, *, received, expected: str, fix: str | None = None) -> InvalidInput:
+    """The three-part error: `raise invalid("transport_ratio", received=1.5, expected="a number in (0, 1]")`.
+
+    Args:
+        name: the argument, flag or file that is wrong, as the user knows it.
+        received: what was given; shown by `repr`.
+        expected: a phrase for the values that are allowed.
+        fix: one sentence on what to do, when it is not obvious from `expected`.
+    """
+    message = f"Invalid {name}: received {received!r}, expected {expected}."
+    return InvalidInput(f"{message} {fix}" if fix else message)
+
+
+def check_choice(name: str, value, choices):
+    """Returns `value` if it is one of `choices`, else raises `InvalidInput` that lists them."""
+    if value not in choices:
+        raise invalid(name, received=value, expected="one of " + ", ".join(map(str, choices)))
+    return value
+
+
+def check_positive(name: str, value):
+    """Returns `value` if it is greater than zero, else raises `InvalidInput`."""
+    if not value > 0:
+        raise invalid(name, received=value, expected="a number greater than 0")
+    return value
+
+
+def check_non_negative(name: str, value):
+    """Returns `value` if it is zero or greater, else raises `InvalidInput`."""
+    if not value >= 0:
+        raise invalid(name, received=value, expected="a number greater than or equal to 0")
+    return value
+
+
+def check_fraction(name: str, value, *, zero_allowed: bool = False):
+    """Returns `value` if it is in (0, 1] (or [0, 1] if `zero_allowed`), else raises `InvalidInput`."""
+    if not (0 <= value <= 1) or (value == 0 and not zero_allowed):
+        interval = "[0, 1]" if zero_allowed else "(0, 1]"
+        raise invalid(name, received=value, expected=f"a number in {interval}")
+    return value
