@@ -1,0 +1,128 @@
+"""Class-balanced batches of example indices: a pure function of the seed and the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.ops.checks import check_non_negative, check_positive, invalid
+
+
+class ClassBalancedBatches:
+    """Batches of `classes_per_batch` different classes with `samples_per_class` examples each.
+
+    An epoch consists of ceil(mean examples per class / samples_per_class) rounds. In a round every class has its turn
+    once, in random order; the classes are cut into chunks of `classes_per_batch`, and an incomplete last chunk is
+    dropped, so no batch holds a class twice. Within an epoch a class draws from its own shuffled queue without
+    replacement, and the queue is refilled when it is empty. Only a class with fewer examples than `samples_per_class`
+    repeats an example within a batch.
+
+    Nothing is kept from epoch to epoch: `epoch(e)` depends on the arguments, the seed and e alone, so that a training
+    run continues anywhere with the batches it would have had.
+
+    Args:
+        labels: `[examples]` integers; they need not be consecutive.
+        classes_per_batch: at most the number of classes.
+        samples_per_class: 1 or more.
+        seed: non-negative.
+
+    Raises:
+        InvalidInput: fewer classes than a batch needs, or a class with one example where `samples_per_class` asks
+            for pairs.
+
+    Example:
+        >>> batches = ClassBalancedBatches([5, 5, 7, 7, 9, 9], classes_per_batch=3, samples_per_class=2, seed=0)
+        >>> batches.epoch(0).shape
+        (1, 6)
+    """
+
+    def __init__(self, labels, classes_per_batch: int, samples_per_class: int, seed: int):
+        check_positive("classes_per_batch", classes_per_batch)
+        check_positive("samples_per_class", samples_per_class)
+        check_non_negative("seed", seed)
+        labels = np.asarray(labels)
+        class_ids, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        if len(class_ids) < classes_per_batch:
+            raise invalid(
+                "classes_per_batch",
+                received=classes_per_batch,
+                expected=f"at most the number of training classes, {len(class_ids)}",
+            )
+        if samples_per_class > 1 and counts.min() == 1:
+            single = class_ids[counts == 1]
+            raise invalid(
+                "training set",
+                received=f"{len(single)} classes with one image (labels {', '.join(map(str, single[:5]))} ...)",
+                expected="at least two images in every training class",
+                fix="Add images to these classes or remove them.",
+            )
+        self.classes_per_batch = classes_per_batch
+        self.samples_per_class = samples_per_class
+        self.seed = seed
+        self._counts = counts
+        self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
+        self._first_of_class = np.concatenate([[0], np.cumsum(counts)[:-1]])  # [classes]
+        self._num_rounds = -(-len(labels) // (len(class_ids) * samples_per_class))
+
+    @property
+    def batch_size(self) -> int:
+        """Examples in a batch."""
+        return self.classes_per_batch * self.samples_per_class
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches in an epoch: complete chunks in a round, times rounds."""
+        return self._num_rounds * (len(self._counts) // self.classes_per_batch)
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Indices `[batches_per_epoch, batch]` int64 of one epoch, class by class in each batch (c1 c1 c2 c2 ...)."""
+        generator = np.random.default_rng((self.seed, epoch))
+        groups = self._groups(generator)  # [classes, rounds, samples_per_class]
+        num_classes = len(self._counts)
+        turns = np.tile(np.arange(num_classes), (self._num_rounds, 1))
+        turns = generator.permuted(turns, axis=1)  # [rounds, classes]
+        turns = turns[:, : num_classes - num_classes % self.classes_per_batch]
+        chosen = groups[turns, np.arange(self._num_rounds)[:, None]]  # [rounds, classes, samples_per_class]
+        return chosen.reshape(self.batches_per_epoch, self.batch_size)
+
+    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        check_non_negative("step", step)
+        epoch, skipped = divmod(step, self.batches_per_epoch)
+        while True:
+            for indices in self.epoch(epoch)[skipped:]:
+                yield epoch, indices
+            epoch, skipped = epoch + 1, 0
+
+    def _groups(self, generator) -> np.ndarray:
+        groups = np.empty((len(self._counts), self._num_rounds, self.samples_per_class), np.int64)
+        for class_size in np.unique(self._counts):
+            same_size = np.flatnonzero(self._counts == class_size)
+            drawn = _draw_groups(generator, len(same_size), class_size, self._num_rounds, self.samples_per_class)
+            groups[same_size] = self._examples_by_class[self._first_of_class[same_size, None, None] + drawn]
+        return groups
+
+
+def _draw_groups(generator, num_classes, class_size, num_rounds, samples_per_class) -> np.ndarray:
+    """Positions `[classes, rounds, samples_per_class]` within classes of one size, each from the class's own queue."""
+    num_needed = num_rounds * samples_per_class
+    drawn = np.empty((num_classes, 0), np.int64)
+    while drawn.shape[1] < num_needed:
+        num_in_open_group = drawn.shape[1] % samples_per_class if class_size >= samples_per_class else 0
+        open_group = drawn[:, drawn.shape[1] - num_in_open_group :]
+        refill = _refill(generator, num_classes, class_size, open_group, samples_per_class - num_in_open_group)
+        drawn = np.concatenate([drawn, refill], axis=1)
+    return drawn[:, :num_needed].reshape(num_classes, num_rounds, samples_per_class)
+
+
+def _refill(generator, num_classes, class_size, open_group, num_to_complete) -> np.ndarray:
+    """Shuffled queues `[classes, class_size]` whose first `num_to_complete` entries are not in the open group."""
+    keys = generator.random((num_classes, class_size))
+    if open_group.shape[1] == 0:
+        return np.argsort(keys, axis=1)
+    # The open group's members go last; once the group is complete they take their chance with all others.
+    np.put_along_axis(keys, open_group, 2.0, axis=1)
+    queue = np.argsort(keys, axis=1)
+    queue[:, num_to_complete:] = generator.permuted(queue[:, num_to_complete:], axis=1)
+    return queue

@@ -1,0 +1,66 @@
+"""Divisions of classes: folds of the fair protocol, and random halves of data sets that have no official split."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.ops.checks import check_fraction, invalid
+
+
+def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Contiguous blocks of training classes, each of which validates once.
+
+    Block k holds the classes from floor(k C / K) to floor((k + 1) C / K) - 1; fold k validates on block k and trains
+    on the others. The fair protocol has four folds; the ablations use one fold of three or of five.
+
+    Reference: Gürbüz's thesis, section 3.3.2.1 (fair evaluation); the boundaries are those of the published code.
+
+    Args:
+        num_classes: C, the number of training classes.
+        num_folds: K, between 2 and C.
+
+    Returns:
+        `num_folds` pairs (training class identifiers, validation class identifiers), sorted int64 arrays.
+
+    Raises:
+        InvalidInput: fewer than two folds, or fewer classes than folds.
+
+    Example:
+        >>> contiguous_folds(98)[0][1][[0, -1]]
+        array([ 0, 23])
+    """
+    if not 2 <= num_folds <= num_classes:
+        raise invalid("num_folds", received=num_folds, expected=f"an integer from 2 to the {num_classes} classes")
+    boundaries = np.linspace(0, num_classes, num_folds + 1).astype(np.int64)
+    class_ids = np.arange(num_classes, dtype=np.int64)
+    folds = []
+    for first, end in zip(boundaries[:-1], boundaries[1:]):
+        folds.append((np.delete(class_ids, np.s_[first:end]), class_ids[first:end]))
+    return folds
+
+
+def random_class_split(num_classes: int, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Classes drawn at random for training; the others are for testing.
+
+    Args:
+        num_classes: number of classes to divide, at least 2.
+        fraction: share of the training classes, in (0, 1); both sides keep at least one class.
+        seed: non-negative; the same seed gives the same division.
+
+    Returns:
+        Training and test class identifiers, two sorted int64 arrays.
+
+    Raises:
+        InvalidInput: fewer than two classes, or a fraction outside (0, 1).
+    """
+    check_fraction("fraction of training classes", fraction)
+    if num_classes < 2 or fraction == 1:
+        raise invalid(
+            "class split",
+            received=f"{num_classes} classes with a training fraction of {fraction}",
+            expected="at least two classes and a fraction below 1",
+            fix="Some classes must be left for testing.",
+        )
+    num_train = int(np.clip(round(fraction * num_classes), 1, num_classes - 1))
+    shuffled = np.random.default_rng(seed).permutation(num_classes).astype(np.int64)
+    return np.sort(shuffled[:num_train]), np.sort(shuffled[num_train:])

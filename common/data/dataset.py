@@ -1,0 +1,198 @@
+"""What a data set is: labelled examples for training and for testing, and how far they are from the official ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from common.ops.checks import check_choice, invalid
+
+DATASET_KINDS = ("memory_images", "image_files", "tokens")
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Labelled examples, either in memory (`inputs`) or as files (`paths`).
+
+    Args:
+        labels: `[examples]` class identifiers, integers of any width; kept as int64 (a float cast would make large
+            identifiers collide).
+        inputs: `[examples, height, width, channels]` uint8 images or `[examples, tokens]` int32 token identifiers.
+        paths: `[examples]` file names of the images.
+        boxes: `[examples, 4]` bounding boxes of the objects in pixels, as the data set's loader documents them.
+        positions: `[examples]` index of the tile (row by row, from 0) that shows the target of a collage.
+
+    Raises:
+        InvalidInput: labels that are not integers, or fields whose lengths differ.
+    """
+
+    labels: np.ndarray
+    inputs: np.ndarray | None = None
+    paths: np.ndarray | None = None
+    boxes: np.ndarray | None = None
+    positions: np.ndarray | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "labels", _integer_labels(self.labels))
+        for name, values in self._per_example_fields().items():
+            if len(values) != len(self.labels):
+                raise invalid(
+                    f"examples.{name}",
+                    received=f"{len(values)} entries",
+                    expected=f"as many as there are labels ({len(self.labels)})",
+                )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of different labels."""
+        return len(np.unique(self.labels))
+
+    def subset(self, indices) -> Examples:
+        """The examples at `indices` (`[chosen]` integers, or a `[examples]` mask), in that order."""
+        chosen = {name: values[indices] for name, values in self._per_example_fields().items()}
+        return Examples(**chosen)
+
+    def select_classes(self, class_ids, relabel: bool = True) -> Examples:
+        """The examples of the given classes, in their present order.
+
+        Args:
+            class_ids: `[classes]` different labels, each of which must occur.
+            relabel: the class `class_ids[i]` gets the label `i`; otherwise labels stay.
+
+        Raises:
+            InvalidInput: an identifier occurs twice, or no example has it.
+        """
+        class_ids = _integer_labels(class_ids)
+        order = np.argsort(class_ids, kind="stable")
+        sorted_ids = class_ids[order]
+        present = np.unique(self.labels)
+        if not np.array_equal(sorted_ids, np.intersect1d(sorted_ids, present)):
+            raise invalid(
+                "class_ids",
+                received=class_ids[:10].tolist(),
+                expected=f"different identifiers out of the {len(present)} classes of these examples",
+            )
+        indices = np.flatnonzero(np.isin(self.labels, class_ids))
+        chosen = self.subset(indices)
+        if not relabel:
+            return chosen
+        new_labels = order[np.searchsorted(sorted_ids, chosen.labels)]
+        return chosen._with_labels(new_labels)
+
+    def _with_labels(self, labels) -> Examples:
+        return Examples(**{**self._per_example_fields(), "labels": labels})
+
+    def _per_example_fields(self) -> dict[str, np.ndarray]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A retrieval data set: classes to train on, and examples of (usually other) classes to retrieve among.
+
+    Args:
+        name: as on the command line.
+        train: its labels are 0 .. C-1, all of which occur.
+        test: queries; also the gallery (each query without itself) unless `gallery` is given.
+        gallery: examples to retrieve from, or None for self-retrieval.
+        validation: a fixed validation set, or None where folds of training classes serve as one.
+        class_names: name of every label of `train`, `test`, `gallery` and `validation` (`class_names[label]`), so that
+            classes unseen in training continue after C-1; empty for a data set without names.
+        deviations: in what the data differ from the official ones, one sentence each. When there are any, figures
+            are not comparable with published ones.
+        kind: one of `DATASET_KINDS`.
+        native_size: height and width of the images in pixels where all have the same, else None.
+        channels: 3 (RGB) or 1 (grey); of no meaning for tokens.
+
+    Raises:
+        InvalidInput: an empty training or test set, training labels with gaps, or labels without a name.
+    """
+
+    name: str
+    train: Examples
+    test: Examples
+    gallery: Examples | None = None
+    validation: Examples | None = None
+    class_names: Sequence[str] = ()
+    deviations: tuple[str, ...] = ()
+    kind: str = "image_files"
+    native_size: int | None = None
+    channels: int = 3
+
+    def __post_init__(self):
+        check_choice("kind of data set", self.kind, DATASET_KINDS)
+        for part in ("train", "test", "gallery", "validation"):
+            examples = getattr(self, part)
+            if examples is not None:
+                self._check_part(part, examples)
+        present = np.unique(self.train.labels)
+        if not np.array_equal(present, np.arange(len(present))):
+            raise invalid(
+                f"training labels of {self.name}",
+                received=f"{len(present)} classes between {present[0]} and {present[-1]}",
+                expected="every label from 0 to one less than the number of classes",
+            )
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the data are the official ones, so that figures may stand beside published ones."""
+        return not self.deviations
+
+    def _check_part(self, part: str, examples: Examples):
+        if len(examples) == 0:
+            raise invalid(f"{part} set of {self.name}", received="no examples", expected="at least one")
+        if len(self.class_names) and not (examples.labels.min() >= 0 and examples.labels.max() < len(self.class_names)):
+            raise invalid(
+                f"{part} labels of {self.name}",
+                received=f"labels {examples.labels.min()} to {examples.labels.max()}",
+                expected=f"indices into the {len(self.class_names)} class names",
+            )
+
+
+def check_training_pairs(examples: Examples, class_names: Sequence[str] = (), source: str = "training set") -> None:
+    """Raises `InvalidInput` that names the classes which have a single image: no positive pair can be made of one.
+
+    (In a test set such classes are allowed: the evaluation excludes their queries and counts them.)
+    """
+    class_ids, counts = np.unique(examples.labels, return_counts=True)
+    single = class_ids[counts == 1]
+    if len(single) == 0:
+        return
+    shown = ", ".join(str(class_names[label]) if len(class_names) else f"label {label}" for label in single[:5])
+    raise invalid(
+        source,
+        received=f"{len(single)} classes with one image ({shown}{', ...' if len(single) > 5 else ''})",
+        expected="at least two images in every training class",
+        fix="Add images to these classes or remove them.",
+    )
+
+
+def check_official_counts(name: str, expected: Mapping[str, int], found: Mapping[str, int]) -> tuple[str, ...]:
+    """Deviations of a data set on disk from the official one.
+
+    Args:
+        name: the data set.
+        expected: official counts, such as `{"train images": 8054, "train classes": 98}`.
+        found: the same counts, of what is on disk.
+
+    Returns:
+        One sentence for every count that differs: `"cars196 train images: 4,052 found, 8,054 official"`.
+    """
+    return tuple(
+        f"{name} {what}: {found[what]:,} found, {official:,} official"
+        for what, official in expected.items()
+        if found[what] != official
+    )
+
+
+def _integer_labels(labels) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or (labels.size and labels.dtype.kind not in "iu"):
+        raise invalid("labels", received=f"{labels.dtype} array of shape {labels.shape}", expected="a list of integers")
+    return labels.astype(np.int64)

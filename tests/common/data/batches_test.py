@@ -1,0 +1,116 @@
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from common.data.batches import ClassBalancedBatches
+from common.ops.checks import InvalidInput
+
+
+def _labels(*sizes):
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def test_batches_hold_different_classes_one_after_the_other():
+    labels = np.random.default_rng(0).permutation(_labels(5, 6, 7, 4, 9, 4, 5)) * 1000 + 2**40
+    batches = ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=4, seed=1)
+    for indices in batches.epoch(0):
+        groups = labels[indices].reshape(3, 4)
+        assert (groups == groups[:, :1]).all()
+        assert len(np.unique(groups[:, 0])) == 3
+        assert len(np.unique(indices)) == 12
+
+
+def test_an_epoch_has_the_rounds_of_the_mean_class_size():
+    labels = _labels(10, 2, 3, 4, 6, 2, 9)  # mean 36 / 7 = 5.14..., three rounds of two
+    batches = ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=2, seed=0)
+    assert batches.batches_per_epoch == 3 * 2
+    assert batches.epoch(0).shape == (6, 6)
+    assert batches.epoch(0).dtype == np.int64
+    rounds = labels[batches.epoch(0)].reshape(3, -1)[:, ::2]
+    assert all(len(np.unique(classes)) == 6 for classes in rounds)
+
+
+def test_a_class_draws_without_replacement_until_its_queue_is_empty():
+    labels = _labels(12, 12, 4)  # 28 / 3 / 2: five rounds, ten draws of each class
+    batches = ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=2, seed=3)
+    for epoch in range(20):
+        drawn = batches.epoch(epoch).ravel()
+        for label in (0, 1):
+            own = drawn[labels[drawn] == label]
+            assert len(own) == len(np.unique(own)) == 10
+        small = drawn[labels[drawn] == 2]
+        assert len(np.unique(small[:4])) == len(np.unique(small[4:8])) == 4
+
+
+@pytest.mark.parametrize("size", [4, 5, 6, 7])
+def test_a_refill_does_not_repeat_an_example_within_a_group(size):
+    batches = ClassBalancedBatches(_labels(size, 41), classes_per_batch=2, samples_per_class=4, seed=5)
+    groups = np.concatenate([batches.epoch(epoch) for epoch in range(50)]).reshape(-1, 4)
+    assert all(len(np.unique(group)) == 4 for group in groups)
+
+
+def test_refilled_queues_give_every_example_equal_chances():
+    batches = ClassBalancedBatches(_labels(5, 27), classes_per_batch=2, samples_per_class=3, seed=0)
+    drawn = np.concatenate([batches.epoch(epoch).reshape(-1, 2, 3) for epoch in range(2000)])
+    counts = np.bincount(drawn[drawn < 5], minlength=5)
+    assert counts.sum() == 2000 * 6 * 3
+    assert abs(counts / counts.mean() - 1).max() < 0.02
+    last_group = np.bincount(drawn.reshape(2000, 6, 6)[:, 5][drawn.reshape(2000, 6, 6)[:, 5] < 5], minlength=5)
+    assert abs(last_group / last_group.mean() - 1).max() < 0.1
+
+
+def test_a_class_smaller_than_its_group_repeats_examples_evenly():
+    batches = ClassBalancedBatches(_labels(2, 6), classes_per_batch=2, samples_per_class=4, seed=0)
+    for epoch in range(10):
+        drawn = batches.epoch(epoch)
+        small = drawn[drawn < 2]
+        assert (np.bincount(small) == 2 * len(drawn)).all()
+
+
+def test_epochs_are_a_function_of_seed_and_number():
+    labels = _labels(*range(4, 30))
+    batches = ClassBalancedBatches(labels, 8, 4, seed=7)
+    same = ClassBalancedBatches(labels, 8, 4, seed=7)
+    same.epoch(0)
+    np.testing.assert_array_equal(batches.epoch(5), same.epoch(5))
+    assert not np.array_equal(batches.epoch(5), batches.epoch(6))
+    assert not np.array_equal(batches.epoch(5), ClassBalancedBatches(labels, 8, 4, seed=8).epoch(5))
+
+
+@pytest.mark.parametrize("step", [0, 1, 5, 6, 7, 13])
+def test_from_step_continues_anywhere(step):
+    batches = ClassBalancedBatches(_labels(6, 6, 6, 6), 2, 2, seed=0)
+    assert batches.batches_per_epoch == 6
+    from_start = list(itertools.islice(batches.from_step(0), 20))
+    resumed = list(itertools.islice(batches.from_step(step), 20 - step))
+    for (epoch, indices), (expected_epoch, expected) in zip(resumed, from_start[step:]):
+        assert epoch == expected_epoch
+        np.testing.assert_array_equal(indices, expected)
+
+
+def test_an_epoch_of_many_classes_is_drawn_quickly():
+    sizes = np.random.default_rng(0).integers(2, 13, 8488)
+    batches = ClassBalancedBatches(np.repeat(np.arange(8488), sizes), 8, 4, seed=0)
+    started = time.perf_counter()
+    batches.epoch(0)
+    assert time.perf_counter() - started < 0.5
+
+
+def test_too_few_classes_are_refused():
+    with pytest.raises(InvalidInput, match="received 5, expected at most the number of training classes, 3"):
+        ClassBalancedBatches(_labels(4, 4, 4), classes_per_batch=5, samples_per_class=2, seed=0)
+
+
+def test_a_class_with_one_image_is_refused_where_pairs_are_needed():
+    labels = np.asarray([3, 3, 17, 4, 4])
+    with pytest.raises(InvalidInput, match=r"1 classes with one image \(labels 17"):
+        ClassBalancedBatches(labels, classes_per_batch=2, samples_per_class=2, seed=0)
+    assert ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=1, seed=0).epoch(0).shape == (2, 3)
+
+
+@pytest.mark.parametrize("arguments", [(0, 2, 0), (2, 0, 0), (2, 2, -1)])
+def test_impossible_numbers_are_refused(arguments):
+    with pytest.raises(InvalidInput, match="expected a number greater than"):
+        ClassBalancedBatches(_labels(4, 4, 4), *arguments)

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
+from common.ops.checks import InvalidInput
+
+
+def _examples(labels):
+    labels = np.asarray(labels)
+    count = np.arange(len(labels))
+    return Examples(
+        labels, inputs=count[:, None], paths=count.astype(str), boxes=count[:, None] * [1, 2, 3, 4], positions=count
+    )
+
+
+def test_labels_keep_large_identifiers():
+    assert Examples(np.asarray([2**24, 2**24 + 1, 2**62], np.uint64)).labels.tolist() == [2**24, 2**24 + 1, 2**62]
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0], [[0, 1]], ["a"]])
+def test_labels_that_are_not_integers_are_refused(labels):
+    with pytest.raises(InvalidInput, match="expected a list of integers"):
+        Examples(labels)
+
+
+@pytest.mark.parametrize("field", ["inputs", "paths", "boxes", "positions"])
+def test_fields_of_another_length_are_refused(field):
+    with pytest.raises(InvalidInput, match=f"examples.{field}: received '3 entries'"):
+        Examples(np.zeros(2, int), **{field: np.zeros(3)})
+
+
+def test_subset_keeps_all_fields_together():
+    chosen = _examples([4, 5, 6, 7]).subset([3, 1])
+    assert chosen.labels.tolist() == [7, 5]
+    assert chosen.inputs.tolist() == [[3], [1]]
+    assert chosen.paths.tolist() == ["3", "1"]
+    assert chosen.boxes.tolist() == [[3, 6, 9, 12], [1, 2, 3, 4]]
+    assert chosen.positions.tolist() == [3, 1]
+    assert _examples([4, 5]).subset(np.asarray([False, True])).labels.tolist() == [5]
+
+
+def test_selected_classes_are_numbered_in_the_order_given():
+    chosen = _examples([4, 9, 6, 9, 4, 7]).select_classes([9, 4])
+    assert chosen.labels.tolist() == [1, 0, 0, 1]
+    assert chosen.positions.tolist() == [0, 1, 3, 4]
+    assert chosen.num_classes == 2
+    assert len(chosen) == 4
+
+
+def test_selected_classes_can_keep_their_labels():
+    assert _examples([4, 9, 6]).select_classes([6, 4], relabel=False).labels.tolist() == [4, 6]
+
+
+@pytest.mark.parametrize("class_ids", [[4, 5], [4, 4]])
+def test_unknown_and_repeated_classes_are_refused(class_ids):
+    with pytest.raises(InvalidInput, match="different identifiers out of the 3 classes"):
+        _examples([4, 9, 6]).select_classes(class_ids)
+
+
+def test_training_labels_must_not_have_gaps():
+    test = _examples([5, 5])
+    with pytest.raises(InvalidInput, match="training labels of pets: received '2 classes between 0 and 2'"):
+        Dataset("pets", train=_examples([0, 2]), test=test)
+    assert Dataset("pets", train=_examples([1, 0]), test=test).is_comparable
+
+
+def test_empty_parts_are_refused():
+    with pytest.raises(InvalidInput, match="gallery set of pets: received 'no examples'"):
+        Dataset("pets", train=_examples([0, 1]), test=_examples([2]), gallery=Examples(np.zeros(0, int)))
+
+
+def test_every_label_has_a_name_or_none_has():
+    with pytest.raises(InvalidInput, match="test labels of pets: received 'labels 2 to 3'"):
+        Dataset("pets", train=_examples([0, 1]), test=_examples([2, 3]), class_names=["cat", "dog", "cow"])
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(InvalidInput, match="one of memory_images, image_files, tokens"):
+        Dataset("pets", train=_examples([0]), test=_examples([1]), kind="sounds")
+
+
+def test_classes_without_a_pair_are_named():
+    examples = _examples([0, 0, 1, 2, 2])
+    with pytest.raises(InvalidInput, match=r"folder: received '1 classes with one image \(dog\)'"):
+        check_training_pairs(examples, ["cat", "dog", "cow"], source="folder")
+    with pytest.raises(InvalidInput, match=r"\(label 1\)"):
+        check_training_pairs(examples)
+    check_training_pairs(_examples([0, 0, 1, 1]))
+
+
+def test_counts_that_differ_from_the_official_ones_become_sentences():
+    official = {"train images": 8054, "train classes": 98}
+    assert check_official_counts("cars196", official, official) == ()
+    deviations = check_official_counts("cars196", official, {"train images": 4052, "train classes": 98})
+    assert deviations == ("cars196 train images: 4,052 found, 8,054 official",)
+    with_deviations = Dataset("cars196", train=_examples([0]), test=_examples([1]), deviations=deviations)
+    assert not with_deviations.is_comparable
