@@ -1,0 +1,39 @@
+"""How embeddings are brought to comparable length."""
+
+import tensorflow as tf
+
+from common.ops.checks import check_choice
+from common.ops.precision import at_least_float32
+
+NORMALIZATIONS = ("unit", "clip", "none")
+
+
+def normalize(x, mode):
+    """Normalises vectors along the last axis.
+
+    - `"unit"`: `v / ‖v‖`, the unit sphere; zero stays zero, with zero gradient.
+    - `"clip"`: `v / max(1, ‖v‖)`, the projection onto the unit ball; the identity inside of it.
+    - `"none"`: `v`.
+
+    Reference: thesis 5.2 (`"unit"`, GSP and its baselines) and 3.2.4 (`"clip"`, CCP and its baselines).
+
+    Args:
+        x: `[..., dim]`.
+        mode: one of `NORMALIZATIONS`.
+
+    Returns:
+        `[..., dim]`, at least float32. Exact gradient.
+
+    Raises:
+        InvalidInput: `mode` is unknown.
+    """
+    check_choice("normalization", mode, NORMALIZATIONS)
+    x = at_least_float32(x)
+    if mode == "none":
+        return x
+    squared_norms = tf.reduce_sum(x * x, axis=-1, keepdims=True)
+    if mode == "clip":
+        return x / tf.sqrt(tf.maximum(squared_norms, 1.0))
+    nonzero = squared_norms > 0.0
+    norms = tf.sqrt(tf.where(nonzero, squared_norms, tf.ones_like(squared_norms)))
+    return tf.where(nonzero, x / norms, tf.zeros_like(x))

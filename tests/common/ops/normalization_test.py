@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.ops.normalization import normalize
+
+X = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("unit", [[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]),
+        ("clip", [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]]),
+        ("none", [[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]),
+    ],
+)
+def test_values_by_hand(mode, expected):
+    np.testing.assert_allclose(normalize(X, mode), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["unit", "clip", "none"])
+def test_gradient_equals_central_differences(mode):
+    x, weights, step = X[:2], np.array([[0.3, -1.2], [2.0, 0.7]]), 1e-6
+    with tf.GradientTape() as tape:
+        variable = tf.Variable(x)
+        total = tf.reduce_sum(normalize(variable, mode) * weights)
+    numeric = np.zeros_like(x)
+    for index in np.ndindex(*x.shape):
+        shift = np.zeros_like(x)
+        shift[index] = step
+        difference = normalize(x + shift, mode) - normalize(x - shift, mode)
+        numeric[index] = np.sum(difference * weights) / (2 * step)
+    np.testing.assert_allclose(tape.gradient(total, variable), numeric, atol=1e-8)
+
+
+@pytest.mark.parametrize("mode", ["unit", "clip", "none"])
+def test_gradient_at_zero_is_finite(mode):
+    x = tf.zeros((1, 2), tf.float16)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(normalize(x, mode))
+    assert np.all(np.isfinite(tape.gradient(total, x)))
+
+
+def test_half_precision_is_computed_in_float32():
+    normalized = normalize(tf.constant([[300.0, 400.0]], tf.float16), "unit")
+    assert normalized.dtype == tf.float32
+    np.testing.assert_allclose(normalized, [[0.6, 0.8]], rtol=1e-6)
+
+
+def test_unknown_mode_lists_the_choices():
+    with pytest.raises(InvalidInput, match="received 'l2', expected one of unit, clip, none"):
+        normalize(X, "l2")
