@@ -1,0 +1,106 @@
+"""Reads image files: JPEG files decoded in TensorFlow, only the window that is needed; all else through Pillow.
+
+EXIF orientation is ignored on both ways, as the published code and torchvision ignore it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import tensorflow as tf
+from PIL import Image
+
+from common.data.images import ImageTransform, cut
+from common.ops.checks import InvalidInput, invalid
+
+_UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+
+
+def read_image(path, transform: ImageTransform, seed=(0, 0)):
+    """Reads a file in a TensorFlow graph and transforms it.
+
+    A complete JPEG file (from its start marker to its end marker) is decoded by `tf.image.decode_and_crop_jpeg`, which
+    leaves out what `transform` does not need. Anything else (PNG, a truncated or damaged file) goes to Pillow, which is
+    slower but can say what is wrong with which file.
+
+    Args:
+        path: scalar string.
+        transform: which window is needed, and what is made of it.
+        seed: int32 `[2]`, of the example.
+
+    Returns:
+        uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
+
+    Raises:
+        tf.errors.NotFoundError: no such file; the message has its name.
+        tf.errors.InvalidArgumentError: the file is no readable image; the message has its name.
+    """
+    contents = tf.io.read_file(path)
+    image = tf.cond(
+        _is_complete_jpeg(contents),
+        lambda: _read_jpeg(contents, transform, seed),
+        lambda: _read_with_pillow(path, contents, transform, seed),
+    )
+    return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
+
+
+def load_rgb(source, name: str) -> Image.Image:
+    """Decodes a file, or a binary stream, with Pillow to RGB; grey, palette and CMYK images are converted.
+
+    Raises:
+        InvalidInput: it cannot be read to its end; the message has `name`.
+    """
+    try:
+        with Image.open(source) as image:
+            return image.convert("RGB")
+    except _UNREADABLE as error:
+        raise invalid(
+            "image file",
+            received=name,
+            expected=f"a complete image ({error})",
+            fix="Fetch or extract the file again, or take it out of the data set.",
+        ) from error
+
+
+def find_unreadable_images(paths: Iterable[str]) -> list[str]:
+    """Those of the files that Pillow cannot decode to their end, with the reason; for reports and for error messages."""
+
+    def complaint(path):
+        try:
+            load_rgb(path, path)
+        except InvalidInput as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor() as pool:
+        return [found for found in pool.map(complaint, map(str, paths)) if found]
+
+
+def _is_complete_jpeg(contents):
+    start, end = b"\xff\xd8\xff", b"\xff\xd9"
+    is_long_enough = tf.strings.length(contents) > len(start + end)
+    length = tf.where(is_long_enough, len(end), 0)
+    last = tf.strings.substr(contents, -length, length)
+    return tf.equal(tf.strings.substr(contents, 0, len(start)), start) & tf.equal(last, end)
+
+
+def _read_jpeg(contents, transform, seed):
+    shape = tf.image.extract_jpeg_shape(contents)
+    window = transform.window(shape[0], shape[1], seed)
+    # The accurate inverse transform is what Pillow uses, and it is as fast as the approximate one.
+    pixels = tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method="INTEGER_ACCURATE")
+    return transform.finish(pixels, shape[0], shape[1], seed)
+
+
+def _read_with_pillow(path, contents, transform, seed):
+    image = tf.numpy_function(_decode_with_pillow, [path, contents], tf.uint8)
+    image.set_shape([None, None, 3])
+    height, width = tf.shape(image)[0], tf.shape(image)[1]
+    return transform.finish(cut(image, transform.window(height, width, seed)), height, width, seed)
+
+
+def _decode_with_pillow(path, contents):
+    return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace")))

@@ -1,0 +1,169 @@
+"""From index batches to batches of inputs: parallel, prefetched, and the same bits whenever and however it is run."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from common.data.batches import ClassBalancedBatches
+from common.data.dataset import Examples
+from common.data.image_files import read_image
+from common.data.images import ImageTransform
+from common.ops.checks import InvalidInput, check_non_negative, check_positive, invalid
+
+
+def training_batches(
+    examples: Examples,
+    batches: ClassBalancedBatches,
+    augmentation: ImageTransform,
+    seed: int,
+    start_step: int = 0,
+    num_threads: int | None = None,
+) -> tf.data.Dataset:
+    """Endless training batches, a pure function of the examples, the index batches, the seed and the step.
+
+    A batch that is resumed at `start_step` equals bit for bit the one that an uninterrupted run would have had there,
+    for any number of threads.
+
+    Args:
+        examples: in memory or as files.
+        batches: index batches over `examples`.
+        augmentation: applied with the seed pair that `example_seeds` gives to the example.
+        seed: of the augmentation, non-negative.
+        start_step: training step (from 0) of the first batch.
+        num_threads: that decode and augment; None leaves the number to `tf.data`.
+
+    Returns:
+        Pairs of inputs `[batch, height, width, channels]` (or tokens `[batch, tokens]`), as uint8 (int32) wherever the
+        augmentation keeps integers, and labels `[batch]` int64.
+    """
+    check_non_negative("seed", seed)
+    check_non_negative("start_step", start_step)
+    content = _content(examples, augmentation)
+
+    def draws():
+        for step, (epoch, indices) in enumerate(batches.from_step(start_step), start_step):
+            seeds = example_seeds(seed, epoch, step % batches.batches_per_epoch, len(indices))
+            yield content[indices], seeds, examples.labels[indices]
+
+    size = batches.batch_size
+    drawn = tf.data.Dataset.from_generator(
+        draws,
+        output_signature=(
+            _batch_spec(content, size),
+            tf.TensorSpec([size, 2], tf.int32),
+            tf.TensorSpec([size], tf.int64),
+        ),
+    )
+    parallel = _parallel_calls(num_threads)
+    if examples.paths is None and augmentation.works_on_batches:
+        augmented = drawn.map(lambda x, seeds, y: (augmentation(x, seeds), y), num_parallel_calls=parallel)
+    else:
+        transform = _example_transform(examples, augmentation)
+        augmented = drawn.unbatch().map(lambda x, pair, y: (transform(x, pair), y), num_parallel_calls=parallel)
+        augmented = augmented.batch(size, drop_remainder=True)
+    return _deterministic(augmented, num_threads)
+
+
+def evaluation_batches(
+    examples: Examples, preprocessing: ImageTransform, batch_size: int, num_threads: int | None = None
+) -> tf.data.Dataset:
+    """All inputs once and in order, without labels; the last batch may be smaller.
+
+    Args:
+        examples: in memory or as files.
+        preprocessing: an `ImageTransform` without randomness, such as `CenterCrop(size)` or `Identity()`.
+        batch_size: inputs in a batch.
+        num_threads: that decode and transform; None leaves the number to `tf.data`.
+
+    Returns:
+        Inputs `[batch, height, width, channels]` (or tokens `[batch, tokens]`).
+    """
+    check_positive("batch_size", batch_size)
+    content = _content(examples, preprocessing)
+
+    def slices():
+        for start in range(0, len(content), batch_size):
+            yield content[start : start + batch_size]
+
+    inputs = tf.data.Dataset.from_generator(slices, output_signature=_batch_spec(content, None))
+    parallel = _parallel_calls(num_threads)
+    if examples.paths is None and preprocessing.works_on_batches:
+        inputs = inputs.map(preprocessing, num_parallel_calls=parallel)
+    else:
+        transform = _example_transform(examples, preprocessing)
+        inputs = inputs.unbatch().map(lambda x: transform(x, (0, 0)), num_parallel_calls=parallel)
+        inputs = inputs.batch(batch_size)
+    num_batches = -(-len(content) // batch_size)
+    return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
+
+
+def example_seeds(seed: int, epoch: int, batch: int, batch_size: int) -> np.ndarray:
+    """Seed pairs `[batch_size, 2]` int32 of a batch: a function of the seed, the epoch and the place in the epoch.
+
+    They follow the place rather than the example, so that an example drawn twice in an epoch is seen in two ways.
+    """
+    generator = np.random.default_rng((seed, epoch, batch))
+    return generator.integers(0, 2**31 - 1, size=(batch_size, 2), dtype=np.int32)
+
+
+def invalid_input_behind(error: Exception) -> InvalidInput | None:
+    """The `InvalidInput` that names the file, out of the error that `tf.data` raised because of it.
+
+    TensorFlow hands an exception on as text; this finds it again, so that a command can show the one line that helps.
+
+    Returns:
+        The error to raise instead, or None if a file was not the cause.
+    """
+    text = str(error)
+    unreadable = re.search(r"InvalidInput: (Invalid image file: [^\n]*)", text)
+    if unreadable:
+        return InvalidInput(unreadable.group(1))
+    missing = re.search(r"([^\s;}]+[^;}]*); (No such file or directory|Permission denied|Is a directory)", text)
+    if missing and isinstance(error, tf.errors.OpError):
+        return invalid(
+            "image file",
+            received=missing.group(1),
+            expected=f"a file that can be read ({missing.group(2)})",
+            fix="Fetch or extract the data set again.",
+        )
+    return None
+
+
+def _content(examples: Examples, transform: ImageTransform) -> np.ndarray:
+    if examples.paths is None:
+        return examples.inputs
+    if transform.output_size is None:
+        raise invalid(
+            "transformation of image files",
+            received=transform,
+            expected="one with a fixed output size",
+            fix="Files differ in size: use CenterCrop, ThesisCrop or PublishedCodeCrop.",
+        )
+    return examples.paths
+
+
+def _batch_spec(content: np.ndarray, batch_size: int | None) -> tf.TensorSpec:
+    dtype = tf.string if content.dtype.kind in "USO" else tf.as_dtype(content.dtype)
+    return tf.TensorSpec([batch_size, *content.shape[1:]], dtype)
+
+
+def _example_transform(examples: Examples, transform: ImageTransform):
+    """What makes an input of one element of the examples' content and its seed pair."""
+    if examples.paths is None:
+        return transform
+    return lambda path, seed: read_image(path, transform, seed)
+
+
+def _parallel_calls(num_threads: int | None) -> int:
+    return tf.data.AUTOTUNE if num_threads is None else num_threads
+
+
+def _deterministic(dataset: tf.data.Dataset, num_threads: int | None) -> tf.data.Dataset:
+    options = tf.data.Options()
+    options.deterministic = True
+    if num_threads is not None:
+        options.threading.private_threadpool_size = num_threads
+    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
