@@ -1,0 +1,40 @@
+"""Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks and run directory."""
+
+from common.training.callbacks import (
+    BestWeights,
+    FiniteLossGuard,
+    PlateauSchedule,
+    ProgressBar,
+    RecordMetrics,
+    ResumableCallback,
+    RetrievalEvaluation,
+)
+from common.training.checkpoint import Checkpoint
+from common.training.embedding_head import EmbeddingHead
+from common.training.embedding_model import EmbeddingModel
+from common.training.fit import TrainingSchedule, fit
+from common.training.optimizers import CoupledWeightDecay, GradientClipping, TwoSpeedOptimizer
+from common.training.run_directory import RunDirectory, read_json, write_arrays, write_atomically, write_json
+
+__all__ = [
+    "BestWeights",
+    "Checkpoint",
+    "CoupledWeightDecay",
+    "EmbeddingHead",
+    "EmbeddingModel",
+    "FiniteLossGuard",
+    "GradientClipping",
+    "PlateauSchedule",
+    "ProgressBar",
+    "RecordMetrics",
+    "ResumableCallback",
+    "RetrievalEvaluation",
+    "RunDirectory",
+    "TrainingSchedule",
+    "TwoSpeedOptimizer",
+    "fit",
+    "read_json",
+    "write_arrays",
+    "write_atomically",
+    "write_json",
+]

@@ -1,0 +1,217 @@
+"""What happens at each evaluation of a training: measure, decide, record. Every state can be saved and restored."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Callable
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.ops.checks import InvalidInput, check_non_negative, check_positive
+from common.training.run_directory import RunDirectory
+
+keras = tf.keras
+
+
+class ResumableCallback(keras.callbacks.Callback):
+    """A callback whose memory between evaluations is a dictionary of JSON values and a list of arrays."""
+
+    def state(self) -> dict:
+        """JSON values that `restore` needs to go on as if nothing had happened."""
+        return {}
+
+    def arrays(self) -> list[np.ndarray]:
+        """Arrays that `restore` needs, in a fixed order."""
+        return []
+
+    def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
+        """Takes back what `state` and `arrays` gave."""
+        del state, arrays
+
+
+class RetrievalEvaluation(ResumableCallback):
+    """Puts the validation metrics of the current weights into the logs at the end of every epoch.
+
+    Args:
+        evaluate: called without arguments; gives a dictionary of metric names and values.
+    """
+
+    def __init__(self, evaluate: Callable[[], dict[str, float]]):
+        super().__init__()
+        self.evaluate = evaluate
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is None:
+            raise InvalidInput("RetrievalEvaluation needs the logs dictionary that Keras' fit passes to callbacks.")
+        logs.update(self.evaluate())
+
+
+class BestWeights(ResumableCallback):
+    """Keeps the weights of the best evaluation and stops after `patience` evaluations without improvement.
+
+    Reference: thesis sections 3.3.2 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
+
+    Args:
+        metric: the log entry to maximise.
+        patience: evaluations without improvement after which training stops, > 0.
+        min_delta: the smallest change that counts, >= 0.
+    """
+
+    def __init__(self, metric: str, patience: int, min_delta: float = 1e-5):
+        super().__init__()
+        self.metric = metric
+        self.patience = check_positive("patience", patience)
+        self.min_delta = check_non_negative("min_delta", min_delta)
+        self.best, self.best_epoch, self.waited, self.stopped = -math.inf, -1, 0, False
+        self._weights: list[np.ndarray] = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs[self.metric] > self.best + self.min_delta:
+            self.best, self.best_epoch, self.waited = float(logs[self.metric]), epoch, 0
+            self._weights = [np.asarray(weight) for weight in self.model.get_weights()]
+        else:
+            self.waited += 1
+            self.stopped = self.waited >= self.patience
+        if self.stopped:
+            self.model.stop_training = True
+
+    def load_best(self) -> None:
+        """Puts the best weights into the model; without any evaluation so far, leaves it as it is."""
+        if self._weights:
+            self.model.set_weights(self._weights)
+
+    def state(self) -> dict:
+        best = None if math.isinf(self.best) else self.best
+        return {"best": best, "best_epoch": self.best_epoch, "waited": self.waited, "stopped": self.stopped}
+
+    def arrays(self) -> list[np.ndarray]:
+        return self._weights
+
+    def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
+        self.best = -math.inf if state["best"] is None else state["best"]
+        self.best_epoch, self.waited, self.stopped = state["best_epoch"], state["waited"], state["stopped"]
+        self._weights = list(arrays)
+
+
+class PlateauSchedule(ResumableCallback):
+    """Multiplies the learning rate by `factor` after `patience` evaluations without improvement.
+
+    Reference: thesis sections 3.3.2 and 5.3.4.1 ("reduce on plateau, patience 4"); factor .5, min_delta 1e-3,
+    cooldown 2 and the floor of 1e-6 are the published code's.
+
+    Args:
+        metric: the log entry to maximise.
+        patience: evaluations without improvement before a reduction, > 0.
+        factor, min_delta, cooldown, min_learning_rate: see above.
+    """
+
+    def __init__(self, metric: str, patience: int, factor=0.5, min_delta=1e-3, cooldown=2, min_learning_rate=1e-6):
+        super().__init__()
+        self.metric, self.factor, self.min_delta = metric, factor, min_delta
+        self.patience = check_positive("plateau_patience", patience)
+        self.cooldown, self.min_learning_rate = cooldown, min_learning_rate
+        self.best, self.waited, self.cooling = -math.inf, 0, 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        learning_rate = self.model.optimizer.learning_rate
+        logs["learning_rate"] = float(np.asarray(learning_rate))
+        self.cooling = max(0, self.cooling - 1)
+        if logs[self.metric] > self.best + self.min_delta:
+            self.best, self.waited = float(logs[self.metric]), 0
+        elif self.cooling == 0:
+            self.waited += 1
+        if self.waited >= self.patience:
+            learning_rate.assign(max(self.min_learning_rate, logs["learning_rate"] * self.factor))
+            self.waited, self.cooling = 0, self.cooldown
+
+    def state(self) -> dict:
+        best = None if math.isinf(self.best) else self.best
+        return {"best": best, "waited": self.waited, "cooling": self.cooling}
+
+    def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
+        self.best = -math.inf if state["best"] is None else state["best"]
+        self.waited, self.cooling = state["waited"], state["cooling"]
+
+
+class FiniteLossGuard(ResumableCallback):
+    """Stops with a clear error at the first loss that is not a finite number; the last checkpoint stays as it is."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if not np.isfinite(logs["loss"]):
+            raise InvalidInput(
+                f"The loss became {logs['loss']} at step {batch + 1} of this evaluation period. The last checkpoint is "
+                "kept. Lower --learning_rate, or look at the loss' margins; the same command continues from there."
+            )
+
+
+class RecordMetrics(ResumableCallback):
+    """Appends each evaluation to `metrics.jsonl` and to TensorBoard's event files in the run's folder.
+
+    Args:
+        run: where to write.
+        steps_per_epoch: how many steps lie between two evaluations.
+    """
+
+    def __init__(self, run: RunDirectory, steps_per_epoch: int):
+        super().__init__()
+        self.run, self.steps_per_epoch = run, steps_per_epoch
+        self.writer = tf.summary.create_file_writer(str(run.path / "tensorboard"))
+        self._started = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        step = (epoch + 1) * self.steps_per_epoch
+        logs = {name: float(value) for name, value in logs.items()}
+        loss, rate = logs.pop("loss"), logs.pop("learning_rate", None)
+        seconds = time.monotonic() - self._started
+        record = {"step": step, "loss": loss, "validation": logs, "seconds": round(seconds, 3)}
+        self.run.append_metrics(record if rate is None else {**record, "learning_rate": rate})
+        with self.writer.as_default():
+            tf.summary.scalar("loss", loss, step)
+            for name, value in logs.items():
+                tf.summary.scalar(f"validation/{name}", value, step)
+        self.writer.flush()
+
+
+class ProgressBar(ResumableCallback):
+    """One line: steps done and to do, time left, loss, validation metric and the best of it.
+
+    Args:
+        description: what is being trained.
+        max_steps, steps_per_epoch: the length of training and of an evaluation period, in steps.
+        metric: the log entry to show.
+        best: the callback that knows the best value.
+    """
+
+    def __init__(self, description: str, max_steps: int, steps_per_epoch: int, metric: str, best: BestWeights):
+        super().__init__()
+        self.description, self.max_steps, self.steps_per_epoch = description, max_steps, steps_per_epoch
+        self.metric, self.best = metric, best
+        self._bar = None
+        self._postfix: dict[str, str] = {}
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self._bar is None:
+            done = epoch * self.steps_per_epoch
+            self._bar = tqdm(total=self.max_steps, initial=done, desc=self.description, unit="step", mininterval=1.0)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._postfix["loss"] = f"{float(logs['loss']):.4f}"
+        self._bar.set_postfix(self._postfix, refresh=False)
+        self._bar.update(1)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._postfix[self.metric] = f"{logs[self.metric]:.4f}"
+        self._postfix["best"] = f"{self.best.best:.4f}"
+        self._bar.set_postfix(self._postfix)
+
+    def on_train_end(self, logs=None):
+        self.close()
+
+    def close(self) -> None:
+        """Ends the line; safe to call twice."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -1,0 +1,97 @@
+"""Everything that a training needs to go on, in one file of plain arrays."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+
+from common.ops.checks import InvalidInput
+from common.training.callbacks import ResumableCallback
+from common.training.embedding_model import EmbeddingModel
+from common.training.run_directory import FORMAT_VERSION, RunDirectory
+
+
+class Checkpoint(ResumableCallback):
+    """Saves weights, optimiser, and the state of other callbacks at the end of an epoch; restores them exactly.
+
+    Batches and augmentation are pure functions of (seed, step), so nothing of the input pipeline is saved.
+
+    Args:
+        run: where to write.
+        model: the model that is trained, with its weights and `update` made.
+        stateful: the callbacks whose state belongs to the training, in a fixed order.
+        steps_per_epoch: how many steps lie between two evaluations.
+        min_seconds: at least this long between two saves; 0 saves at every evaluation.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        model: EmbeddingModel,
+        stateful: list[ResumableCallback],
+        steps_per_epoch: int,
+        min_seconds: float = 0.0,
+    ):
+        super().__init__()
+        self.run, self.embedding_model, self.stateful = run, model, stateful
+        self.steps_per_epoch, self.min_seconds = steps_per_epoch, min_seconds
+        self._last_save = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        ended = self.embedding_model.stop_training
+        if ended or time.monotonic() - self._last_save >= self.min_seconds:
+            self.save(epochs_done=epoch + 1)
+
+    def save(self, epochs_done: int) -> None:
+        """Writes the state after `epochs_done` evaluation periods, atomically."""
+        arrays = {}
+        for group, values in self._groups().items():
+            arrays.update({f"{group}.{index:05d}": np.asarray(value) for index, value in enumerate(values)})
+        state = {
+            "format": FORMAT_VERSION,
+            "epochs_done": epochs_done,
+            "callbacks": [callback.state() for callback in self.stateful],
+        }
+        arrays["state"] = np.array(json.dumps(state))
+        self.run.write_checkpoint(arrays)
+        self._last_save = time.monotonic()
+
+    def restore_latest(self) -> int | None:
+        """Restores the last save and returns the number of evaluation periods it had seen; `None` without a save."""
+        arrays = self.run.read_checkpoint()
+        if arrays is None:
+            self.run.drop_metrics_after(0)
+            return None
+        state = json.loads(str(arrays.pop("state")))
+        if state["format"] != FORMAT_VERSION:
+            raise InvalidInput(
+                f"{self.run.path / 'checkpoint.npz'} has format {state['format']}, this version reads "
+                f"{FORMAT_VERSION}. Delete the file to start this run again."
+            )
+        _assign(self.embedding_model.weights, _group(arrays, "weights"), self.run)
+        _assign(self.embedding_model.update.variables, _group(arrays, "optimizer"), self.run)
+        for index, (callback, saved) in enumerate(zip(self.stateful, state["callbacks"])):
+            callback.restore(saved, _group(arrays, f"callback{index}"))
+        self.run.drop_metrics_after(state["epochs_done"] * self.steps_per_epoch)
+        return state["epochs_done"]
+
+    def _groups(self) -> dict[str, list]:
+        groups = {"weights": self.embedding_model.weights, "optimizer": self.embedding_model.update.variables}
+        return groups | {f"callback{index}": callback.arrays() for index, callback in enumerate(self.stateful)}
+
+
+def _group(arrays: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
+    return [arrays[key] for key in sorted(arrays) if key.startswith(f"{name}.")]
+
+
+def _assign(variables: list, values: list[np.ndarray], run: RunDirectory) -> None:
+    shapes = [tuple(variable.shape) for variable in variables]
+    if shapes != [value.shape for value in values]:
+        raise InvalidInput(
+            f"The checkpoint in {run.path} holds weights of other shapes than this model has. Another version of the "
+            "code wrote it; delete checkpoint.npz to start this run again."
+        )
+    for variable, value in zip(variables, values):
+        variable.assign(value)

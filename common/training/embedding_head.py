@@ -1,0 +1,73 @@
+"""From feature maps to embeddings: a pooling and a linear projection, in either order."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import check_positive
+
+keras = tf.keras
+
+
+@keras.saving.register_keras_serializable(package="common")
+class EmbeddingHead(keras.layers.Layer):
+    """Pools local features and projects them linearly, without bias.
+
+    `project_first=False`: pool, then `Dense(embedding_dim)`. `project_first=True`: a 1 x 1 convolution to
+    `embedding_dim` channels, then the pooling, as generalised sum pooling needs it (its prototypes live in the
+    embedding space). For average pooling both are the same function.
+
+    Reference: thesis section 5.3.4 (1 x 1 convolution before pooling); published code, `Dense` without bias, Glorot uniform.
+
+    Args:
+        pooling: a pooling layer, from `[batch, height, width, channels]` (or `[batch, positions, channels]`) to
+            `[batch, channels]`, or to a dictionary with `pooled` and `attributes`.
+        embedding_dim: the size of the embedding, > 0.
+        project_first: whether the projection stands before the pooling.
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`.
+
+    Output shape:
+        A dictionary: `embeddings` `[batch, embedding_dim]` and, if the pooling gives them, `attributes`
+        `[batch, prototypes]`.
+    """
+
+    def __init__(self, pooling: keras.layers.Layer, embedding_dim: int, project_first: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.pooling = pooling
+        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.project_first = project_first
+        self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
+
+    def build(self, input_shape):
+        channels = input_shape[-1]
+        self.projection.build((None, channels))
+        if not self.pooling.built:
+            pooled_shape = (*input_shape[:-1], self.embedding_dim) if self.project_first else input_shape
+            self.pooling.build(pooled_shape)
+        super().build(input_shape)
+
+    def call(self, features, training=None):
+        if self.project_first:
+            features = self.projection(features)
+        pooled = self.pooling(features, training=training)
+        outputs = dict(pooled) if isinstance(pooled, dict) else {"pooled": pooled}
+        embeddings = outputs.pop("pooled")
+        if not self.project_first:
+            embeddings = self.projection(embeddings)
+        return {"embeddings": embeddings, **outputs}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "pooling": keras.saving.serialize_keras_object(self.pooling),
+            "embedding_dim": self.embedding_dim,
+            "project_first": self.project_first,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        config["pooling"] = keras.saving.deserialize_keras_object(config["pooling"])
+        return cls(**config)

@@ -1,0 +1,152 @@
+"""The model that is trained: backbone, head and loss, with a train step that differentiates all three."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_choice, check_fraction, invalid
+from common.ops.normalization import NORMALIZATIONS, normalize
+from common.training.embedding_head import EmbeddingHead
+from common.training.optimizers import TwoSpeedOptimizer
+
+keras = tf.keras
+
+
+class EmbeddingModel(keras.Model):
+    """Maps images to embeddings and trains them under a metric loss.
+
+    The loss is `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`; without an
+    attribute loss it is the metric loss alone.
+
+    Reference: thesis section 5.2.4 (the mixture with the zero-shot prediction loss, lambda = `attribute_weight`).
+
+    Args:
+        backbone: images `[batch, height, width, channels]` to feature maps (or tokens to token features).
+        head: feature maps to a dictionary with `embeddings` (and `attributes`).
+        metric_loss: any `MetricLoss`.
+        normalization: how embeddings leave the model: `unit`, `clip` (v / max(1, |v|)) or `none`.
+        attribute_loss: a layer called as `loss(attributes, labels)`, or `None`.
+        attribute_weight: `w` above, in [0, 1].
+
+    Input shape:
+        What the backbone takes.
+
+    Output shape:
+        `[batch, embedding_dim]`, normalised.
+    """
+
+    def __init__(
+        self,
+        backbone: keras.Model,
+        head: EmbeddingHead,
+        metric_loss: MetricLoss,
+        *,
+        normalization: str = "unit",
+        attribute_loss: keras.layers.Layer | None = None,
+        attribute_weight: float = 0.0,
+    ):
+        super().__init__(name="embedding_model")
+        if attribute_loss is None and attribute_weight != 0:
+            raise invalid("attribute_weight", received=attribute_weight, expected="0 without an attribute_loss")
+        self.backbone = backbone
+        self.head = head
+        self.metric_loss = metric_loss
+        self.normalization = check_choice("normalization", normalization, NORMALIZATIONS)
+        self.attribute_loss = attribute_loss
+        self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
+        self.gradient_transforms = ()
+        self.update = None
+        self.warming_up = False
+
+    def call(self, inputs, training=None):
+        return self.outputs_of(inputs, training=training)["embeddings"]
+
+    def outputs_of(self, inputs, training=None) -> dict:
+        """Normalised `embeddings` `[batch, embedding_dim]` and whatever else the head gives."""
+        features = self.backbone(inputs, training=bool(training) and not self.warming_up)
+        outputs = self.head(features, training=training)
+        return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
+
+    def build_on(self, inputs, labels) -> None:
+        """Makes every weight by one forward pass over a batch, without training on it."""
+        outputs = self.outputs_of(inputs, training=False)
+        self.metric_loss(outputs["embeddings"], labels)
+        if self.attribute_loss is not None:
+            self.attribute_loss(outputs["attributes"], labels)
+        self.built = True
+
+    def compile_training(self, update: TwoSpeedOptimizer, gradient_transforms=(), *, warming_up: bool = False) -> None:
+        """Sets how weights are updated; the train step is traced anew.
+
+        Args:
+            update: the optimiser (and its faster copy).
+            gradient_transforms: callables `(gradients, variables) -> gradients`, applied in order.
+            warming_up: train the head and the losses only; the backbone runs in inference mode.
+        """
+        self.update = update
+        self.gradient_transforms = tuple(gradient_transforms)
+        self.warming_up = warming_up
+        self.update.build(*self._split(self.trained_variables))
+        self.compile(optimizer=update.optimizer, jit_compile=False)
+
+    @property
+    def trained_variables(self) -> list:
+        """What the next train step updates."""
+        if not self.warming_up:
+            return list(self.trainable_variables)
+        parts = [self.head, self.metric_loss] + ([self.attribute_loss] if self.attribute_loss is not None else [])
+        return [variable for part in parts for variable in part.trainable_variables]
+
+    def _split(self, variables: list) -> tuple[list, list]:
+        fast_ids = {id(variable) for variable in self.metric_loss.fast_variables}
+        slow = [variable for variable in variables if id(variable) not in fast_ids]
+        return slow, [variable for variable in variables if id(variable) in fast_ids]
+
+    def training_loss(self, inputs, labels):
+        """The scalar loss of one batch, in training mode."""
+        outputs = self.outputs_of(inputs, training=True)
+        metric_loss = self.metric_loss(outputs["embeddings"], labels, training=True)
+        if self.attribute_loss is None:
+            return metric_loss
+        attribute_loss = self.attribute_loss(outputs["attributes"], labels)
+        return (1 - self.attribute_weight) * metric_loss + self.attribute_weight * attribute_loss
+
+    def train_step(self, data):
+        inputs, labels = data
+        variables = self.trained_variables
+        with tf.GradientTape() as tape:
+            loss = self.training_loss(inputs, labels)
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        for transform in self.gradient_transforms:
+            gradients = transform(gradients, variables)
+        self.update.apply(gradients, variables, self._split(variables)[1])
+        return {"loss": loss}
+
+    def embed(self, batches: tf.data.Dataset, *, output: str = "embeddings") -> np.ndarray:
+        """Embeds every batch in inference mode.
+
+        Args:
+            batches: inputs without labels.
+            output: `embeddings`, or `features` for the backbone's global average, of unit length (what a frozen
+                backbone gives without any training here).
+
+        Returns:
+            float32 `[examples, embedding_dim]` (or `[examples, channels]`).
+        """
+        step = {"embeddings": self._embedding_step, "features": self._feature_step}[
+            check_choice("output", output, ("embeddings", "features"))
+        ]
+        return np.concatenate([step(inputs).numpy() for inputs in batches]).astype(np.float32)
+
+    @tf.function(reduce_retracing=True)
+    def _embedding_step(self, inputs):
+        return self.outputs_of(inputs, training=False)["embeddings"]
+
+    @tf.function(reduce_retracing=True)
+    def _feature_step(self, inputs):
+        features = self.backbone(inputs, training=False)
+        return normalize(tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1))), "unit")
+

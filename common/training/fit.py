@@ -1,0 +1,124 @@
+"""Trains an embedding model in a run directory: warm-up, evaluations, early stopping, exact resume."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable
+
+import tensorflow as tf
+
+from common.training.callbacks import (
+    BestWeights,
+    FiniteLossGuard,
+    PlateauSchedule,
+    ProgressBar,
+    RecordMetrics,
+    RetrievalEvaluation,
+)
+from common.training.checkpoint import Checkpoint
+from common.training.embedding_model import EmbeddingModel
+from common.training.optimizers import TwoSpeedOptimizer
+from common.training.run_directory import RunDirectory
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSchedule:
+    """How long to train and when to look.
+
+    Attributes:
+        max_steps: the most update steps, a multiple of `steps_per_evaluation` is reached.
+        steps_per_evaluation: update steps between two validations.
+        patience: validations without improvement after which training stops.
+        warm_up_steps: update steps of the head and the losses alone, before the first evaluation period.
+        plateau_patience: validations without improvement after which the learning rate is halved; 0 keeps it constant.
+        monitor: the validation metric to maximise.
+        checkpoint_seconds: at least this long between two checkpoints; 0 saves at every validation.
+    """
+
+    max_steps: int
+    steps_per_evaluation: int
+    patience: int
+    warm_up_steps: int = 0
+    plateau_patience: int = 0
+    monitor: str = "MAP@R"
+    checkpoint_seconds: float = 30.0
+
+    @property
+    def max_epochs(self) -> int:
+        """Evaluation periods in `max_steps`, rounded up."""
+        return -(-self.max_steps // self.steps_per_evaluation)
+
+
+def fit(
+    model: EmbeddingModel,
+    batches_from: Callable[[int], tf.data.Dataset],
+    evaluate: Callable[[], dict[str, float]],
+    run: RunDirectory,
+    schedule: TrainingSchedule,
+    make_update: Callable[[], TwoSpeedOptimizer],
+    gradient_transforms=(),
+    description: str = "training",
+) -> dict:
+    """Trains `model` until the schedule ends it, and leaves it with its best weights.
+
+    A run that was stopped at any moment goes on from its last checkpoint, with the same figures as if it had not been
+    stopped: batches and augmentation are functions of the step, everything else is in the checkpoint.
+
+    Args:
+        model: with all weights made (`build_on`).
+        batches_from: gives the endless training batches from a step on; warm-up steps count as steps 0, 1, ...
+        evaluate: the validation metrics of the model's current weights.
+        run: where metrics and checkpoints go.
+        schedule: see `TrainingSchedule`.
+        make_update: makes a fresh optimiser (the warm-up has its own).
+        gradient_transforms: callables `(gradients, variables) -> gradients`.
+        description: the progress bar's label.
+
+    Returns:
+        `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
+    """
+    best = BestWeights(schedule.monitor, schedule.patience)
+    stateful = [best]
+    if schedule.plateau_patience:
+        stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))
+    model.compile_training(make_update(), gradient_transforms)
+    checkpoint = Checkpoint(run, model, stateful, schedule.steps_per_evaluation, schedule.checkpoint_seconds)
+    epochs_done = checkpoint.restore_latest()
+    if epochs_done is None:
+        epochs_done = 0
+        if schedule.warm_up_steps:
+            _warm_up(model, batches_from, schedule, make_update, gradient_transforms)
+            model.compile_training(make_update(), gradient_transforms)
+            checkpoint.save(epochs_done=0)
+    progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
+    if not best.stopped and epochs_done < schedule.max_epochs:
+        record = RecordMetrics(run, schedule.steps_per_evaluation)
+        try:
+            history = model.fit(
+                batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),
+                epochs=schedule.max_epochs,
+                initial_epoch=epochs_done,
+                steps_per_epoch=schedule.steps_per_evaluation,
+                callbacks=[
+                    FiniteLossGuard(),
+                    RetrievalEvaluation(evaluate),
+                    *stateful,
+                    progress,
+                    record,
+                    checkpoint,
+                ],
+                verbose=0,
+            )
+        finally:
+            progress.close()
+        epochs_done = history.epoch[-1] + 1
+    best.load_best()
+    steps = schedule.steps_per_evaluation
+    return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
+
+
+def _warm_up(model, batches_from, schedule, make_update, gradient_transforms) -> None:
+    model.compile_training(make_update(), gradient_transforms, warming_up=True)
+    model.fit(
+        batches_from(0), epochs=1, steps_per_epoch=schedule.warm_up_steps, callbacks=[FiniteLossGuard()], verbose=0
+    )

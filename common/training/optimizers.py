@@ -1,0 +1,100 @@
+"""What happens to a gradient between the tape and the optimiser: decay, clipping, and the faster proxies."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import check_non_negative, check_positive
+
+keras = tf.keras
+
+
+class CoupledWeightDecay:
+    """Adds `rate * w` to the gradient of every weight but those of batch normalisation (L2, not decoupled).
+
+    Reference: thesis sections 3.3.2 and 5.3.4.1 ("weight decay 1e-4"), with the published code's reading of it
+    (added to the gradient, so that Adam rescales it).
+
+    Args:
+        rate: the factor of the weight, >= 0 (thesis: 1e-4; 4e-4 for ResNet-50 in the conventional setting).
+        model: the Keras model whose batch-normalisation weights are left out.
+    """
+
+    def __init__(self, rate: float, model: keras.Model):
+        self.rate = check_non_negative("weight_decay", rate)
+        self._excluded = {id(w) for w in batch_normalization_weights(model)}
+
+    def __call__(self, gradients: list, variables: list) -> list:
+        """Gradients and variables of equal shapes in, gradients of the same shapes out."""
+        if self.rate == 0:
+            return gradients
+        return [
+            gradient if id(variable) in self._excluded else gradient + self.rate * tf.cast(variable, gradient.dtype)
+            for gradient, variable in zip(gradients, variables)
+        ]
+
+
+class GradientClipping:
+    """Clips by global norm, then by value, as the published code does (10 and 10).
+
+    Args:
+        global_norm: the largest norm of all gradients together, > 0.
+        value: the largest absolute value of any entry, > 0.
+    """
+
+    def __init__(self, global_norm: float, value: float):
+        self.global_norm = check_positive("clip_norm", global_norm)
+        self.value = check_positive("clip_value", value)
+
+    def __call__(self, gradients: list, variables: list) -> list:
+        """Gradients in, clipped gradients of the same shapes out."""
+        del variables
+        gradients, _ = tf.clip_by_global_norm(gradients, self.global_norm)
+        return [tf.clip_by_value(gradient, -self.value, self.value) for gradient in gradients]
+
+
+def batch_normalization_weights(model: keras.Model) -> list:
+    """The weights of all batch-normalisation layers at any depth of `model`."""
+    layers = model._flatten_layers(include_self=False, recursive=True)
+    return [w for layer in layers if isinstance(layer, keras.layers.BatchNormalization) for w in layer.weights]
+
+
+class TwoSpeedOptimizer:
+    """One optimiser for the network and a copy of it, `multiplier` times as fast, for proxies.
+
+    The learning rate lives in `optimizer`; the copy follows it at every step, so that a schedule that sets
+    `optimizer.learning_rate` moves both. (Adam's update is proportional to its learning rate, so this equals one
+    optimiser with a multiplier for those variables.)
+
+    Reference: thesis section 5.3.4.1, "learning rate of proxies x 100".
+
+    Args:
+        optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
+        multiplier: how many times faster the fast variables learn, > 0.
+    """
+
+    def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0):
+        self.optimizer = optimizer
+        self.fast_optimizer = type(optimizer).from_config(optimizer.get_config())
+        self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
+
+    def build(self, variables: list, fast_variables: list) -> None:
+        """Makes the slots now, so that a checkpoint can be restored into them."""
+        self.optimizer.build(variables)
+        self.fast_optimizer.build(fast_variables)
+
+    def apply(self, gradients: list, variables: list, fast_variables: list) -> None:
+        """Updates `variables`, of which `fast_variables` are a part, by `gradients` of the same order."""
+        fast_ids = {id(variable) for variable in fast_variables}
+        pairs = list(zip(gradients, variables))
+        self.fast_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
+        slow = [pair for pair in pairs if id(pair[1]) not in fast_ids]
+        fast = [pair for pair in pairs if id(pair[1]) in fast_ids]
+        self.optimizer.apply_gradients(slow)
+        if fast:
+            self.fast_optimizer.apply_gradients(fast)
+
+    @property
+    def variables(self) -> list:
+        """Learning rates, step counters and slots of both, in a fixed order."""
+        return [*self.optimizer.variables, *self.fast_optimizer.variables]

@@ -1,0 +1,1 @@
+"""Entry points that regenerate the thesis' tables and figures; each module here is one command."""

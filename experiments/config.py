@@ -1,0 +1,143 @@
+"""What an experiment is: one frozen record, resolved from flags and recipe, hashed, and written beside its results."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+
+from common.ops.checks import (
+    InvalidInput,
+    check_choice,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    invalid,
+)
+
+
+def _field(help_text: str, default=dataclasses.MISSING):
+    return dataclasses.field(default=default, metadata={"help": help_text})
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentConfig:
+    """Everything that decides the outcome of a unit, but its fold and repeat. Every field is a flag."""
+
+    dataset: str = _field("data set; `glyphs`, `glyph_collage` and `synthetic_tokens` need no download")
+    loss: str = _field("metric loss; `xbm(LOSS)` puts a cross-batch memory around a pair loss")
+    pooling: str = _field("pooling of the feature map")
+    recipe: str = _field("`thesis` (printed text, errata corrected) or `published_code`")
+    chapter: int = _field("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
+    backbone: str = _field("network before the pooling")
+    weights: str = _field("initial backbone parameters: `imagenet`, `none`, or an .npz file")
+    embedding_dim: int = _field("size of the embedding")
+    normalization: str = _field("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
+    image_size: int = _field("height and width of the network's input in pixels")
+    crop: str = _field("augmentation: `thesis`, `published_code`, `shift` (grey images) or `none`")
+    classes_per_batch: int = _field("different classes in a batch")
+    samples_per_class: int = _field("images a class in a batch")
+    learning_rate: float = _field("Adam's learning rate")
+    beta_2: float = _field("Adam's second moment's decay")
+    weight_decay: float = _field("coupled L2 added to the gradient")
+    clip_norm: float = _field("largest global gradient norm, 0 for no clipping")
+    clip_value: float = _field("largest gradient entry, 0 for no clipping")
+    proxy_multiplier: float = _field("learning rate of proxies over that of the network")
+    warm_up_epochs: int = _field("epochs of the sampler that train head and losses alone, before training")
+    warm_up_steps: int = _field("update steps that train head and losses alone, instead of `warm_up_epochs`")
+    frozen_batch_norm: bool = _field("batch normalisation of the backbone in inference mode, not trained")
+    steps_per_evaluation: int = _field("update steps between validations")
+    max_steps: int = _field("most update steps")
+    patience: int = _field("validations without improvement before training ends")
+    plateau_patience: int = _field("validations without improvement before the learning rate is halved, 0: never")
+    num_folds: int = _field("class-disjoint folds of the training classes", 4)
+    fold_order: str = _field("fold k validates on block k (`forward`) or on the last but k (`backward`)", "forward")
+    positive_margin: float | None = _field("contrastive (c2): largest distance of positives without loss", None)
+    negative_margin: float | None = _field("contrastive (c2): smallest distance of negatives without loss", None)
+    margin: float | None = _field("c1 and triplet: margin", None)
+    ms_alpha: float | None = _field("multi-similarity: scale of positives", None)
+    ms_beta: float | None = _field("multi-similarity: scale of negatives", None)
+    ms_base: float | None = _field("multi-similarity: similarity threshold (lambda)", None)
+    temperature: float | None = _field("pnca: temperature of the soft-max", None)
+    panchor_margin: float | None = _field("panchor: margin (delta)", None)
+    panchor_scale: float | None = _field("panchor: scale (alpha)", None)
+    centers_per_class: int | None = _field("softtriple: centres a class", None)
+    softtriple_scale: float | None = _field("softtriple: scale of the soft-max over classes (lambda)", None)
+    softtriple_gamma: float | None = _field("softtriple: temperature of the assignment to centres (gamma)", None)
+    softtriple_tau: float | None = _field("softtriple: weight of the regulariser of centres (tau)", None)
+    softtriple_margin: float | None = _field("softtriple: margin (delta)", None)
+    memory_batches: int | None = _field("xbm: batches in the memory", None)
+    memory_start: int | None = _field("xbm: update steps before the memory is used", None)
+    memory_holds_batch: bool | None = _field("xbm: the memory holds the current batch when it is compared", None)
+    num_prototypes: int | None = _field("gsp: prototypes", None)
+    transport_ratio: float | None = _field("gsp: share of the features that is pooled (mu), in (0, 1]", None)
+    smoothing: float | None = _field("gsp: inverse weight of the entropy (epsilon)", None)
+    solver: str | None = _field("gsp: `exact` or `fixed_point`", None)
+    num_iterations: int | None = _field("gsp: iterations of the fixed-point solver", None)
+    memory_size: int | None = _field("gsp: average embeddings collected before prototypes are chosen", None)
+    zero_shot_weight: float | None = _field("gsp: weight of the zero-shot prediction loss (lambda), in [0, 1]", None)
+    zero_shot_ridge: float | None = _field("gsp: ridge of the zero-shot regression", None)
+    zero_shot_scale: float | None = _field("gsp: scale of the zero-shot logits", None)
+    zero_shot_reduction: str | None = _field("gsp: `sum_of_means` of the halves or the `mean` of the batch", None)
+    zero_shot_halves: str | None = _field("gsp: halves of the batch by `classes` or by `even_odd` positions", None)
+    seed: int = _field("seed of weights, batches and augmentation; fold and repeat are mixed in", 0)
+
+    def __post_init__(self):
+        for name in ("embedding_dim", "image_size", "samples_per_class", "learning_rate", "steps_per_evaluation"):
+            check_positive(f"--{name}", getattr(self, name))
+        for name in ("max_steps", "patience", "classes_per_batch", "proxy_multiplier"):
+            check_positive(f"--{name}", getattr(self, name))
+        for name in ("weight_decay", "clip_norm", "clip_value", "warm_up_epochs", "warm_up_steps", "plateau_patience", "seed"):
+            check_non_negative(f"--{name}", getattr(self, name))
+        if not 0 <= self.beta_2 < 1:
+            raise invalid("--beta_2", received=self.beta_2, expected="a number in [0, 1)")
+        if bool(self.clip_norm) != bool(self.clip_value):
+            raise InvalidInput("--clip_norm and --clip_value are given together, or both are 0.")
+        if self.num_folds < 2:
+            raise invalid("--num_folds", received=self.num_folds, expected="2 or more")
+        check_choice("--fold_order", self.fold_order, ("forward", "backward"))
+        if self.transport_ratio is not None:
+            check_fraction("--transport_ratio", self.transport_ratio)
+        if self.zero_shot_weight is not None:
+            check_fraction("--zero_shot_weight", self.zero_shot_weight, zero_allowed=True)
+
+    @property
+    def batch_size(self) -> int:
+        """Images in a batch."""
+        return self.classes_per_batch * self.samples_per_class
+
+    @property
+    def method(self) -> str:
+        """The name of the method in tables: loss and pooling."""
+        return f"{self.loss}+{self.pooling}"
+
+    def as_dict(self) -> dict:
+        """JSON values of all fields that are set."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+
+    def identity(self, data_fingerprint: str) -> dict:
+        """What decides the outcome, as JSON values: the fields, the data, and a weights file by its content."""
+        identity = {**self.as_dict(), "data": data_fingerprint}
+        if self.weights not in ("none", "imagenet"):
+            identity["weights"] = f"sha256:{_file_digest(self.weights)}"
+        return identity
+
+    def hash(self, data_fingerprint: str) -> str:
+        """Ten hexadecimal digits that differ whenever the configuration or the data differ."""
+        text = json.dumps(self.identity(data_fingerprint), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def config_fields() -> tuple[dataclasses.Field, ...]:
+    """The fields of `ExperimentConfig`, in order; each becomes a flag."""
+    return dataclasses.fields(ExperimentConfig)
+
+
+def _file_digest(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InvalidInput(
+            f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none`, `imagenet` or an .npz file."
+        ) from error

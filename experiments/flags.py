@@ -1,0 +1,91 @@
+"""Command-line flags: one for every field of the configuration, and those that do not change any result."""
+
+from __future__ import annotations
+
+import sys
+import typing
+
+from absl import app, flags
+
+from common.ops.checks import InvalidInput
+from experiments.config import ExperimentConfig, config_fields
+from experiments.recipes import BUDGETS, RECIPES
+
+METHOD_FIELDS = ("dataset", "loss", "pooling", "recipe", "chapter")
+
+
+def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
+    """Defines `--dataset`, `--loss`, `--pooling` and a flag for every other field of `ExperimentConfig`.
+
+    A flag that is not given takes the recipe's value for this data set, loss and pooling.
+    """
+    flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
+    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or xbm(LOSS).")
+    flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
+    flags.DEFINE_string("recipe", "thesis", f"Which text a run follows: {' or '.join(RECIPES)}.")
+    flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
+    flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
+    types = typing.get_type_hints(ExperimentConfig)
+    for field in config_fields():
+        if field.name not in METHOD_FIELDS:
+            _define(field.name, types[field.name], f"{field.metadata['help']} (default: the recipe's).")
+
+
+def define_run_flags() -> None:
+    """Defines where data come from and results go, and which units this process runs."""
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
+    flags.DEFINE_integer("fold", None, "Run this fold only (a unit of a job array).", lower_bound=0)
+    flags.DEFINE_integer("repeat", None, "Run this repeat only (a unit of a job array).", lower_bound=0)
+    flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
+    flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
+    flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
+
+
+def overrides_from_flags() -> dict:
+    """The fields that were set on the command line."""
+    names = [field.name for field in config_fields() if field.name not in ("dataset", "loss", "pooling", "recipe")]
+    return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
+
+
+def run_command(main: typing.Callable[[], None]) -> None:
+    """Runs `main` under absl; bad input and trouble with files end in one message and exit code 2, no traceback."""
+
+    def wrapped(arguments: list[str]) -> None:
+        try:
+            if len(arguments) > 1:
+                raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
+            main()
+        except InvalidInput as error:
+            sys.exit(_fail(str(error)))
+        except OSError as error:
+            place = f" {error.filename}" if error.filename else ""
+            sys.exit(_fail(f"Cannot go on: {error.strerror or error}{place}. What was finished before is kept."))
+        except KeyboardInterrupt:
+            sys.exit(_fail("Interrupted. The same command continues from the last checkpoint.", code=130))
+
+    app.run(wrapped, flags_parser=_parse_flags)
+
+
+def _parse_flags(arguments: list[str]) -> list[str]:
+    try:
+        return flags.FLAGS(arguments)
+    except flags.Error as error:
+        sys.exit(_fail(f"{error}. See --help for all flags."))
+
+
+def _fail(message: str, code: int = 2) -> int:
+    sys.stderr.write(f"\nerror: {message}\n")
+    return code
+
+
+def _define(name: str, kind, help_text: str) -> None:
+    kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
+    define = {
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+        bool: flags.DEFINE_boolean,
+    }[kind]
+    define(name, None, help_text)

@@ -1,0 +1,224 @@
+"""The thesis' hyper-parameters, and the switches between its text and the published code.
+
+Reference: thesis sections 3.3.2, 3.3.4 and 5.3.4.1; errata and undecided points as named in each field's help.
+"""
+
+from __future__ import annotations
+
+from common.ops.checks import InvalidInput, check_choice
+from experiments.config import ExperimentConfig
+
+RECIPES = ("thesis", "published_code")
+BUDGETS = ("smoke", "demo", "full")
+PROXY_LOSSES = ("pnca", "panchor", "softtriple")
+PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder")
+LARGE_DATASETS = ("sop", "inshop")
+
+# Per data set, by loss. Thesis section 3.3.4, "Hyperparameters"; the embedded data sets are shaped like SOP (many
+# classes, few images) and take its values.
+_SOP_LOSSES = {
+    "c2": {"positive_margin": 0.2858, "negative_margin": 0.5130},
+    "triplet": {"margin": 0.0451},
+    "ms": {"ms_alpha": 2.0, "ms_beta": 40.0, "ms_base": 0.5},
+    "softtriple": {
+        "centers_per_class": 4,
+        "softtriple_scale": 100.0,
+        "softtriple_gamma": 47.9,
+        "softtriple_tau": 0.2,
+        "softtriple_margin": 0.3145,
+    },
+}
+_CUB_LOSSES = {
+    "c2": {"positive_margin": 0.0, "negative_margin": 0.3841},
+    "triplet": {"margin": 0.0961},
+    "ms": {"ms_alpha": 2.0, "ms_beta": 40.0, "ms_base": 0.5},
+    "softtriple": {
+        "centers_per_class": 10,
+        "softtriple_scale": 20.0,
+        "softtriple_gamma": 0.1,
+        "softtriple_tau": 0.2,
+        "softtriple_margin": 0.01,
+    },
+}
+_CARS_LOSSES = {
+    "c2": {"positive_margin": 0.2652, "negative_margin": 0.5409},
+    "triplet": {"margin": 0.1190},
+    "ms": {"ms_alpha": 14.35, "ms_beta": 75.83, "ms_base": 0.66},
+    "softtriple": {
+        "centers_per_class": 10,
+        "softtriple_scale": 17.69,
+        "softtriple_gamma": 19.18,
+        "softtriple_tau": 0.0669,
+        "softtriple_margin": 0.3588,
+    },
+}
+_IN_SHOP_LOSSES = {
+    "c2": {"positive_margin": 0.2858, "negative_margin": 0.5130},
+    "triplet": {"margin": 0.0451},
+    "ms": {"ms_alpha": 8.49, "ms_beta": 57.38, "ms_base": 0.41},
+    "softtriple": {**_CUB_LOSSES["softtriple"], "centers_per_class": 4},
+}
+DATASET_LOSSES = {
+    "cub200": _CUB_LOSSES,
+    "folder": _CUB_LOSSES,
+    "cars196": _CARS_LOSSES,
+    "inshop": _IN_SHOP_LOSSES,
+    "sop": _SOP_LOSSES,
+    "glyphs": _SOP_LOSSES,
+    "glyph_collage": _SOP_LOSSES,
+    "synthetic_tokens": _CUB_LOSSES,
+}
+XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400}
+
+
+def resolve(dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: dict) -> ExperimentConfig:
+    """The complete configuration: the recipe's values, then the budget's, then what flags set by hand.
+
+    Args:
+        dataset, loss, pooling: names as in `experiments.build`.
+        recipe: one of `RECIPES`.
+        budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
+        overrides: values by field name; a value for a field that this loss and pooling do not use is an error.
+
+    Raises:
+        InvalidInput: unknown names, or an override that would have no effect.
+    """
+    check_choice("--recipe", recipe, RECIPES)
+    check_choice("--budget", budget, BUDGETS)
+    base_loss = loss[4:-1] if loss.startswith("xbm(") else loss
+    chapter = overrides.get("chapter", 5)
+    check_choice("--chapter", chapter, (3, 5))
+    values = {"dataset": dataset, "loss": loss, "pooling": pooling, "recipe": recipe, "chapter": chapter}
+    values |= _model_and_training(dataset, base_loss, chapter)
+    values |= _loss_parameters(dataset, base_loss, chapter)
+    if base_loss != loss:
+        values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
+        values |= {"memory_holds_batch": False}
+    if pooling == "gsp":
+        values |= _gsp_parameters(dataset, base_loss)
+    if recipe == "published_code":
+        values |= _published_code_switches(values, base_loss)
+    values |= _budget_limits(budget, values)
+    _refuse_unused(values, overrides, loss, pooling)
+    return ExperimentConfig(**{**values, **overrides})
+
+
+def _model_and_training(dataset: str, base_loss: str, chapter: int) -> dict:
+    values = {
+        "normalization": "unit" if chapter == 5 else "clip",
+        "embedding_dim": 128,
+        "beta_2": 0.99,
+        "weight_decay": 1e-4,
+        "clip_norm": 0.0,
+        "clip_value": 0.0,
+        "plateau_patience": 0,
+        "warm_up_epochs": 0,
+        "warm_up_steps": 0,
+        "proxy_multiplier": 100.0 if base_loss in PROXY_LOSSES else 1.0,
+    }
+    return values | (_photograph_training if dataset in PHOTOGRAPHS else _embedded_training)(
+        dataset, base_loss, chapter
+    )
+
+
+def _photograph_training(dataset: str, base_loss: str, chapter: int) -> dict:
+    large, by_proxy = dataset in LARGE_DATASETS, base_loss in PROXY_LOSSES
+    steps = {(3, False): 25, (3, True): 250, (5, False): 100, (5, True): 1000}[chapter, large]
+    patience = 60 if chapter == 3 else (10 if large else 15)
+    slow = base_loss == "panchor" and dataset == "sop" and chapter == 5
+    return {
+        "backbone": "resnet50",
+        "weights": "imagenet",
+        "image_size": 227,
+        "crop": "thesis",
+        "classes_per_batch": 32 if by_proxy else 8,
+        "samples_per_class": 1 if by_proxy else 4,
+        "learning_rate": 5e-6 if slow else 1e-5,
+        "frozen_batch_norm": True,
+        "warm_up_epochs": 1 if by_proxy else 0,
+        "steps_per_evaluation": steps,
+        "max_steps": 10_000 * steps,
+        "patience": patience,
+    }
+
+
+def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
+    del chapter
+    tokens = dataset == "synthetic_tokens"
+    return {
+        "backbone": "token_embedding" if tokens else "resnet10",
+        "weights": "none",
+        "embedding_dim": 2 if tokens else 128,
+        "normalization": "none" if tokens else "unit",
+        "image_size": {"synthetic_tokens": 50, "glyph_collage": 48}.get(dataset, 32),
+        "crop": "shift" if dataset == "glyphs" else "none",
+        "classes_per_batch": 16,
+        "samples_per_class": 4,
+        "learning_rate": 1e-4 if tokens else 1e-3,
+        "proxy_multiplier": 10.0 if base_loss in PROXY_LOSSES and not tokens else 1.0,
+        "frozen_batch_norm": False,
+        "steps_per_evaluation": 200,
+        "max_steps": 4000,
+        "patience": 30 if tokens else 10,
+    }
+
+
+def _loss_parameters(dataset: str, base_loss: str, chapter: int) -> dict:
+    common = {
+        "c1": {"margin": 0.5},
+        "pnca": {"temperature": 0.11 if chapter == 5 else 0.1},
+        "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0},
+    }
+    return common.get(base_loss) or DATASET_LOSSES[dataset][base_loss]
+
+
+def _gsp_parameters(dataset: str, base_loss: str) -> dict:
+    return {
+        "num_prototypes": 128 if dataset in LARGE_DATASETS else 64,
+        "transport_ratio": 0.3,
+        "smoothing": 0.5 if base_loss in PROXY_LOSSES else 5.0,
+        "solver": "exact",
+        "memory_size": 1024,
+        "zero_shot_weight": 0.1,
+        "zero_shot_ridge": 0.05,
+        "zero_shot_scale": 1.0,
+        "zero_shot_reduction": "sum_of_means",
+        "zero_shot_halves": "classes",
+    }
+
+
+def _published_code_switches(values: dict, base_loss: str) -> dict:
+    switches = {"beta_2": 0.999, "clip_norm": 10.0, "clip_value": 10.0, "fold_order": "backward"}
+    if values["crop"] == "thesis":
+        switches["crop"] = "published_code"
+    if values["warm_up_epochs"]:
+        switches |= {"warm_up_epochs": 0, "warm_up_steps": values["steps_per_evaluation"]}
+    if values.get("memory_batches"):
+        switches |= {"memory_start": 1000 + values["memory_batches"], "memory_holds_batch": True}
+    if values["pooling"] == "gsp":
+        switches |= {"solver": "fixed_point", "num_iterations": 100}
+        switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
+    if base_loss == "pnca":
+        switches["temperature"] = 0.11
+    return switches
+
+
+def _budget_limits(budget: str, values: dict) -> dict:
+    if budget == "full":
+        return {}
+    limits = {"smoke": {"steps": 4, "max_steps": 8}, "demo": {"steps": 200, "max_steps": 1200}}[budget]
+    changes = {"steps_per_evaluation": limits["steps"], "max_steps": limits["max_steps"], "patience": 5}
+    if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
+        changes |= {"image_size": 64, "warm_up_epochs": 0, "warm_up_steps": 2 if values["warm_up_epochs"] else 0}
+    if values["pooling"] == "gsp" and budget == "smoke":
+        changes["memory_size"] = max(2 * values["num_prototypes"], 128)
+    return changes
+
+
+def _refuse_unused(values: dict, overrides: dict, loss: str, pooling: str) -> None:
+    optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
+    optional -= {"num_iterations"} if pooling == "gsp" else set()
+    unused = sorted(name for name in overrides if name in optional and name not in values)
+    if unused:
+        flags = ", ".join(f"--{name}" for name in unused)
+        raise InvalidInput(f"{flags} would have no effect with --loss={loss} --pooling={pooling}. Remove it.")

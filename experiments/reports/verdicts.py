@@ -1,0 +1,104 @@
+"""Whether a measured figure reproduces a printed one: the rule, and what makes the two incomparable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+
+from experiments.reports.published_values import PublishedValue
+from experiments.reports.statistics import FairEstimate
+
+# What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the thesis' figures come from
+# the published code, so a run of either reading of the recipe is measured against them.
+FAIR_CONDITIONS: Mapping[str, object] = {
+    "recipe": ("thesis", "published_code"),
+    "budget": "full",
+    "backbone": "bn_inception",
+    "weights": "imagenet",
+    "embedding_dim": 128,
+    "image_size": 227,
+    "num_folds": 4,
+}
+NORMALIZATION = {"3.1": "clip", "5.1": "unit", "5.3": "unit", "ICCV-1": "unit", "ICCV-2": "unit"}
+
+_HALF_DIGIT = 0.005  # printed figures are rounded to two decimals
+
+
+def fair_conditions(table: str) -> dict[str, object]:
+    """What a run's configuration must say to be comparable with a fair-protocol row of `table`.
+
+    Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm.
+    """
+    conditions = dict(FAIR_CONDITIONS)
+    if table in NORMALIZATION:
+        conditions["normalization"] = NORMALIZATION[table]
+    return conditions
+
+
+def incomparable_reasons(
+    config: Mapping[str, object], conditions: Mapping[str, object], deviations: Sequence[str] = ()
+) -> list[str]:
+    """Why a run cannot be measured against a table: one phrase a difference, none when it can.
+
+    Args:
+        config: the run's configuration. A condition that it does not state counts as a difference.
+        conditions: required values by name, e.g. `fair_conditions("5.1")`; a tuple lists alternatives.
+        deviations: how the data set on disk differs from the official one.
+    """
+    reasons = [f"data set: {deviation}" for deviation in dict.fromkeys(deviations)]
+    for name, wanted in conditions.items():
+        choices = wanted if isinstance(wanted, tuple) else (wanted,)
+        if name not in config:
+            reasons.append(f"{name} is not stated")
+        elif config[name] not in choices:
+            reasons.append(f"{name} is {config[name]}, the table's is {' or '.join(map(str, choices))}")
+    return reasons
+
+
+def difference(estimate: FairEstimate, published: PublishedValue | None) -> float | None:
+    """Measured minus printed, in percentage points; `None` without a figure that may serve as a target."""
+    if published is None or not published.is_target:
+        return None
+    return 100 * estimate.mean - published.value
+
+
+def verdict(estimate: FairEstimate, published: PublishedValue | None, reasons: Sequence[str] = ()) -> str:
+    """`"reproduced"`, `"above"`, `"below"`, or `"not comparable: ..."` with every reason.
+
+    Reproduced: |measured - printed| <= margin + half of the last printed digit, else above or below. The margin is the
+    half-width of our interval for new trainings *on this test set* (the print was measured on the same classes, so which
+    classes were drawn explains no difference) plus the printed std. When we trained only once and our spread is unknown,
+    it is taken from the print: both figures then vary like a collection of the thesis, and the margin is z sqrt(2) std.
+
+    A lost or doubtful cell is never a target, whatever it says.
+
+    Args:
+        estimate: our figure, as a fraction.
+        published: the printed cell, in percent; `None`: there is none.
+        reasons: why the two cannot be compared, from `incomparable_reasons` or the caller's own (a missing fold).
+    """
+    problems = list(reasons)
+    if published is None:
+        problems.insert(0, "no published figure")
+    elif not published.is_target:
+        problems.insert(0, f"the printed cell is {published.status} ({published.note})")
+    if problems:
+        return "not comparable: " + "; ".join(problems)
+    margin = _margin(estimate, published)
+    if margin is None:
+        return "not comparable: trained once, and neither side has a spread"
+    gap = difference(estimate, published)
+    if abs(gap) <= margin + _HALF_DIGIT + 1e-9:
+        return "reproduced"
+    return "above" if gap > 0 else "below"
+
+
+def _margin(estimate: FairEstimate, published: PublishedValue) -> float | None:
+    """How far apart two runs of the same method may lie, in percentage points."""
+    own = estimate.interval.same_test_set() if estimate.interval else None
+    if own is not None:
+        return 100 * (own.high - own.estimate) + (published.std or 0.0)
+    if published.std is None:
+        return None
+    return NormalDist().inv_cdf(0.975) * math.sqrt(2) * published.std

@@ -1,0 +1,173 @@
+"""One unit of a protocol: train on one fold, with one seed, and embed the test set."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import ClassBalancedBatches, Dataset, Examples, contiguous_folds, evaluation_batches, training_batches
+from common.retrieval import RetrievalResult, evaluate_retrieval
+from common.training import (
+    CoupledWeightDecay,
+    EmbeddingModel,
+    GradientClipping,
+    RunDirectory,
+    TrainingSchedule,
+    TwoSpeedOptimizer,
+    fit,
+    read_json,
+    write_json,
+)
+from experiments import build
+from experiments.config import ExperimentConfig
+
+keras = tf.keras
+
+
+def unit_seed(seed: int, fold: int, repeat: int) -> int:
+    """A seed in [0, 2^31) that is different for every (seed, fold, repeat)."""
+    digest = hashlib.sha256(f"{seed}/{fold}/{repeat}".encode()).digest()
+    return int.from_bytes(digest[:4], "little") >> 1
+
+
+def fold_of(dataset: Dataset, config: ExperimentConfig, fold: int) -> tuple[Examples, Examples]:
+    """The training and validation examples of a fold; a data set with its own validation set keeps it.
+
+    Folds are contiguous blocks of the training classes (recipes: `fold_order`). With a fixed validation set the
+    folds' blocks are left out of training all the same, so that the four models differ as in the other data sets.
+    """
+    folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
+    block = fold if config.fold_order == "forward" else config.num_folds - 1 - fold
+    training_classes, validation_classes = folds[block]
+    training = dataset.train.select_classes(training_classes)
+    if dataset.validation is not None:
+        return training, dataset.validation
+    return training, dataset.train.select_classes(validation_classes)
+
+
+class Unit:
+    """Trains one fold and one repeat of a configuration in its run directory.
+
+    Args:
+        config: the configuration.
+        dataset: with prepared images (see `build.prepare_dataset`).
+        fold: which block of classes validates, from 0.
+        repeat: which seed, from 0.
+        run: the folder for this unit.
+    """
+
+    def __init__(self, config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int, run: RunDirectory):
+        self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
+        self.training, self.validation = fold_of(dataset, config, fold)
+        self.seed = unit_seed(config.seed, fold, repeat)
+        self.batches = ClassBalancedBatches(
+            self.training.labels, config.classes_per_batch, config.samples_per_class, self.seed
+        )
+
+    def train(self, checkpoint_seconds: float = 30.0) -> dict:
+        """Trains (or goes on), evaluates on the test set, writes and returns the result."""
+        finished = self.run.read_result()
+        if finished is not None:
+            return finished
+        keras.backend.clear_session()
+        gc.collect()
+        keras.utils.set_random_seed(self.seed)
+        started = time.monotonic()
+        model = self._build_model()
+        untrained = self._untrained_metrics(model)
+        history = fit(
+            model,
+            self._batches_from,
+            lambda: self._evaluate(model, self.validation).as_dict(),
+            self.run,
+            self._schedule(checkpoint_seconds),
+            self._make_update,
+            self._gradient_transforms(model),
+            description=f"{self.config.method} fold {self.fold} repeat {self.repeat}",
+        )
+        return self._write_result(model, history, untrained, time.monotonic() - started)
+
+    def _build_model(self) -> EmbeddingModel:
+        model = build.build_model(self.config, self.dataset, self.training.num_classes)
+        inputs, labels = next(iter(self._batches_from(0)))
+        model.build_on(inputs, labels)
+        return model
+
+    def _batches_from(self, step: int) -> tf.data.Dataset:
+        augmentation = build.build_augmentation(self.config, self.dataset)
+        return training_batches(self.training, self.batches, augmentation, self.seed, start_step=step)
+
+    def _untrained_metrics(self, model: EmbeddingModel) -> dict:
+        """Metrics of the backbone's average features on the test set, before any training here."""
+        path = self.run.path / "untrained.json"
+        metrics = read_json(path)
+        if metrics is None:
+            metrics = self._evaluate(model, self.dataset.test, self.dataset.gallery, output="features").as_dict()
+            write_json(path, metrics)
+        return metrics
+
+    def _embed(self, model: EmbeddingModel, examples: Examples, output: str = "embeddings") -> np.ndarray:
+        preprocessing = build.build_preprocessing(self.config, self.dataset)
+        batch_size = build.evaluation_batch_size(self.config)
+        return model.embed(evaluation_batches(examples, preprocessing, batch_size), output=output)
+
+    def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> RetrievalResult:
+        if gallery is None:
+            return evaluate_retrieval(self._embed(model, queries, output), queries.labels)
+        return evaluate_retrieval(
+            self._embed(model, queries, output), queries.labels, self._embed(model, gallery, output), gallery.labels
+        )
+
+    def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
+        config = self.config
+        return TrainingSchedule(
+            max_steps=config.max_steps,
+            steps_per_evaluation=config.steps_per_evaluation,
+            patience=config.patience,
+            warm_up_steps=config.warm_up_steps or config.warm_up_epochs * self.batches.batches_per_epoch,
+            plateau_patience=config.plateau_patience,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+    def _make_update(self) -> TwoSpeedOptimizer:
+        optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
+        return TwoSpeedOptimizer(optimizer, self.config.proxy_multiplier)
+
+    def _gradient_transforms(self, model: EmbeddingModel) -> list:
+        transforms = [CoupledWeightDecay(self.config.weight_decay, model)]
+        if self.config.clip_norm:
+            transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
+        return transforms
+
+    def _write_result(self, model, history: dict, untrained: dict, seconds: float) -> dict:
+        test, gallery = self.dataset.test, self.dataset.gallery
+        embeddings = {"queries": self._embed(model, test), "query_labels": test.labels}
+        if gallery is not None:
+            embeddings |= {"gallery": self._embed(model, gallery), "gallery_labels": gallery.labels}
+        metrics = evaluate_embeddings(embeddings)
+        result = {
+            "fold": self.fold,
+            "repeat": self.repeat,
+            "test": metrics.as_dict(),
+            "untrained": untrained,
+            "validation": {"best": history["best"]},
+            "steps": history["steps"],
+            "train_seconds": round(seconds, 2),
+            "deviations": list(self.dataset.deviations),
+        }
+        self.run.write_result(result, embeddings)
+        return self.run.read_result()
+
+
+def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:
+    """Retrieval metrics of what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery."""
+    return evaluate_retrieval(
+        embeddings["queries"],
+        embeddings["query_labels"],
+        embeddings.get("gallery"),
+        embeddings.get("gallery_labels"),
+    )

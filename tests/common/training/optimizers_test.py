@@ -1,0 +1,72 @@
+"""Weight decay, clipping and the faster proxies, against updates written out by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.training import CoupledWeightDecay, GradientClipping, TwoSpeedOptimizer
+
+keras = tf.keras
+
+
+def small_model():
+    inputs = keras.Input((3,))
+    hidden = keras.layers.BatchNormalization()(keras.layers.Dense(2)(inputs))
+    return keras.Model(inputs, hidden)
+
+
+def adam_by_hand(weight, gradients, learning_rate, beta_2, epsilon=1e-7):
+    first = second = np.zeros_like(weight)
+    for step, gradient in enumerate(gradients, start=1):
+        first = 0.9 * first + 0.1 * gradient
+        second = beta_2 * second + (1 - beta_2) * gradient**2
+        rate = learning_rate * np.sqrt(1 - beta_2**step) / (1 - 0.9**step)
+        weight = weight - rate * first / (np.sqrt(second) + epsilon)
+    return weight
+
+
+def test_decay_adds_the_weight_except_for_batch_normalization():
+    model = small_model()
+    variables = list(model.trainable_variables)
+    for variable in variables:
+        variable.assign(tf.ones_like(variable) * 2.0)
+    gradients = [tf.zeros(variable.shape) for variable in variables]
+    decayed = CoupledWeightDecay(0.1, model)(gradients, variables)
+    for variable, gradient in zip(variables, decayed):
+        is_normalization = "batch_normalization" in getattr(variable, "path", variable.name)
+        np.testing.assert_allclose(gradient, np.full(variable.shape, 0.0 if is_normalization else 0.2), rtol=1e-6)
+
+
+def test_clipping_by_norm_then_value():
+    gradients = [tf.constant([30.0, 0.0]), tf.constant([40.0])]
+    clipped = GradientClipping(global_norm=10.0, value=7.0)(gradients, [])
+    np.testing.assert_allclose(clipped[0], [6.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(clipped[1], [7.0], rtol=1e-6)
+
+
+def test_proxies_learn_faster_by_the_multiplier_and_follow_the_schedule():
+    slow, fast = tf.Variable([1.0, -1.0]), tf.Variable([[1.0], [2.0]])
+    update = TwoSpeedOptimizer(keras.optimizers.Adam(1e-3, beta_2=0.99), multiplier=100.0)
+    update.build([slow], [fast])
+    gradients = [np.float32([[0.5, -2.0], [0.1, 0.3]]), np.float32([[[1.0], [-1.0]], [[0.2], [0.4]]])]
+    for step in range(2):
+        update.apply([tf.constant(gradients[0][step]), tf.constant(gradients[1][step])], [slow, fast], [fast])
+    np.testing.assert_allclose(slow, adam_by_hand(np.float32([1.0, -1.0]), gradients[0], 1e-3, 0.99), rtol=1e-5)
+    np.testing.assert_allclose(fast, adam_by_hand(np.float32([[1.0], [2.0]]), gradients[1], 0.1, 0.99), rtol=1e-5)
+    update.optimizer.learning_rate.assign(5e-4)
+    update.apply([tf.zeros(2), tf.zeros((2, 1))], [slow, fast], [fast])
+    np.testing.assert_allclose(float(np.asarray(update.fast_optimizer.learning_rate)), 5e-2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CoupledWeightDecay(-1.0, small_model()), "weight_decay.*-1.0"),
+        (lambda: GradientClipping(0.0, 1.0), "clip_norm"),
+        (lambda: TwoSpeedOptimizer(keras.optimizers.Adam(), multiplier=0.0), "multiplier"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()
