@@ -1,0 +1,70 @@
+"""Arrays that take a while to make are made once and kept in a file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from common.ops.checks import InvalidInput, invalid
+
+_UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_log = logging.getLogger(__name__)
+
+
+def cached_arrays(
+    cache_dir: str | os.PathLike, name: str, keys: Sequence[str], build: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays in `<cache_dir>/<name>.npz`, built and written first when the file is missing or damaged.
+
+    The file appears all at once, so a process that is killed leaves no half of it, and processes that build at the
+    same time do not disturb each other.
+
+    Args:
+        cache_dir: directory of the cache; made when missing.
+        name: file name without its ending; holds whatever the arrays depend on, such as a version.
+        keys: names of the arrays that the file must have.
+        build: makes the arrays, by name.
+
+    Raises:
+        InvalidInput: the directory cannot be written (or its disk is full).
+    """
+    path = Path(cache_dir) / f"{name}.npz"
+    if path.is_file():
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return {key: file[key] for key in keys}
+        except _UNREADABLE as error:
+            _log.warning("%s is damaged and is made again (%s: %s)", path, type(error).__name__, error)
+    arrays = build()
+    try:
+        _write_at_once(path, arrays)
+    except OSError as error:
+        raise unwritable_cache(cache_dir, error) from error
+    return arrays
+
+
+def unwritable_cache(cache_dir: str | os.PathLike, error: OSError) -> InvalidInput:
+    """The error of a cache directory that cannot be written, with the system's reason."""
+    return invalid(
+        "cache_dir",
+        received=os.fspath(cache_dir),
+        expected=f"a directory that can be written, but: {error.strerror or error}",
+        fix="Give another directory, or make room in this one.",
+    )
+
+
+def _write_at_once(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(unfinished, "wb") as file:
+            np.savez_compressed(file, **arrays)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,168 @@
+"""Glyph collages: one letter that matters among three symbols that do not; needs no download."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data.dataset import Dataset, Examples
+from common.data.glyph_drawings import GlyphDrawings, character_name, draw_glyphs
+from common.ops.checks import invalid
+
+TILE_SIZE = 24
+TILES_PER_SIDE = 2
+
+_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC")
+_NUISANCE_FAMILIES = {  # Unicode blocks
+    "arrows": range(0x2190, 0x2200),
+    "mathematical operators": range(0x2200, 0x2300),
+    "box drawing": range(0x2500, 0x2580),
+    "geometric shapes": range(0x25A0, 0x2600),
+}
+_NUM_LETTERS = {"train": 200, "validation": 64, "test": 64}
+_NUISANCE_SHARES = {"train": 2, "validation": 1, "test": 2}  # in fifths, as Cifar Collage divides its sub-classes
+
+
+class _Characters(NamedTuple):
+    """Code points that one part of the data set is made of."""
+
+    letters: np.ndarray  # [classes]
+    families: list[np.ndarray]  # members [symbols] of each nuisance family
+
+
+def load_glyph_collage(
+    data_dir: str | None = None,
+    *,
+    cache_dir: str | os.PathLike,
+    seed: int = 0,
+    nuisance: bool = True,
+    images_per_class: int = 32,
+) -> Dataset:
+    """Images of 2 x 2 tiles: a target letter, which is the class, and three nuisance symbols.
+
+    The target is a Latin, Greek or Cyrillic letter (without accents) in a random font, on a random tile; 200 letters
+    train, 64 validate, 64 test. Every other tile shows a symbol from a random one of four families: arrows,
+    mathematical operators, box drawing, geometric shapes. The families are the same in training, validation and test
+    but their members are not (two, one and two fifths of them), so what to ignore has to be learnt as a kind of thing.
+    A few operators resemble letters.
+    Everything is drawn by lot once: the same seed gives the same images.
+
+    Reference: Gürbüz's thesis, section 5.3.2 (Cifar Collage), whose idea this is: there one image of a target
+    class is stitched with three images of shared super-classes whose sub-classes are disjoint between the parts.
+
+    Args:
+        data_dir: of no meaning here; every loader has it.
+        cache_dir: where the drawings of the characters are kept.
+        seed: of the choice of characters and of the composition.
+        nuisance: False leaves the other tiles black (the thesis' "distilled" data: the same targets in the same
+            fonts on the same tiles).
+        images_per_class: images of each letter, at least 2.
+
+    Returns:
+        Images `[examples, 48, 48, 1]` uint8, `positions` with the target's tile (0, 1 in the upper row, 2, 3 in the
+        lower), and a fixed `validation` set.
+
+    Raises:
+        InvalidInput: matplotlib's fonts are missing, or the cache cannot be written.
+
+    Example:
+        >>> dataset = load_glyph_collage(cache_dir="cache")
+        >>> target = tile_of(dataset.test.inputs, dataset.test.positions)  # [examples, 24, 24, 1]
+    """
+    del data_dir
+    if images_per_class < 2:
+        raise invalid("images_per_class", received=images_per_class, expected="at least 2, to make pairs of")
+    drawings = draw_glyphs(TILE_SIZE, cache_dir=cache_dir)
+    generator = np.random.default_rng(seed)
+    characters = _divide_characters(np.unique(drawings.code_points), generator)
+    parts, first_label = {}, 0
+    for part, chosen in characters.items():
+        parts[part] = _compose(drawings, chosen, images_per_class, nuisance, generator, first_label)
+        first_label += len(chosen.letters)
+    return Dataset(
+        name="glyph_collage" if nuisance else "glyph_collage_distilled",
+        class_names=[character_name(letter) for chosen in characters.values() for letter in chosen.letters],
+        kind="memory_images",
+        native_size=TILES_PER_SIDE * TILE_SIZE,
+        channels=1,
+        **parts,
+    )
+
+
+def tile_of(images: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Tiles `[examples, 24, 24, channels]` of collages `[examples, 48, 48, channels]` at `positions` `[examples]`."""
+    return _split_tiles(images)[np.arange(len(images)), positions]
+
+
+def _divide_characters(code_points: np.ndarray, generator) -> dict[str, _Characters]:
+    """Letters and nuisance symbols of training, validation and test; no character is in two of them."""
+    letters = generator.permutation([code_point for code_point in code_points.tolist() if _is_plain_letter(code_point)])
+    if len(letters) < sum(_NUM_LETTERS.values()):
+        raise invalid(
+            "fonts",
+            received=f"{len(letters)} different letters",
+            expected=f"at least {sum(_NUM_LETTERS.values())}",
+            fix="Install matplotlib with pip; its fonts have them.",
+        )
+    letters_of_parts = np.split(letters, np.cumsum(list(_NUM_LETTERS.values())))
+    symbols_of_parts = [[] for _ in _NUISANCE_SHARES]
+    for block in _NUISANCE_FAMILIES.values():
+        members = generator.permutation([code_point for code_point in code_points.tolist() if code_point in block])
+        ends = np.cumsum(list(_NUISANCE_SHARES.values())) * len(members) // sum(_NUISANCE_SHARES.values())
+        for symbols, share in zip(symbols_of_parts, np.split(members, ends)):
+            symbols.append(share)
+    return {part: _Characters(*chosen) for part, *chosen in zip(_NUM_LETTERS, letters_of_parts, symbols_of_parts)}
+
+
+def _is_plain_letter(code_point: int) -> bool:
+    character = chr(code_point)
+    is_letter = unicodedata.category(character) in ("Ll", "Lu") and not unicodedata.decomposition(character)
+    return is_letter and unicodedata.name(character, "").split(" ")[0] in _SCRIPTS
+
+
+def _compose(drawings, characters, images_per_class, nuisance, generator, first_label) -> Examples:
+    labels = np.repeat(np.arange(len(characters.letters)), images_per_class)
+    num_tiles = TILES_PER_SIDE**2
+    positions = generator.integers(num_tiles, size=len(labels))
+    targets = _random_drawings(drawings, characters.letters[labels], generator)  # [examples, tile, tile]
+    symbols = _random_symbols(characters.families, (len(labels), num_tiles), generator)
+    tiles = _random_drawings(drawings, symbols, generator)  # [examples, tiles, tile, tile]
+    if not nuisance:
+        tiles = np.zeros_like(tiles)
+    tiles[np.arange(len(labels)), positions] = targets
+    return Examples(labels + first_label, inputs=_join_tiles(tiles[..., None]), positions=positions)
+
+
+def _random_symbols(families, shape, generator) -> np.ndarray:
+    """Code points of the given shape: a random family, then a random one of its members."""
+    chosen_family = generator.integers(len(families), size=shape)
+    symbols = np.empty(shape, np.int64)
+    for index, members in enumerate(families):
+        is_chosen = chosen_family == index
+        symbols[is_chosen] = generator.choice(members, size=is_chosen.sum())
+    return symbols
+
+
+def _random_drawings(drawings: GlyphDrawings, code_points: np.ndarray, generator) -> np.ndarray:
+    """A drawing `[..., tile, tile]` of each character in a random one of its fonts."""
+    first = np.searchsorted(drawings.code_points, code_points, side="left")
+    end = np.searchsorted(drawings.code_points, code_points, side="right")
+    return drawings.images[generator.integers(first, end)]
+
+
+def _join_tiles(tiles: np.ndarray) -> np.ndarray:
+    """`[examples, tiles, tile, tile, channels]` -> `[examples, side, side, channels]`, tiles row by row."""
+    examples, _, tile, _, channels = tiles.shape
+    grid = tiles.reshape(examples, TILES_PER_SIDE, TILES_PER_SIDE, tile, tile, channels)
+    return grid.swapaxes(2, 3).reshape(examples, TILES_PER_SIDE * tile, TILES_PER_SIDE * tile, channels)
+
+
+def _split_tiles(images: np.ndarray) -> np.ndarray:
+    """`[examples, side, side, channels]` -> `[examples, tiles, tile, tile, channels]`; undoes `_join_tiles`."""
+    examples, side, _, channels = images.shape
+    tile = side // TILES_PER_SIDE
+    grid = images.reshape(examples, TILES_PER_SIDE, tile, TILES_PER_SIDE, tile, channels)
+    return grid.swapaxes(2, 3).reshape(examples, TILES_PER_SIDE**2, tile, tile, channels)

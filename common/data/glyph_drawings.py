@@ -1,0 +1,96 @@
+"""Drawings of all characters that most fonts have: the material of the glyph data sets."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from common.data.array_cache import cached_arrays
+from common.data.glyph_fonts import GlyphFont, fonts_fingerprint, load_glyph_fonts
+
+MIN_FONTS = 12
+
+_VERSION = 1  # of the way of drawing and of choosing characters; part of the cache's file name
+_REFERENCE_SIZE = 32
+_SAME_LOOK = 0.01  # largest squared distance, relative to the fainter drawing's squared norm
+
+
+class GlyphDrawings(NamedTuple):
+    """Drawings in the order of their characters.
+
+    Attributes:
+        images: `[drawings, size, size]` uint8, white ink on black.
+        code_points: `[drawings]` int64, ascending; one entry a font that draws the character.
+    """
+
+    images: np.ndarray
+    code_points: np.ndarray
+
+
+def draw_glyphs(size: int, *, cache_dir: str | os.PathLike) -> GlyphDrawings:
+    """Every character that at least 12 of the 16 fonts draw, once a font.
+
+    Characters that look the same in a reference font (the first that has them) are one: the first by code point stays.
+    Blank ones are dropped. Drawn once (some ten seconds) and kept in `cache_dir`; a new version of the fonts or of
+    FreeType draws anew, since its pixels differ.
+
+    Args:
+        size: height and width of a drawing in pixels.
+        cache_dir: directory of the file `glyphs_v<version>_<size>px_<fingerprint>.npz`.
+
+    Raises:
+        InvalidInput: matplotlib's fonts are missing, or the cache cannot be written.
+    """
+    name = f"glyphs_v{_VERSION}_{size}px_{fonts_fingerprint()}"
+    return GlyphDrawings(**cached_arrays(cache_dir, name, GlyphDrawings._fields, lambda: _draw_all(size)))
+
+
+def character_name(code_point: int) -> str:
+    """The code point and Unicode's name, such as `"U+0041 LATIN CAPITAL LETTER A"`."""
+    return f"U+{code_point:04X} {unicodedata.name(chr(code_point), '')}".rstrip()
+
+
+def _draw_all(size: int) -> dict[str, np.ndarray]:
+    fonts = load_glyph_fonts()
+    images, code_points = [], []
+    for code_point in tqdm(distinct_characters(fonts), desc="Drawing glyphs", unit=" characters", disable=None):
+        drawings = [font.draw(code_point, size) for font in fonts if code_point in font.code_points]
+        visible = [drawing for drawing in drawings if drawing.any()]
+        if len(visible) >= MIN_FONTS:
+            images += visible
+            code_points += [code_point] * len(visible)
+    return {"images": np.stack(images), "code_points": np.asarray(code_points, np.int64)}
+
+
+def distinct_characters(fonts: list[GlyphFont], min_fonts: int = MIN_FONTS) -> list[int]:
+    """Code points that at least `min_fonts` of the fonts have, ascending, one for each look, without blank ones."""
+    num_fonts = Counter(code_point for font in fonts for code_point in font.code_points)
+    code_points = sorted(code_point for code_point, count in num_fonts.items() if count >= min_fonts)
+    drawings = [_reference_drawing(fonts, code_point) for code_point in code_points]
+    visible = [index for index, drawing in enumerate(drawings) if drawing.any()]
+    first_alike = _first_of_same_look(np.stack([drawings[index] for index in visible]))
+    return [code_points[visible[index]] for index in np.unique(first_alike)]
+
+
+def _reference_drawing(fonts: list[GlyphFont], code_point: int) -> np.ndarray:
+    reference = next(font for font in fonts if code_point in font.code_points)
+    return reference.draw(code_point, _REFERENCE_SIZE)
+
+
+def _first_of_same_look(drawings: np.ndarray) -> np.ndarray:
+    """For each of `[drawings, size, size]` the first index that looks the same, directly or through others between."""
+    ink = drawings.reshape(len(drawings), -1).astype(np.float64)
+    squared_norms = (ink**2).sum(axis=1)
+    squared_distances = squared_norms[:, None] + squared_norms - 2 * ink @ ink.T
+    alike = squared_distances <= _SAME_LOOK * np.minimum(squared_norms[:, None], squared_norms)
+    first = np.arange(len(drawings))
+    while True:
+        earlier = np.where(alike, first, len(drawings)).min(axis=1)
+        if (earlier == first).all():
+            return first
+        first = earlier

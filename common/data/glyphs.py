@@ -1,0 +1,52 @@
+"""Glyphs: typographic characters drawn with the fonts of matplotlib; needs no download."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from common.data.class_splits import random_class_split
+from common.data.dataset import Dataset, Examples
+from common.data.glyph_drawings import character_name, draw_glyphs
+
+GLYPH_SIZE = 32
+
+
+def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
+    """About 2,100 characters, 12 to 16 images each, one a font; half of the characters train, the others test.
+
+    Like Stanford Online Products in shape: many classes with few images, retrieval among unseen classes. A class is a
+    character that at least 12 of 16 fonts draw; those that look the same are one class. About a sixth of the images,
+    nearly all of them symbols, equal another image of their class, since a family's styles share such drawings.
+
+    Training classes are in random order, so that the contiguous folds of the fair protocol are alike (in the order of
+    Unicode the last fold would have the symbols, and the others the letters).
+
+    Args:
+        data_dir: of no meaning here; every loader has it.
+        cache_dir: where the drawings are kept.
+        seed: of the division into training and test classes and of the classes' order.
+
+    Returns:
+        Images `[examples, 32, 32, 1]` uint8, white on black. There are no published figures on this data set.
+
+    Raises:
+        InvalidInput: matplotlib's fonts are missing, or the cache cannot be written.
+    """
+    del data_dir
+    drawings = draw_glyphs(GLYPH_SIZE, cache_dir=cache_dir)
+    code_points, classes = np.unique(drawings.code_points, return_inverse=True)
+    train_ids, test_ids = random_class_split(len(code_points), 0.5, seed)
+    class_ids = np.concatenate([np.random.default_rng(seed).permutation(train_ids), test_ids])
+    examples = Examples(classes, inputs=drawings.images[..., None]).select_classes(class_ids)
+    is_training = examples.labels < len(train_ids)
+    return Dataset(
+        name="glyphs",
+        train=examples.subset(is_training),
+        test=examples.subset(~is_training),
+        class_names=[character_name(code_points[class_id]) for class_id in class_ids],
+        kind="memory_images",
+        native_size=GLYPH_SIZE,
+        channels=1,
+    )

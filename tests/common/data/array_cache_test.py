@@ -1,0 +1,78 @@
+import errno
+
+import numpy as np
+import pytest
+
+from common.data.array_cache import cached_arrays
+from common.ops.checks import InvalidInput
+
+
+class _Builder:
+    def __init__(self):
+        self.num_calls = 0
+
+    def __call__(self):
+        self.num_calls += 1
+        return {"values": np.arange(5000), "names": np.asarray(["a", "b"])}
+
+
+def _read(cache_dir, build, name="things_v1"):
+    return cached_arrays(cache_dir, name, ("values", "names"), build)
+
+
+def test_arrays_are_built_once_for_each_name(tmp_path):
+    build = _Builder()
+    for _ in range(3):
+        arrays = _read(tmp_path / "new" / "cache", build)
+        assert arrays["values"].sum() == 5000 * 4999 // 2
+        assert arrays["names"].tolist() == ["a", "b"]
+    assert build.num_calls == 1
+    _read(tmp_path / "new" / "cache", build, name="things_v2")
+    assert build.num_calls == 2
+    assert sorted(path.name for path in (tmp_path / "new" / "cache").iterdir()) == ["things_v1.npz", "things_v2.npz"]
+
+
+def _flip_a_byte(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: b"", lambda content: b"no archive", lambda content: content[: len(content) // 2], _flip_a_byte],
+    ids=["empty", "foreign", "truncated", "one byte wrong"],
+)
+def test_a_damaged_file_is_made_again(tmp_path, damage, caplog):
+    build = _Builder()
+    _read(tmp_path, build)
+    path = tmp_path / "things_v1.npz"
+    path.write_bytes(damage(path.read_bytes()))
+    assert _read(tmp_path, build)["values"].tolist() == list(range(5000))
+    assert "things_v1.npz is damaged and is made again" in caplog.text
+    _read(tmp_path, build)
+    assert build.num_calls == 2
+
+
+@pytest.mark.parametrize("arrays", [{"values": np.zeros(2)}, {"values": np.asarray([{}]), "names": np.zeros(1)}])
+def test_files_without_the_arrays_or_with_objects_are_made_again(tmp_path, arrays):
+    np.savez(tmp_path / "things_v1.npz", **arrays)
+    build = _Builder()
+    assert len(_read(tmp_path, build)["values"]) == 5000
+    assert build.num_calls == 1
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InvalidInput, match=r"cache_dir: received '.*file', expected a directory that can be written"):
+        _read(tmp_path / "file", _Builder())
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fill_disk(file, **arrays):
+        file.write(b"some of it")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", fill_disk)
+    with pytest.raises(InvalidInput, match="No space left on device. Give another directory"):
+        _read(tmp_path, _Builder())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,91 @@
+import re
+
+import numpy as np
+import pytest
+
+from common.data import glyph_drawings
+from common.data.glyph_drawings import character_name, distinct_characters, draw_glyphs
+
+
+class _Font:
+    """Draws a character as a bar of the given length."""
+
+    def __init__(self, **bars):
+        self._bars = {ord(character): length for character, length in bars.items()}
+        self.code_points = frozenset(self._bars)
+
+    def draw(self, code_point, size):
+        image = np.zeros((size, size), np.uint8)
+        image[: self._bars[code_point], 3] = 200
+        return image
+
+
+def _characters(*fonts, min_fonts):
+    return "".join(map(chr, distinct_characters(list(fonts), min_fonts)))
+
+
+def test_characters_need_enough_fonts():
+    fonts = [_Font(a=3, b=5, c=7), _Font(a=3, b=5), _Font(a=3)]
+    assert [_characters(*fonts, min_fonts=count) for count in (1, 2, 3)] == ["abc", "ab", "a"]
+
+
+def test_blank_characters_are_dropped():
+    assert _characters(_Font(a=3, b=0, c=7), min_fonts=1) == "ac"
+
+
+def test_the_first_of_those_that_look_the_same_stays():
+    assert _characters(_Font(z=4, a=9, y=4, b=9, m=6), min_fonts=1) == "amy"
+
+
+def test_the_first_font_that_has_a_character_is_its_reference():
+    assert _characters(_Font(a=3), _Font(a=5, b=5), _Font(a=3, b=3), min_fonts=1) == "ab"
+    assert _characters(_Font(a=3), _Font(a=5, b=3), min_fonts=1) == "a"
+
+
+def test_characters_that_look_the_same_in_a_chain_are_one():
+    # Bars of 120 and 121 pixels differ by 1/120 of the ink, bars of 120 and 122 by 2/120: more than a hundredth.
+    font = _Font(a=120, b=121, c=122, d=124)
+    drawings = np.stack([font.draw(ord(character), 128) for character in "abcd"])
+    assert glyph_drawings._first_of_same_look(drawings).tolist() == [0, 0, 0, 3]
+
+
+@pytest.fixture(scope="module")
+def cache_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def drawings(cache_dir):
+    return draw_glyphs(24, cache_dir=cache_dir)
+
+
+def test_matplotlibs_fonts_give_about_two_thousand_characters(drawings):
+    code_points, counts = np.unique(drawings.code_points, return_counts=True)
+    assert 1900 <= len(code_points) <= 2400
+    assert counts.min() >= 12
+    assert counts.max() <= 16
+    assert drawings.images.shape == (counts.sum(), 24, 24)
+    assert drawings.images.any(axis=(1, 2)).all()
+    assert (np.diff(drawings.code_points) >= 0).all()
+
+
+def test_letters_of_several_scripts_that_look_the_same_are_one_class(drawings):
+    present = set(drawings.code_points.tolist())
+    assert ord("A") in present
+    assert ord("Α") not in present  # Greek
+    assert ord("А") not in present  # Cyrillic
+    assert {ord("Ж"), ord("Ω"), ord("o"), ord("O")} <= present
+    assert ord(" ") not in present
+
+
+def test_drawings_are_read_from_the_cache(drawings, cache_dir, monkeypatch):
+    monkeypatch.setattr(glyph_drawings, "_draw_all", None)
+    again = draw_glyphs(24, cache_dir=cache_dir)
+    np.testing.assert_array_equal(again.images, drawings.images)
+    (file,) = cache_dir.iterdir()
+    assert re.fullmatch(r"glyphs_v\d+_24px_[0-9a-f]{12}\.npz", file.name)
+
+
+def test_characters_are_named_by_code_point():
+    assert character_name(ord("A")) == "U+0041 LATIN CAPITAL LETTER A"
+    assert character_name(0xE000) == "U+E000"
