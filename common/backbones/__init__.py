@@ -1,0 +1,25 @@
+"""Convolutional networks: functions that return a keras.Model from images in 0..255 to feature maps."""
+
+from common.backbones.convolution import freeze_batch_norm
+from common.backbones.input_normalization import InputNormalization
+from common.backbones.mobilenet_v2 import mobilenet_v2
+from common.backbones.pretrained_weights import LoadedParameters, load_parameters, save_parameters
+from common.backbones.resnet10 import resnet10
+from common.backbones.resnet20 import resnet20
+from common.backbones.resnet50 import resnet50
+from common.backbones.resnet_v2_20 import resnet_v2_20
+from common.backbones.token_embedding import token_embedding
+
+__all__ = [
+    "InputNormalization",
+    "LoadedParameters",
+    "freeze_batch_norm",
+    "load_parameters",
+    "mobilenet_v2",
+    "resnet10",
+    "resnet20",
+    "resnet50",
+    "resnet_v2_20",
+    "save_parameters",
+    "token_embedding",
+]

@@ -1,0 +1,86 @@
+"""Convolution and batch normalisation in PyTorch's convention, which published parameters assume.
+
+Every layer that holds parameters is named after its module in torchvision's network ("layer1.0.conv2"), so that a name
+in a parameter file is `<layer name>.<parameter>` and nothing has to be translated (see `pretrained_weights`).
+"""
+
+import tensorflow as tf
+
+keras = tf.keras
+
+
+def convolution(x, filters, kernel_size, name, *, stride=1):
+    """A convolution without bias, padded by `kernel_size // 2` on all sides.
+
+    TensorFlow's "same" pads a strided convolution more on the bottom and right than on the top and left (or not at all
+    on the latter), which shifts the features against PyTorch's; hence the explicit padding.
+
+    Args:
+        x: symbolic feature maps [batch, height, width, channels].
+        filters: number of output channels.
+        kernel_size: side of the square kernel, odd.
+        name: the layer's name.
+        stride: 1 or more.
+
+    Returns:
+        [batch, ceil(height / stride), ceil(width / stride), filters]
+    """
+    x, padding = _pad(x, kernel_size, stride, name)
+    return keras.layers.Conv2D(
+        filters,
+        kernel_size,
+        strides=stride,
+        padding=padding,
+        use_bias=False,
+        kernel_initializer=keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal"),
+        name=name,
+    )(x)
+
+
+def depthwise_convolution(x, kernel_size, name, *, stride=1):
+    """The same with one kernel a channel: [batch, height, width, channels] -> [batch, height', width', channels]."""
+    x, padding = _pad(x, kernel_size, stride, name)
+    return keras.layers.DepthwiseConv2D(
+        kernel_size,
+        strides=stride,
+        padding=padding,
+        use_bias=False,
+        depthwise_initializer=keras.initializers.HeNormal(),
+        name=name,
+    )(x)
+
+
+def _pad(x, kernel_size, stride, name):
+    """`x` padded where "same" would not do it symmetrically, and the padding that is left to the convolution."""
+    if stride == 1 or kernel_size == 1:
+        return x, "same"
+    return keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}.padding")(x), "valid"
+
+
+def batch_normalization(x, name):
+    """Batch normalisation with PyTorch's constants (epsilon 1e-5; its momentum .1 is Keras' .9)."""
+    return keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)(x)
+
+
+def rectifier(x, name, *, max_value=None):
+    """max(x, 0), and no more than `max_value` where there is one (6 in MobileNetV2)."""
+    return keras.layers.ReLU(max_value=max_value, name=name)(x)
+
+
+def freeze_batch_norm(model):
+    """Puts every batch normalisation of `model` into inference mode, for good.
+
+    The moving statistics stay as they are, in training too, and scale and offset do not train: what the thesis does
+    with pretrained backbones (recipe "backbone batch norm"). Setting `model.trainable = True`, on the backbone or on a
+    model around it, reaches into every layer and undoes this: call it again afterwards.
+
+    Args:
+        model: a backbone as the functions of this package return it.
+
+    Returns:
+        `model`
+    """
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.trainable = False
+    return model

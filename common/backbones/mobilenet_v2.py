@@ -1,0 +1,78 @@
+"""MobileNetV2 in torchvision's layout: the backbone for photographs on a CPU."""
+
+import tensorflow as tf
+
+from common.backbones.convolution import (
+    batch_normalization,
+    convolution,
+    depthwise_convolution,
+    freeze_batch_norm,
+    rectifier,
+)
+from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
+from common.backbones.pretrained_weights import initialize_weights, torchvision_instructions
+
+keras = tf.keras
+
+# Table 2 of the paper: expansion, channels, number of blocks, stride of the first one.
+_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+
+
+def mobilenet_v2(input_channels=3, *, frozen_batch_norm=True, weights="none"):
+    """MobileNetV2 (width 1.0) without its classifier, layer for layer torchvision's.
+
+    Reference: Sandler et al., MobileNetV2: inverted residuals and linear bottlenecks (CVPR 2018), table 2. It differs
+    from the one in `keras.applications` in padding (symmetric), batch norm's constants and input normalisation
+    (ImageNet's mean and standard deviation), so the parameters of the one are no use to the other.
+
+    Args:
+        input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
+        frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
+        weights: "none", or the path of an `.npz` with torchvision's parameters; "imagenet" explains how to make one.
+
+    Input shape: [batch, height, width, input_channels], values 0..255.
+    Output shape: [batch, ceil(height / 32), ceil(width / 32), 1280]
+
+    Returns:
+        a keras.Model
+
+    Raises:
+        InvalidInput: another number of channels, or weights that do not exist or do not fit.
+    """
+    check_image_channels(input_channels)
+    images = keras.Input((None, None, input_channels), name="images")
+    x = InputNormalization(IMAGENET_MEAN, IMAGENET_STD, name="input_normalization")(images)
+    x = _convolution_block(x, 32, 3, "features.0", stride=2)
+    index = 1
+    for expansion, filters, num_blocks, first_stride in _STAGES:
+        for block in range(num_blocks):
+            stride = first_stride if block == 0 else 1
+            x = _inverted_residual(x, filters, f"features.{index}", expansion=expansion, stride=stride)
+            index += 1
+    x = _convolution_block(x, 1280, 1, f"features.{index}")
+    model = keras.Model(images, x, name="mobilenet_v2")
+    if frozen_batch_norm:
+        freeze_batch_norm(model)
+    return initialize_weights(model, weights, imagenet=torchvision_instructions("mobilenet_v2"))
+
+
+def _inverted_residual(x, filters, name, *, expansion, stride):
+    """Expand by a 1 x 1, filter each channel by a 3 x 3, project linearly; add the input where the shape stays."""
+    channels = x.shape[-1]
+    y = x
+    index = 0
+    if expansion > 1:
+        y = _convolution_block(y, expansion * channels, 1, f"{name}.conv.{index}")
+        index += 1
+    y = depthwise_convolution(y, 3, f"{name}.conv.{index}.0", stride=stride)
+    y = rectifier(batch_normalization(y, f"{name}.conv.{index}.1"), f"{name}.conv.{index}.2", max_value=6.0)
+    y = convolution(y, filters, 1, f"{name}.conv.{index + 1}")
+    y = batch_normalization(y, f"{name}.conv.{index + 2}")
+    if stride == 1 and channels == filters:
+        y = keras.layers.Add(name=f"{name}.add")([x, y])
+    return y
+
+
+def _convolution_block(x, filters, kernel_size, name, *, stride=1):
+    x = convolution(x, filters, kernel_size, f"{name}.0", stride=stride)
+    return rectifier(batch_normalization(x, f"{name}.1"), f"{name}.2", max_value=6.0)

@@ -1,0 +1,239 @@
+"""Parameters from files: `.npz` archives in PyTorch's names and tensor layouts.
+
+A layer of our networks carries the name of its module in torchvision's, so a parameter's name in the file is
+`<layer name>.<parameter>`. This is the one place where a layer's name matters: it is the file's address of the layer.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.ops.checks import invalid
+
+keras = tf.keras
+
+# What a file may have beyond a backbone: the classifier, and PyTorch's counter of batches.
+CLASSIFIER_PREFIXES = ("classifier.", "fc.", "last_linear.")
+BATCH_COUNTER = ".num_batches_tracked"
+
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+class LoadedParameters(NamedTuple):
+    """What `load_parameters` did: the names that it `loaded`, and those in the file that it `ignored`."""
+
+    loaded: tuple[str, ...]
+    ignored: tuple[str, ...]
+
+
+class Parameter(NamedTuple):
+    """A variable of a network, and the permutation of axes that makes the file's tensor the variable's."""
+
+    variable: Any
+    axes: tuple[int, ...]
+
+    @property
+    def file_shape(self) -> tuple[int, ...]:
+        """The shape in the file."""
+        return tuple(int(self.variable.shape[axis]) for axis in np.argsort(self.axes))
+
+
+def named_parameters(model) -> dict[str, Parameter]:
+    """Every variable of `model` under its name in PyTorch.
+
+    | layer | PyTorch | Keras |
+    |---|---|---|
+    | convolution | weight [out, in, height, width] | kernel [height, width, in, out] |
+    | depthwise convolution | weight [channels, 1, height, width] | kernel [height, width, channels, 1] |
+    | dense | weight [out, in] | kernel [in, out] |
+    | batch normalisation | weight, bias, running_mean, running_var | gamma, beta, moving_mean, moving_variance |
+    | embedding | weight [tokens, dim] | embeddings [tokens, dim] |
+
+    Args:
+        model: a functional keras.Model of such layers, not nested.
+
+    Raises:
+        ValueError: the model has a layer with weights of another kind.
+    """
+    parameters = {}
+    for layer in model.layers:
+        for suffix, parameter in _layer_parameters(layer).items():
+            parameters[f"{layer.name}.{suffix}"] = parameter
+    return parameters
+
+
+def _layer_parameters(layer) -> dict[str, Parameter]:
+    layers = keras.layers
+    if isinstance(layer, layers.BatchNormalization):
+        vector = (0,)
+        return {
+            "weight": Parameter(layer.gamma, vector),
+            "bias": Parameter(layer.beta, vector),
+            "running_mean": Parameter(layer.moving_mean, vector),
+            "running_var": Parameter(layer.moving_variance, vector),
+        }
+    if not layer.weights:
+        return {}
+    kernel_axes = {
+        layers.DepthwiseConv2D: (2, 3, 0, 1),
+        layers.Conv2D: (2, 3, 1, 0),
+        layers.Dense: (1, 0),
+        layers.Embedding: (0, 1),
+    }
+    for kind, axes in kernel_axes.items():
+        if isinstance(layer, kind):
+            parameters = (Parameter(layer.weights[0], axes), *(Parameter(bias, (0,)) for bias in layer.weights[1:]))
+            return dict(zip(("weight", "bias"), parameters))
+    raise ValueError(f"No conversion for the layer {layer.name!r} of type {type(layer).__name__}; add it here.")
+
+
+def load_parameters(model, path) -> LoadedParameters:
+    """Sets every variable of `model` from an `.npz` file with one array a parameter, in PyTorch's names and layouts.
+
+    All or nothing: the file has to have each of the network's parameters, in its shape, and nothing else but a
+    classifier and PyTorch's batch counters.
+
+    Args:
+        model: a backbone as the functions of this package return it.
+        path: an `.npz` file; it is read without pickle.
+
+    Returns:
+        The names that were loaded, and those of the file that were not needed.
+
+    Raises:
+        InvalidInput: the file cannot be read, or does not fit; every missing, unknown and misshapen name is listed.
+
+    Example:
+        `load_parameters(mobilenet_v2(), "mobilenet_v2.npz").ignored` is ("classifier.1.bias", ...).
+    """
+    expected = named_parameters(model)
+    values, others = _read(path, expected)
+    ignored = {name for name in others if name.startswith(CLASSIFIER_PREFIXES) or name.endswith(BATCH_COUNTER)}
+    problems = {
+        "missing": sorted(expected.keys() - values.keys()),
+        "unknown": sorted(others - ignored),
+        "wrong shape": [
+            f"{name} {list(values[name].shape)} instead of {list(parameter.file_shape)}"
+            for name, parameter in expected.items()
+            if name in values and values[name].shape != parameter.file_shape
+        ],
+        "not finite floating-point numbers": [name for name, value in values.items() if not _is_finite(value)],
+    }
+    if any(problems.values()):
+        listing = "; ".join(f"{kind} ({len(names)}): {', '.join(names)}" for kind, names in problems.items() if names)
+        raise invalid(
+            "weights",
+            received=os.fspath(path),
+            expected=f"a file with the {len(expected)} parameters of {model.name}",
+            fix=f"In this file: {listing}. Choose the backbone that the file was made for.",
+        )
+    for name, (variable, axes) in expected.items():
+        variable.assign(values[name].transpose(axes).astype(np.float32))
+    return LoadedParameters(tuple(expected), tuple(sorted(ignored)))
+
+
+def _is_finite(value) -> bool:
+    return np.issubdtype(value.dtype, np.floating) and bool(np.isfinite(value).all())
+
+
+def _read(path, wanted) -> tuple[dict[str, np.ndarray], set[str]]:
+    """The arrays of the file whose names are in `wanted`, and the other names."""
+    check_weights_file(path)
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it is a single array")
+        with archive:
+            names = set(archive.files)
+            if any(name.endswith("data.pkl") for name in names):
+                raise ValueError("it is a PyTorch file")
+            return {name: archive[name] for name in names.intersection(wanted)}, names.difference(wanted)
+    except _UNREADABLE as error:
+        raise invalid(
+            "weights",
+            received=os.fspath(path),
+            expected="an .npz file with one array a parameter",
+            fix=f"Reading it failed: {error}. A PyTorch file has to be converted, where PyTorch is installed: "
+            "numpy.savez(npz, **{name: value.numpy() for name, value in torch.load(pth, weights_only=True).items()}).",
+        ) from error
+
+
+def check_weights_file(path):
+    """Returns `path` if there is such a file, else raises `InvalidInput`."""
+    if not os.path.isfile(path):
+        raise invalid(
+            "weights", received=os.fspath(path), expected='"none", "imagenet" or the path of an existing file'
+        )
+    return path
+
+
+def save_parameters(model, path) -> None:
+    """Writes every variable of `model` to an `.npz` file that `load_parameters` (and, renamed, PyTorch) can read.
+
+    Args:
+        model: a backbone as the functions of this package return it.
+        path: ends with ".npz"; the file appears when it is complete.
+
+    Raises:
+        InvalidInput: another extension, or a place where nothing can be written.
+    """
+    path = os.fspath(path)
+    if not path.endswith(".npz"):
+        raise invalid("path of the parameters", received=path, expected='a name that ends with ".npz"')
+    values = {
+        name: np.transpose(np.asarray(variable), np.argsort(axes))
+        for name, (variable, axes) in named_parameters(model).items()
+    }
+    try:
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as directory:
+            unfinished = os.path.join(directory, "parameters.npz")
+            np.savez(unfinished, **values)
+            os.replace(unfinished, path)
+    except OSError as error:
+        raise invalid(
+            "path of the parameters", received=path, expected="a place that can be written to", fix=f"{error}."
+        ) from error
+
+
+def initialize_weights(model, weights, *, imagenet=None):
+    """Gives `model` the weights that a user asked for.
+
+    Args:
+        model: a backbone that has just been built.
+        weights: "none" (keep the random ones), "imagenet" (raises: they cannot be fetched), or the path of an `.npz`.
+        imagenet: one or two sentences on how to get a file with ImageNet weights; None where there are none.
+
+    Returns:
+        `model`
+
+    Raises:
+        InvalidInput: see above and `load_parameters`.
+    """
+    if weights == "none":
+        return model
+    if weights == "imagenet":
+        raise invalid(
+            "weights",
+            received=weights,
+            expected='"none" or the path of an .npz file',
+            fix=imagenet or f"There are no ImageNet weights for {model.name}.",
+        )
+    load_parameters(model, weights)
+    return model
+
+
+def torchvision_instructions(name: str) -> str:
+    """How to make an `.npz` file of torchvision's ImageNet weights for its network `name`."""
+    return (
+        "torchvision publishes these weights for PyTorch only. Where PyTorch and torchvision are installed, run: "
+        f"python -c \"import numpy, torchvision; network = torchvision.models.{name}(weights='IMAGENET1K_V1'); "
+        f"numpy.savez('{name}.npz', **{{key: value.numpy() for key, value in network.state_dict().items()}})\" "
+        f"and give the path of {name}.npz as the weights."
+    )

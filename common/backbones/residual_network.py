@@ -1,0 +1,84 @@
+"""The blocks that residual networks are made of, and their arrangement in stages."""
+
+import tensorflow as tf
+
+from common.backbones.convolution import batch_normalization, convolution, rectifier
+
+keras = tf.keras
+
+
+def basic_block(x, filters, name, *, stride=1):
+    """relu(x + F(x)) with F = two 3 x 3 convolutions; the first one has the stride.
+
+    Reference: He et al., Deep residual learning for image recognition (CVPR 2016), figure 5 left; where the shape
+    changes the shortcut is a 1 x 1 convolution (their option B).
+
+    Args:
+        x: symbolic feature maps [batch, height, width, channels].
+        filters: number of output channels.
+        name: prefix of the layers' names.
+        stride: 1, or 2 to halve the map.
+
+    Returns:
+        [batch, ceil(height / stride), ceil(width / stride), filters]
+    """
+    residual = convolution(x, filters, 3, f"{name}.conv1", stride=stride)
+    residual = rectifier(batch_normalization(residual, f"{name}.bn1"), f"{name}.relu1")
+    residual = convolution(residual, filters, 3, f"{name}.conv2")
+    residual = batch_normalization(residual, f"{name}.bn2")
+    return _add(_shortcut(x, filters, name, stride), residual, name)
+
+
+def bottleneck_block(x, filters, name, *, stride=1):
+    """relu(x + F(x)) with F = 1 x 1, 3 x 3 and 1 x 1 convolutions, the 3 x 3 one with the stride.
+
+    Reference: He et al. (CVPR 2016), figure 5 right, who put the stride on the first 1 x 1 convolution, as Keras does;
+    torchvision puts it here ("v1.5").
+
+    Args:
+        x: symbolic feature maps [batch, height, width, channels].
+        filters: number of output channels; the inner convolutions have a quarter of it.
+        name: prefix of the layers' names.
+        stride: 1, or 2 to halve the map.
+
+    Returns:
+        [batch, ceil(height / stride), ceil(width / stride), filters]
+    """
+    residual = convolution(x, filters // 4, 1, f"{name}.conv1")
+    residual = rectifier(batch_normalization(residual, f"{name}.bn1"), f"{name}.relu1")
+    residual = convolution(residual, filters // 4, 3, f"{name}.conv2", stride=stride)
+    residual = rectifier(batch_normalization(residual, f"{name}.bn2"), f"{name}.relu2")
+    residual = convolution(residual, filters, 1, f"{name}.conv3")
+    residual = batch_normalization(residual, f"{name}.bn3")
+    return _add(_shortcut(x, filters, name, stride), residual, name)
+
+
+def residual_stages(x, block, filters, num_blocks, strides):
+    """Stages of `block` one after the other: stage i has `num_blocks[i]` blocks, the first of them with `strides[i]`.
+
+    Args:
+        x: symbolic feature maps [batch, height, width, channels].
+        block: `basic_block` or `bottleneck_block`.
+        filters: output channels of each stage.
+        num_blocks: blocks of each stage.
+        strides: stride of each stage's first block.
+
+    Returns:
+        [batch, height', width', filters[-1]]
+    """
+    for stage, (width, depth, stride) in enumerate(zip(filters, num_blocks, strides), start=1):
+        for index in range(depth):
+            x = block(x, width, f"layer{stage}.{index}", stride=stride if index == 0 else 1)
+    return x
+
+
+def _shortcut(x, filters, name, stride):
+    """`x` itself, or its linear projection where the block changes the shape."""
+    if stride == 1 and x.shape[-1] == filters:
+        return x
+    x = convolution(x, filters, 1, f"{name}.downsample.0", stride=stride)
+    return batch_normalization(x, f"{name}.downsample.1")
+
+
+def _add(shortcut, residual, name):
+    return rectifier(keras.layers.Add(name=f"{name}.add")([shortcut, residual]), f"{name}.relu")

@@ -1,0 +1,63 @@
+"""The pre-activation residual network of twenty layers, for MNIST."""
+
+import tensorflow as tf
+
+from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
+from common.backbones.input_normalization import InputNormalization
+from common.backbones.pretrained_weights import initialize_weights
+from common.ops.checks import check_positive
+
+keras = tf.keras
+
+
+def resnet_v2_20(input_channels=1, *, frozen_batch_norm=False, weights="none"):
+    """ResNetV2-20 for images of about 32 pixels: 3 stages x 2 pre-activation bottlenecks of 64, 128 and 256 channels.
+
+    Reference: thesis chapter 3 (MNIST study); He et al., Identity mappings in deep residual networks (ECCV 2016). As
+    in the published code the inner widths are 16, 64 and 128, the stride is on the first 1 x 1 convolution, and a
+    stage's first shortcut is a projection of its input before the activation.
+
+    Args:
+        input_channels: channels of the images, 1 or more.
+        frozen_batch_norm: batch normalisation in inference mode, also in training.
+        weights: "none", or the path of a file that `save_parameters` wrote.
+
+    Input shape: [batch, height, width, input_channels], values 0..255.
+    Output shape: [batch, ceil(height / 4), ceil(width / 4), 256]
+
+    Returns:
+        a keras.Model
+
+    Raises:
+        InvalidInput: no channels, or weights that do not exist or do not fit.
+    """
+    check_positive("input_channels", input_channels)
+    images = keras.Input((None, None, input_channels), name="images")
+    x = InputNormalization(mean=0.5, name="input_normalization")(images)
+    x = convolution(x, 16, 3, "conv1")
+    x = _activate(x, "stem")
+    for stage, (inner, filters) in enumerate(((16, 64), (64, 128), (128, 256)), start=1):
+        for index in range(2):
+            stride = 2 if stage > 1 and index == 0 else 1
+            # The stem's activation serves the very first block.
+            activate_input = stage > 1 or index > 0
+            x = _block(x, inner, filters, f"layer{stage}.{index}", stride=stride, activate_input=activate_input)
+    model = keras.Model(images, _activate(x, "head"), name="resnet_v2_20")
+    if frozen_batch_norm:
+        freeze_batch_norm(model)
+    return initialize_weights(model, weights)
+
+
+def _block(x, inner, filters, name, *, stride, activate_input):
+    """X + F(x) with F = 1 x 1, 3 x 3, 1 x 1 convolutions, each after a batch normalisation and a rectifier."""
+    residual = _activate(x, f"{name}.0") if activate_input else x
+    residual = convolution(residual, inner, 1, f"{name}.conv1", stride=stride)
+    residual = convolution(_activate(residual, f"{name}.1"), inner, 3, f"{name}.conv2")
+    residual = convolution(_activate(residual, f"{name}.2"), filters, 1, f"{name}.conv3")
+    if stride > 1 or x.shape[-1] != filters:
+        x = convolution(x, filters, 1, f"{name}.downsample.0", stride=stride)
+    return keras.layers.Add(name=f"{name}.add")([x, residual])
+
+
+def _activate(x, name):
+    return rectifier(batch_normalization(x, f"{name}.bn"), f"{name}.relu")
