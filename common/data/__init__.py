@@ -1,23 +1,57 @@
-"""Data sets, class splits and batches."""
+"""Data sets, class splits, batches and the input pipeline."""
 
 from common.data.batches import ClassBalancedBatches
+from common.data.cars196 import load_cars196
 from common.data.class_splits import contiguous_folds, random_class_split
+from common.data.cub200 import load_cub200
 from common.data.dataset import DATASET_KINDS, Dataset, Examples, check_official_counts, check_training_pairs
 from common.data.glyph_collage import load_glyph_collage, tile_of
 from common.data.glyphs import load_glyphs
+from common.data.image_files import find_unreadable_images
+from common.data.image_folder import load_image_folder
+from common.data.images import (
+    CenterCrop,
+    Identity,
+    ImageTransform,
+    NoAugmentation,
+    PublishedCodeCrop,
+    RandomShift,
+    ThesisCrop,
+)
+from common.data.in_shop import load_in_shop
+from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches
+from common.data.prepared_images import prepare_images
+from common.data.stanford_online_products import load_stanford_online_products
 from common.data.synthetic_tokens import load_synthetic_tokens
 
 __all__ = [
     "DATASET_KINDS",
+    "CenterCrop",
     "ClassBalancedBatches",
     "Dataset",
     "Examples",
+    "Identity",
+    "ImageTransform",
+    "NoAugmentation",
+    "PublishedCodeCrop",
+    "RandomShift",
+    "ThesisCrop",
     "check_official_counts",
     "check_training_pairs",
     "contiguous_folds",
+    "evaluation_batches",
+    "find_unreadable_images",
+    "invalid_input_behind",
+    "load_cars196",
+    "load_cub200",
     "load_glyph_collage",
     "load_glyphs",
+    "load_image_folder",
+    "load_in_shop",
+    "load_stanford_online_products",
     "load_synthetic_tokens",
+    "prepare_images",
     "random_class_split",
     "tile_of",
+    "training_batches",
 ]

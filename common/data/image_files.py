@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from common.data.images import ImageTransform, cut
 from common.ops.checks import InvalidInput, invalid
@@ -57,16 +57,17 @@ def load_rgb(source, name: str) -> Image.Image:
         with Image.open(source) as image:
             return image.convert("RGB")
     except _UNREADABLE as error:
+        reason = "its format is unknown" if isinstance(error, UnidentifiedImageError) else error
         raise invalid(
             "image file",
             received=name,
-            expected=f"a complete image ({error})",
+            expected=f"a complete image ({reason})",
             fix="Fetch or extract the file again, or take it out of the data set.",
         ) from error
 
 
 def find_unreadable_images(paths: Iterable[str]) -> list[str]:
-    """Those of the files that Pillow cannot decode to their end, with the reason; for reports and for error messages."""
+    """Those of the files that Pillow cannot decode to their end, each with the reason; for reports."""
 
     def complaint(path):
         try:
@@ -80,11 +81,9 @@ def find_unreadable_images(paths: Iterable[str]) -> list[str]:
 
 
 def _is_complete_jpeg(contents):
-    start, end = b"\xff\xd8\xff", b"\xff\xd9"
-    is_long_enough = tf.strings.length(contents) > len(start + end)
-    length = tf.where(is_long_enough, len(end), 0)
-    last = tf.strings.substr(contents, -length, length)
-    return tf.equal(tf.strings.substr(contents, 0, len(start)), start) & tf.equal(last, end)
+    padded = tf.strings.join([b"\0\0", contents, b"\0\0\0"])  # an empty file has a start and an end, too
+    start_and_end = tf.strings.substr(padded, [2, -5], [3, 2])
+    return tf.reduce_all(tf.equal(start_and_end, [b"\xff\xd8\xff", b"\xff\xd9"]))
 
 
 def _read_jpeg(contents, transform, seed):

@@ -41,6 +41,7 @@ class ImageTransform(abc.ABC):
         """The input made of the window's pixels; `height` and `width` are those of the whole image."""
 
     def __call__(self, image, seed=(0, 0)):
+        """Transforms a whole image `[height, width, channels]` with the example's seed pair."""
         image = tf.convert_to_tensor(image)
         height, width = tf.shape(image)[0], tf.shape(image)[1]
         return self.finish(cut(image, self.window(height, width, seed)), height, width, seed)
@@ -62,6 +63,7 @@ class Identity(ImageTransform):
         return window
 
     def __call__(self, image, seed=(0, 0)):
+        """The image, the batch of images or the tokens that it was given."""
         return image
 
 
@@ -70,7 +72,7 @@ NoAugmentation = Identity
 
 @dataclass(frozen=True)
 class ThesisCrop(ImageTransform):
-    """Random crop of .16 to 1 of the area with an aspect from 3/4 to 4/3, resized to `size` x `size`, and a random flip.
+    """Random crop of .16 to 1 of the area, aspect from 3/4 to 4/3, resized to `size` x `size`; random flip.
 
     The thesis resizes the shorter side to 256 first. Area and aspect are relative, so the window is drawn on the image
     as it is and resized once; on prepared copies with a shorter side of 256 both are the same.
@@ -110,9 +112,9 @@ class ThesisCrop(ImageTransform):
 class PublishedCodeCrop(ImageTransform):
     """The crop of the authors' published code: TensorFlow's distorted bounding box, without antialiasing.
 
-    Area from .16 to 1, aspect uniform (torchvision: log-uniform) in .75 to 1.33, at most 100 attempts. It crops less on
-    average than `ThesisCrop` (mean area .43 for .475 on 4:3 images) and aliases on large photographs. The published code
-    applies it to the images in their original resolution: give it the original files, not prepared copies.
+    Area from .16 to 1, aspect uniform (torchvision: log-uniform) in .75 to 1.33, at most 100 attempts. It keeps
+    less on average than `ThesisCrop` (mean area .43 against .475 on 4:3 images) and aliases on large photographs. The
+    published code applies it to images in their original resolution: give it the original files, not prepared copies.
 
     Args:
         size: height and width of the result in pixels.
@@ -174,6 +176,7 @@ class RandomShift(ImageTransform):
         return self(window, seed)
 
     def __call__(self, image, seed=(0, 0)):
+        """Shifts and mirrors an image, or every image of a batch with its own seed pair."""
         image, seed = tf.convert_to_tensor(image), tf.convert_to_tensor(seed, tf.int32)
         if image.shape.rank == 3:
             return self._shift(image[None], seed[None])[0]
@@ -239,7 +242,9 @@ class CenterCrop(ImageTransform):
         return tf.stack([(height - self.size) // 2, (width - self.size) // 2, self.size, self.size])
 
     def _resize_and_crop(self, image):
-        height, width = shorter_side_shape(tf.shape(image)[0], tf.shape(image)[1], self.shorter_side)
+        height, width = tf.shape(image)[0], tf.shape(image)[1]
+        shorter = tf.minimum(height, width)
+        height, width = (scaled_side(side, shorter, self.shorter_side) for side in (height, width))
         resized = resize(image, height, width, antialias=self.antialias)
         return to_uint8(cut(resized, self._center(height, width)))
 
@@ -252,7 +257,8 @@ def random_resized_crop_window(height, width, seed, scale=(0.16, 1.0), ratio=(3 
     central window with an aspect in `ratio` is taken.
 
     Args:
-        height, width: of the image in pixels.
+        height: of the image in pixels.
+        width: of the image in pixels.
         seed: int32 `[2]`.
         scale: smallest and largest share of the area, in (0, 1].
         ratio: smallest and largest width / height.
@@ -294,6 +300,9 @@ def resize(image, height, width, antialias: bool):
     """Bilinear resizing of `[height, width, channels]` to float32, with half-pixel centres.
 
     Args:
+        image: any numeric type.
+        height: of the result in pixels.
+        width: of the result in pixels.
         antialias: widens the filter where an axis shrinks, as Pillow and torchvision do. Enlarging is the same either
             way, and the plain operator, which is five times as fast, does it.
     """
@@ -307,10 +316,9 @@ def resize(image, height, width, antialias: bool):
     return tf.cond(shrinks, lambda: resized(True), lambda: resized(False))
 
 
-def shorter_side_shape(height, width, shorter_side: int):
-    """Height and width of an image whose shorter side is resized to `shorter_side`; the longer one is rounded down."""
-    shorter = tf.minimum(height, width)
-    return height * shorter_side // shorter, width * shorter_side // shorter
+def scaled_side(side, shorter, shorter_side: int):
+    """Length of one side, rounded down, when the shorter one is resized to `shorter_side`; of integers or tensors."""
+    return side * shorter_side // shorter
 
 
 def cut(image, window):
