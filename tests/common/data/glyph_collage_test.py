@@ -42,12 +42,12 @@ def test_the_parts_have_classes_of_their_own(dataset):
     assert {name.split()[1] for name in dataset.class_names} == {"LATIN", "GREEK", "CYRILLIC"}
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_images_have_four_tiles_and_a_known_target(dataset, part):
+@pytest.mark.parametrize(("part", "num_images"), zip(PARTS, (96, 32, 32)))
+def test_images_have_four_tiles_and_a_known_target(dataset, part, num_images):
     examples = getattr(dataset, part)
     assert examples.inputs.shape == (len(examples), 48, 48, 1)
     assert examples.inputs.dtype == np.uint8
-    assert (np.unique(examples.labels, return_counts=True)[1] == 32).all()
+    assert (np.unique(examples.labels, return_counts=True)[1] == num_images).all()
     assert (abs(np.bincount(examples.positions) / len(examples) - 0.25) < 0.05).all()
     assert (dataset.native_size, dataset.channels, dataset.kind) == (48, 1, "memory_images")
 
@@ -101,11 +101,12 @@ def test_distilled_images_show_the_same_targets_alone(dataset, cache_dir):
 def test_the_same_seed_gives_the_same_images(dataset, cache_dir):
     again = load_glyph_collage(cache_dir=cache_dir)
     np.testing.assert_array_equal(again.test.inputs, dataset.test.inputs)
-    other = load_glyph_collage(cache_dir=cache_dir, seed=1, images_per_class=3)
-    assert len(other.train) == 600
+    other = load_glyph_collage(cache_dir=cache_dir, seed=1, train_images_per_class=3, test_images_per_class=2)
+    assert [len(getattr(other, part)) for part in PARTS] == [600, 128, 128]
     assert other.class_names != dataset.class_names
 
 
-def test_a_class_needs_two_images(cache_dir):
-    with pytest.raises(InvalidInput, match="images_per_class: received 1, expected at least 2"):
-        load_glyph_collage(cache_dir=cache_dir, images_per_class=1)
+@pytest.mark.parametrize("argument", ["train_images_per_class", "test_images_per_class"])
+def test_a_class_needs_two_images(cache_dir, argument):
+    with pytest.raises(InvalidInput, match="images per class: .* expected at least 2"):
+        load_glyph_collage(cache_dir=cache_dir, **{argument: 1})
