@@ -1,13 +1,14 @@
 """Finds finished runs on disk and reads what they measured.
 
 Layout: `runs/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>/` with `config.json`, `metrics.jsonl`,
-`test_embeddings.npz` and `result.json`. The last folder but one is one configuration: runs are grouped by it and by nothing
-else, and a result that carries another configuration hash than its folder is left out and named.
+`test_embeddings.npz` and `result.json`. The last folder but one is one configuration: runs are grouped by it and by
+nothing else, and a result that carries another configuration hash than its folder is left out and named.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import pathlib
 import re
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ class UnitRun:
         repeat: from 0.
         config: `config.json`; empty when it is missing or damaged.
         result: `result.json` of a finished run, else `None`.
-        problem: why a result that is there cannot be used; `None` when nothing is wrong (an unfinished run is not a problem).
+        problem: why a result that is there cannot be used; `None` when nothing is wrong, as with an unfinished run.
     """
 
     path: pathlib.Path
@@ -183,6 +184,9 @@ def _records(path: pathlib.Path) -> Iterator[dict]:
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        record = parse_json(line)
-        if record is not None:
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(record, dict):
             yield record

@@ -17,11 +17,13 @@ The interval here has two parts, from two resamplings of the same crossed design
 
 Both draw one less than there is (n - 1 of n classes, R - 1 of R repeats), which makes the bootstrap variance of a mean
 unbiased at any n (Rao and Wu, "Resampling inference with complex survey data", 1988); with R = 3 the plain bootstrap
-would lose a third of it. The two variances add. The interaction of class and training is counted in both, so the
-interval errs on the wide side (Owen, "The pigeonhole bootstrap", 2007, counts it three times). The interval is
-estimate +- t SE with Satterthwaite's degrees of freedom: percentiles of three repeats never reach beyond the three.
+would lose a third of it. Each standard error takes Student's t of its own degrees of freedom, and the two half-widths
+add in quadrature; percentiles of three repeats could never reach beyond the three. The interaction of class and
+training is counted in both parts, so the interval errs on the wide side (Owen, "The pigeonhole bootstrap", 2007,
+counts it three times).
 
 The gallery is not resampled: the interval is for queries of new classes searched among as many distractors as here.
+Below about thirty test classes with skewed scores it is a little short (92 % at 16 classes in simulations, for 95 %).
 """
 
 from __future__ import annotations

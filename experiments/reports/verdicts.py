@@ -9,8 +9,8 @@ from statistics import NormalDist
 from experiments.reports.published_values import PublishedValue
 from experiments.reports.statistics import FairEstimate
 
-# What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the thesis' figures come from
-# the published code, so a run of either reading of the recipe is measured against them.
+# What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the printed figures come
+# from the published code and are described by the text, so a run of either recipe is measured against them.
 FAIR_CONDITIONS: Mapping[str, object] = {
     "recipe": ("thesis", "published_code"),
     "budget": "full",
@@ -67,9 +67,9 @@ def verdict(estimate: FairEstimate, published: PublishedValue | None, reasons: S
     """`"reproduced"`, `"above"`, `"below"`, or `"not comparable: ..."` with every reason.
 
     Reproduced: |measured - printed| <= margin + half of the last printed digit, else above or below. The margin is the
-    half-width of our interval for new trainings *on this test set* (the print was measured on the same classes, so which
-    classes were drawn explains no difference) plus the printed std. When we trained only once and our spread is unknown,
-    it is taken from the print: both figures then vary like a collection of the thesis, and the margin is z sqrt(2) std.
+    half-width of our interval for new trainings *on this test set* plus the printed std: the print was measured on the
+    same classes, so the choice of classes explains no difference. When we trained only once and our spread is unknown,
+    it is taken from the print; both figures then vary like one collection, and the margin is z sqrt(2) std.
 
     A lost or doubtful cell is never a target, whatever it says.
 

@@ -1,0 +1,59 @@
+"""What was measured, beside what is printed: collecting runs, statistics, verdicts, tables and figures."""
+
+from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method
+from experiments.reports.figures import Curve, mean_curve, validation_curves
+from experiments.reports.intervals import Interval
+from experiments.reports.published_values import (
+    TABLES,
+    PublishedValue,
+    fair_published,
+    published_dataset,
+    published_table,
+    published_value,
+)
+from experiments.reports.statistics import (
+    FairEstimate,
+    class_clustered_bootstrap,
+    collection_members,
+    collections,
+    fair_estimates,
+    paired_difference,
+    single_model_members,
+)
+from experiments.reports.tables import TableCell, TableRow, render_csv, render_latex, render_markdown, render_text
+from experiments.reports.verdicts import FAIR_CONDITIONS, difference, fair_conditions, incomparable_reasons, verdict
+
+__all__ = [
+    "FAIR_CONDITIONS",
+    "TABLES",
+    "Curve",
+    "FairEstimate",
+    "Interval",
+    "MethodRuns",
+    "PublishedValue",
+    "TableCell",
+    "TableRow",
+    "UnitRun",
+    "class_clustered_bootstrap",
+    "collect",
+    "collect_method",
+    "collection_members",
+    "collections",
+    "difference",
+    "fair_conditions",
+    "fair_estimates",
+    "fair_published",
+    "incomparable_reasons",
+    "mean_curve",
+    "paired_difference",
+    "published_dataset",
+    "published_table",
+    "published_value",
+    "render_csv",
+    "render_latex",
+    "render_markdown",
+    "render_text",
+    "single_model_members",
+    "validation_curves",
+    "verdict",
+]

@@ -1,0 +1,114 @@
+import csv
+import itertools
+import pathlib
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.reports import published_values
+from experiments.reports.published_values import (
+    TABLES,
+    fair_published,
+    published_dataset,
+    published_table,
+    published_value,
+)
+
+PRINTED = pathlib.Path(__file__).parents[4] / "shared" / "spec" / "tables"
+
+
+@pytest.mark.skipif(not PRINTED.is_dir(), reason="../shared/spec/tables is not there to compare with")
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_equal_the_transcription_cell_by_cell(table):
+    with open(PRINTED / TABLES[table], newline="") as file:
+        expected = list(csv.DictReader(file))
+    assert list(published_table(table)) == expected
+
+
+@pytest.mark.parametrize(("table", "cells"), [("3.1", 208), ("5.1", 240), ("5.2b", 67), ("ICCV-2", 400), ("PR-1", 81)])
+def test_every_row_is_a_cell_of_its_own_that_the_lookup_finds(table, cells):
+    found = {
+        id(published_value(table, row["dataset"], row["method"], row["dim"], row["metric"]))
+        for row in published_table(table)
+    }
+    assert len(found) == cells == len(published_table(table))
+
+
+def test_lookup_takes_printed_names_and_flags():
+    printed = published_value("5.1", "In-shop", "C2+GSP", 512, "MAP@R")
+    assert (printed.value, printed.std, printed.note, printed.is_target) == (60.01, 0.29, "", True)
+    for flag in ("inshop", "in_shop"):
+        assert published_value("5.1", flag, "C2+GSP", "512", "MAP@R") is printed
+    assert [published_dataset(flag) for flag in ("cub200", "cars196", "sop", "glyphs")] == [
+        "CUB",
+        "Cars196",
+        "SOP",
+        "glyphs",
+    ]
+    assert published_value("5.1", "glyphs", "C2+GSP", 512, "MAP@R") is None
+    with pytest.raises(InvalidInput, match=r"table: received '9\.9', expected one of 3\.1, .*PR-1"):
+        published_value("9.9", "sop", "C1", 128, "P@1")
+
+
+def test_lost_and_doubtful_cells_are_marked_and_never_targets():
+    lost = published_value("ICCV-2", "Cars196", "C2+GMP", 512, "P@1")
+    assert (lost.value, lost.status, lost.is_target) == (None, "lost", False)
+    assert "value lost" in lost.note
+    doubtful = published_value("ICCV-2", "sop", "C2+DeLF", 128, "P@1")
+    assert (doubtful.value, doubtful.status, doubtful.is_target) == (45.53, "doubtful", False)
+    assert not any(
+        published_value("3.3", row["dataset"], row["method"], 128, row["metric"]).is_target
+        for row in published_table("3.3")
+    )
+    garbled_std = published_value("5.1", "cub200", "C1+XBM+GSP", 128, "MAP@R")
+    assert (garbled_std.value, garbled_std.std, garbled_std.is_target) == (20.60, None, True)
+    statuses = [cell.status for table in TABLES for cell in published_values._cells(table).values()]
+    counts = {status: statuses.count(status) for status in ("lost", "doubtful")}
+    # Without a figure: 3.2a 4, 3.2b 5, 5.2a 7, 5.2b 8, ICCV-2 8. In doubt: one figure, and table 3.3's 20 lost labels.
+    assert counts == {"lost": 32, "doubtful": 21}
+
+
+def test_remarks_belong_to_existing_cells_and_join_the_notes():
+    for remark in published_values._read("remarks.csv"):
+        place = (remark["table"], remark["dataset"], remark["method"], remark["dim"], remark["metric"])
+        assert remark["remark"] in published_value(*place).note
+    assert "21.52" in published_value("5.1", "cub200", "C2+GSP", 128, "MAP@R").note
+
+
+@pytest.mark.parametrize(
+    ("flags", "options", "place"),
+    [
+        (("pnca", "gsp", "plain"), {}, ("5.1", "PNCA+GSP")),
+        (("c1+xbm", "gap", "plain"), {}, ("5.1", "C1+XBM")),
+        (("c1+xbm", "gsp", "plain"), {"zero_shot": True}, ("5.1", "C1+XBM+GSP")),
+        (("c1", "gsp", "ccp"), {}, ("5.1", "C1+CCP+GSP")),
+        (("c1", "gap", "ccp"), {}, ("3.1", "C1+CCP-L")),
+        (("c1", "gap", "ccp"), {"chapter": 5}, ("5.1", "C1+CCP")),
+        (("panchor", "gap", "plain"), {"chapter": 3}, ("3.1", "ProxyAnchor")),
+        (("pnca", "gap", "plain"), {"chapter": 3}, ("3.1", "ProxyNCA++")),
+        (("softtriple", "gap", "plain"), {}, ("3.1", "SoftTriple-S/L")),
+        (("c2+xbm", "gap", "plain"), {}, ("3.1", "C2+XBM-L")),
+        (("c2", "gmp+gap", "plain"), {}, ("ICCV-2", "C2+GMP+GAP")),
+        (("pnca", "gmp", "plain"), {}, ("ICCV-2", "PNCA+GMP")),
+        (("c2", "gsp", "plain"), {"zero_shot": False}, ("5.3", "C2+GSP (no ZSP)")),
+        (("c2", "gap", "plain"), {"zero_shot": True}, ("5.3", "C2+ZSP (GAP, mu=1)")),
+        (("pnca", "gsp", "plain"), {"zero_shot": False}, None),
+        (("ms+xbm", "gap", "plain"), {}, None),
+        (("softtriple", "gsp", "plain"), {}, None),
+        (("c2", "gsp", "plain"), {"chapter": 3}, None),
+        (("pnca", "gmp", "ccp"), {}, None),
+    ],
+)
+def test_flags_find_their_printed_row(flags, options, place):
+    found = fair_published("cub200", *flags, 128, "MAP@R", **options)
+    assert (found and (found.table, found.method)) == place
+
+
+def test_every_row_of_the_fair_tables_is_reached_by_some_flags():
+    losses = ["c1", "c1+xbm", "c2", "c2+xbm", "ms", "triplet", "pnca", "panchor", "softtriple"]
+    reached = {
+        (found.table, found.method)
+        for loss, pooling, method, chapter in itertools.product(losses, ("gap", "gsp"), ("plain", "ccp"), (3, 5))
+        if (found := fair_published("sop", loss, pooling, method, 512, "R@1", chapter=chapter))
+    }
+    assert reached == {(table, row["method"]) for table in ("3.1", "5.1") for row in published_table(table)}

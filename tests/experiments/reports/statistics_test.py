@@ -1,0 +1,199 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from experiments.reports.statistics import (
+    class_clustered_bootstrap,
+    collection_members,
+    collections,
+    fair_estimates,
+    paired_difference,
+    single_model_members,
+)
+
+FOLD_EFFECTS = np.array([0.0, 0.01, -0.01, 0.02])
+
+
+def study(generator, num_repeats, shift=0.0, test_set=None, num_classes=60):
+    """Scores `[models, queries]` of four folds with effects of class, query, model and model x class; the test set."""
+    if test_set is None:
+        labels = np.repeat(np.arange(num_classes), generator.integers(2, 9, num_classes))
+        hardness = generator.gamma(2.0, 0.1, num_classes)[labels] + generator.normal(0, 0.1, len(labels))
+        test_set = labels, hardness
+    labels, hardness = test_set
+    scores = []
+    for fold_effect in FOLD_EFFECTS:
+        for _ in range(num_repeats):
+            of_class = generator.normal(0, 0.03, num_classes)[labels]
+            of_model = fold_effect + generator.normal(0, 0.02)
+            scores.append(0.5 + shift + hardness + of_model + of_class + generator.normal(0, 0.1, len(labels)))
+    return np.stack(scores), test_set
+
+
+TRUTH = 0.5 + 0.2 + FOLD_EFFECTS.mean()  # a gamma(2, 0.1) class effect has mean 0.2
+
+
+def test_collections_list_every_choice_of_a_repeat_a_fold():
+    assert collections(2, 2) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len(collections(4, 3)) == 81
+    assert collection_members(2, 2)[1] == [(0, 0), (1, 1)]
+    assert single_model_members(2, 2) == [[(0, 0)], [(0, 1)], [(1, 0)], [(1, 1)]]
+    assert single_model_members(3, 1) == [[(0, 0)], [(0, 1)], [(0, 2)]]
+
+
+def test_mean_and_spread_over_collections_are_those_of_a_plain_loop():
+    generator = np.random.default_rng(0)
+    single = {(fold, repeat): {"MAP@R": generator.random()} for fold in range(4) for repeat in range(3)}
+    joined = {repeats: {"MAP@R": generator.random()} for repeats in collections(4, 3)}
+    estimates = fair_estimates(single, joined)
+    averages = [
+        np.mean([single[fold, repeat]["MAP@R"] for fold, repeat in enumerate(repeats)])
+        for repeats in itertools.product(range(3), repeat=4)
+    ]
+    found = estimates["single"]["MAP@R"]
+    assert (found.mean, found.std) == pytest.approx((np.mean(averages), np.std(averages)))
+    assert found.interval is None
+    assert estimates["concatenated"]["MAP@R"].std == pytest.approx(np.std([m["MAP@R"] for m in joined.values()]))
+    # The formula of the module's text: the 81 values know no more than the spread of three repeats in four folds.
+    spreads = [np.var([single[fold, repeat]["MAP@R"] for repeat in range(3)], ddof=1) for fold in range(4)]
+    assert found.std == pytest.approx(np.sqrt(sum(spreads) * 2 / 3) / 4)
+
+
+def test_one_repeat_has_no_spread_over_collections():
+    found = fair_estimates({(fold, 0): {"P@1": 0.1 * fold} for fold in range(4)}, {(0, 0, 0, 0): {"P@1": 0.5}})
+    assert found["single"]["P@1"].mean == pytest.approx(0.15)
+    assert found["single"]["P@1"].std is None
+    assert found["concatenated"]["P@1"].std is None
+
+
+def test_missing_models_and_collections_are_named():
+    single = {(0, 0): {"P@1": 0.1}, (0, 1): {"P@1": 0.2}, (1, 0): {"P@1": 0.3}}
+    with pytest.raises(ValueError, match=r"Missing models: .*expected also \[\(1, 1\)\]"):
+        fair_estimates(single, {})
+    single[1, 1] = {"P@1": 0.4}
+    with pytest.raises(ValueError, match=r"Missing collections: .*\(0, 1\)"):
+        fair_estimates(single, {(0, 0): {"P@1": 0.1}})
+
+
+def test_fair_estimates_pass_scores_on_to_the_bootstrap():
+    generator = np.random.default_rng(1)
+    scores, (labels, _) = study(generator, 2)
+    models = list(itertools.product(range(4), range(2)))
+    single = {model: {"MAP@R": row} for model, row in zip(models, scores)}
+    joined = {
+        repeats: {"MAP@R": np.mean([single[model]["MAP@R"] for model in enumerate(repeats)], axis=0)}
+        for repeats in collections(4, 2)
+    }
+    averaged = [{key: {"MAP@R": row["MAP@R"].mean()} for key, row in table.items()} for table in (single, joined)]
+    estimates = fair_estimates(*averaged, single_scores=single, concatenated_scores=joined, query_labels=labels)
+    ours, both = estimates["single"]["MAP@R"], estimates["concatenated"]["MAP@R"]
+    expected = class_clustered_bootstrap(scores, labels, members=single_model_members(4, 2))
+    assert ours.interval == expected
+    assert ours.mean == pytest.approx(ours.interval.estimate) == pytest.approx(both.interval.estimate)
+    # Averaging scores instead of embeddings makes the two figures one, so their intervals must agree too.
+    assert both.interval.class_error == pytest.approx(expected.class_error, rel=0.1)
+    assert both.interval.training_error == pytest.approx(expected.training_error, rel=0.1)
+
+
+def test_errors_equal_their_closed_forms():
+    generator = np.random.default_rng(2)
+    labels = np.repeat(np.arange(30), 5)
+    scores = generator.random((12, 150))
+    found = class_clustered_bootstrap(scores, labels, 40_000, members=single_model_members(4, 3))
+    class_means = scores.mean(axis=0).reshape(30, 5).mean(axis=1)
+    assert found.class_error == pytest.approx(class_means.std(ddof=1) / np.sqrt(30), rel=0.02)
+    within = scores.mean(axis=1).reshape(4, 3).var(axis=1, ddof=1)
+    assert found.training_error == pytest.approx(np.sqrt(within.sum() / 3) / 4, rel=0.02)
+    assert (found.class_freedom, found.training_freedom) == (29, 8)
+
+
+def test_folds_stand_in_for_repeats_when_there_is_one():
+    scores, (labels, _) = study(np.random.default_rng(3), 1)
+    found = class_clustered_bootstrap(scores, labels, 20_000, members=single_model_members(4, 1))
+    assert found.training_error == pytest.approx(scores.mean(axis=1).std(ddof=1) / 2, rel=0.02)
+    assert found.training_freedom == 3
+    joined = class_clustered_bootstrap(scores[:1], labels, members=collection_members(4, 1))
+    assert joined.training_error is None
+    assert joined.same_test_set() is None
+
+
+def test_result_depends_on_the_seed_alone_and_ignores_label_names_and_query_order():
+    scores, (labels, _) = study(np.random.default_rng(4), 2)
+    members = single_model_members(4, 2)
+    found = class_clustered_bootstrap(scores, labels, members=members)
+    assert found == class_clustered_bootstrap(scores, labels, members=members)
+    assert found != class_clustered_bootstrap(scores, labels, members=members, seed=1)
+    order = np.random.default_rng(5).permutation(len(labels))
+    moved = class_clustered_bootstrap(scores[:, order], labels[order] + 2**40, members=members)
+    assert moved.high == pytest.approx(found.high, abs=1e-12)
+
+
+def test_invalid_input_is_refused():
+    scores, labels = np.zeros((2, 4)), np.array([0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"shapes \(2, 4\) and \(3,\)"):
+        class_clustered_bootstrap(scores, labels[:3])
+    with pytest.raises(ValueError, match="NaN or infinity.*Leave excluded queries out"):
+        class_clustered_bootstrap(np.full((2, 4), np.nan), labels)
+    with pytest.raises(ValueError, match="received 1 class, expected at least two"):
+        class_clustered_bootstrap(scores, np.zeros(4))
+    with pytest.raises(ValueError, match="received 3 rows, expected 2"):
+        class_clustered_bootstrap(scores, labels, members=single_model_members(3, 1))
+    with pytest.raises(ValueError, match="expected the same models and queries"):
+        paired_difference(scores, scores[:1], labels)
+
+
+def test_a_method_does_not_differ_from_itself():
+    scores, (labels, _) = study(np.random.default_rng(6), 2)
+    found = paired_difference(scores, scores, labels, members=single_model_members(4, 2))
+    assert (found.estimate, found.low, found.high, found.excludes_zero) == (0, 0, 0, False)
+
+
+@pytest.mark.parametrize("num_repeats", [2, 3])
+def test_interval_covers_the_truth(num_repeats):
+    generator = np.random.default_rng(7)
+    members = single_model_members(4, num_repeats)
+    covered = same_set = naive = 0
+    for _ in range(1000):
+        scores, (labels, hardness) = study(generator, num_repeats)
+        found = class_clustered_bootstrap(scores, labels, 400, members=members)
+        covered += found.low <= TRUTH <= found.high
+        repeated = found.same_test_set()
+        same_set += repeated.low <= 0.5 + FOLD_EFFECTS.mean() + hardness.mean() <= repeated.high
+        by_query = class_clustered_bootstrap(scores, np.arange(len(labels)), 100)
+        naive += by_query.low <= TRUTH <= by_query.high
+    assert 930 <= covered <= 970
+    assert 930 <= same_set <= 970
+    assert naive < 850  # queries are not independent: this is what the clusters are for
+
+
+def test_interval_of_collections_covers_the_truth():
+    generator = np.random.default_rng(8)
+    rows = [[2 * fold + repeat for fold, repeat in enumerate(repeats)] for repeats in collections(4, 2)]
+    covered = 0
+    for _ in range(1000):
+        scores, (labels, _) = study(generator, 2)
+        joined = scores[np.array(rows)].mean(axis=1)
+        found = class_clustered_bootstrap(joined, labels, 400, members=collection_members(4, 2))
+        covered += found.low <= TRUTH <= found.high
+    assert 930 <= covered <= 970
+
+
+@pytest.mark.parametrize("num_repeats", [1, 3])
+def test_identical_methods_rarely_differ_and_different_ones_usually_do(num_repeats):
+    generator = np.random.default_rng(9)
+    members = single_model_members(4, num_repeats)
+    false_alarms, detectable = 0, []
+    for _ in range(1000):
+        first, test_set = study(generator, num_repeats)
+        second, _ = study(generator, num_repeats, test_set=test_set)
+        found = paired_difference(first, second, test_set[0], 300, members=members)
+        false_alarms += found.excludes_zero
+        detectable.append(found.detectable_difference())
+    assert false_alarms <= 50
+    found_differences = 0
+    for _ in range(300):
+        first, test_set = study(generator, num_repeats, shift=np.median(detectable))
+        second, _ = study(generator, num_repeats, test_set=test_set)
+        found_differences += paired_difference(first, second, test_set[0], 300, members=members).low > 0
+    assert found_differences >= 0.7 * 300

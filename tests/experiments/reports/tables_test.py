@@ -1,0 +1,125 @@
+import csv
+
+import pytest
+
+from experiments.reports.intervals import interval
+from experiments.reports.published_values import published_value
+from experiments.reports.statistics import FairEstimate
+from experiments.reports.tables import TableCell, TableRow, render_csv, render_latex, render_markdown, render_text
+from experiments.reports.verdicts import verdict
+
+SINGLE, JOINED = ("128-D", "MAP@R"), ("512-D", "P@1")
+
+
+def cell(estimate, published=None, reasons=()):
+    return TableCell(estimate, published, verdict(estimate, published, reasons))
+
+
+def rows():
+    trained = FairEstimate(0.43961, 0.00144, interval(0.43961, (0.008**2, 299), (0.001**2, 8), 0.95))
+    joined = FairEstimate(0.7396, None, interval(0.7396, (0.007**2, 299), None, 0.95))
+    doubtful = published_value("ICCV-2", "sop", "C2+DeLF", 128, "P@1")
+    lost = published_value("ICCV-2", "cub200", "C2+DeLF", 512, "P@1")
+    return [
+        TableRow("untrained", {SINGLE: TableCell(FairEstimate(0.162)), JOINED: TableCell(FairEstimate(0.4412))}),
+        TableRow(
+            "pnca+gsp",
+            {
+                SINGLE: cell(trained, published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R")),
+                JOINED: cell(joined, published_value("5.1", "sop", "PNCA+GSP", 512, "P@1"), ["budget is demo"]),
+            },
+        ),
+        TableRow("c2|delf & 100 %", {SINGLE: cell(trained, doubtful), JOINED: cell(joined, lost, ["budget is demo"])}),
+        TableRow("half done", {SINGLE: cell(trained, None, [])}),
+    ]
+
+
+EXPECTED = """\
+fair protocol on sop
+------------------------------------------------------------
+method                   128-D MAP@R               512-D P@1
+------------------------------------------------------------
+untrained                      16.20                   44.12
+
+pnca+gsp                43.96 ± 0.14                   73.96
+  95 % interval       [42.37, 45.55]         [72.58, 75.34]†
+  published             43.95 ± 0.06            75.68 ± 0.11
+  difference                   +0.01                   -1.72
+  verdict                 reproduced      not comparable [1]
+
+c2|delf & 100 %         43.96 ± 0.14                   73.96
+  95 % interval       [42.37, 45.55]         [72.58, 75.34]†
+  published    45.53 ± 0.18 (doubtful)                    lost
+  difference                       -                       -
+  verdict         not comparable [2]      not comparable [3]
+"""
+
+
+def test_text_is_aligned_and_numbers_the_reasons():
+    text = render_text(rows(), "fair protocol on sop")
+    lines = text.splitlines()
+    table = [line.split() for line in lines]
+    for line in EXPECTED.splitlines():
+        assert line.startswith("---") or line.split() in table
+    body = lines[2 : lines.index(lines[1], 4)]
+    assert len({len(line) for line in body if line and "doubtful" not in line}) == 1  # figures end at one column
+    assert "[1] budget is demo" in lines
+    assert any(line.startswith("[2] the printed cell is doubtful (SUSPECT") for line in lines)
+    assert "[3] the printed cell is lost (cell empty in the text); budget is demo" in " ".join(text.split())
+    assert "[4] no published figure" in lines
+    assert max(len(line) for line in lines) == len(lines[1])  # footnotes are wrapped
+    assert any(line.startswith("† new test classes only") for line in lines)
+    half_done = lines[lines.index(next(line for line in lines if line.startswith("half done"))) :]
+    assert half_done[0].split()[-1] == "-"
+    assert half_done[1].split() == ["95", "%", "interval", "[42.37,", "45.55]", "-"]
+    assert half_done[2].split() == ["verdict", "not", "comparable", "[4]", "-"]
+
+
+def test_text_without_anything_to_compare_is_one_line_a_method():
+    assert render_text(rows()[:1]).splitlines() == [
+        "---------------------------------",
+        "method     128-D MAP@R  512-D P@1",
+        "---------------------------------",
+        "untrained        16.20      44.12",
+        "---------------------------------",
+    ]
+
+
+def test_markdown_has_one_width_and_escapes_bars():
+    text = render_markdown(rows(), "fair")
+    assert text.startswith("### fair\n\n| method | 128-D MAP@R | 512-D P@1 |\n|---|---:|---:|\n")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.replace(r"\|", "").count("|") for line in table} == {4}
+    assert "| **pnca+gsp** | 43.96 ± 0.14 | 73.96 |" in table
+    assert "| *95 % interval* | [42.37, 45.55] | [72.58, 75.34]† |" in table
+    assert r"| **c2\|delf & 100 %** | 43.96 ± 0.14 | 73.96 |" in table
+
+
+def test_latex_escapes_and_balances():
+    text = render_latex(rows(), "50 % of_it")
+    assert text.startswith(r"50 \% of\_it\\" + "\n" + r"\begin{tabular}{lrr}")
+    table = text[text.index(r"\begin{tabular}") : text.index(r"\end{tabular}")].splitlines()
+    assert {line.replace(r"\&", "").count("&") for line in table if line.endswith(r"\\")} == {2}
+    assert r"pnca+gsp & 43.96 $\pm$ 0.14 & 73.96 \\" in table
+    assert r"\quad 95 \% interval & [42.37, 45.55] & [72.58, 75.34]\dag{} \\" in table
+    assert r"c2|delf \& 100 \% & 43.96 $\pm$ 0.14 & 73.96 \\" in table
+
+
+def test_csv_is_tidy_unrounded_percent():
+    table = list(csv.DictReader(render_csv(rows()).splitlines()))
+    assert len(table) == 7
+    first, trained = table[0], table[2]
+    assert (first["method"], first["mean"], first["std"], first["published"], first["verdict"]) == (
+        "untrained",
+        "16.2",
+        "",
+        "",
+        "",
+    )
+    assert (trained["size"], trained["metric"], trained["published_table"]) == ("128-D", "MAP@R", "5.1")
+    figures = {name: float(trained[name]) for name in ("mean", "std", "published", "published_std", "difference")}
+    assert figures == pytest.approx(
+        {"mean": 43.961, "std": 0.144, "published": 43.95, "published_std": 0.06, "difference": 0.011}
+    )
+    assert float(trained["low"]) < 43.961 < float(trained["high"])
+    assert table[5]["verdict"] == "not comparable: the printed cell is lost (cell empty in the text); budget is demo"
