@@ -45,12 +45,11 @@ def cached_arrays(
     try:
         _write_at_once(path, arrays)
     except OSError as error:
-        raise unwritable_cache(cache_dir, error) from error
+        raise _unwritable(cache_dir, error) from error
     return arrays
 
 
-def unwritable_cache(cache_dir: str | os.PathLike, error: OSError) -> InvalidInput:
-    """The error of a cache directory that cannot be written, with the system's reason."""
+def _unwritable(cache_dir: str | os.PathLike, error: OSError) -> InvalidInput:
     return invalid(
         "cache_dir",
         received=os.fspath(cache_dir),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from common.data.dataset import Examples, check_training_pairs
 from common.ops.checks import check_non_negative, check_positive, invalid
 
 
@@ -41,29 +42,23 @@ class ClassBalancedBatches:
         check_positive("classes_per_batch", classes_per_batch)
         check_positive("samples_per_class", samples_per_class)
         check_non_negative("seed", seed)
-        labels = np.asarray(labels)
-        class_ids, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        examples = Examples(labels)
+        class_ids, classes, counts = np.unique(examples.labels, return_inverse=True, return_counts=True)
         if len(class_ids) < classes_per_batch:
             raise invalid(
                 "classes_per_batch",
                 received=classes_per_batch,
                 expected=f"at most the number of training classes, {len(class_ids)}",
             )
-        if samples_per_class > 1 and counts.min() == 1:
-            single = class_ids[counts == 1]
-            raise invalid(
-                "training set",
-                received=f"{len(single)} classes with one image (labels {', '.join(map(str, single[:5]))} ...)",
-                expected="at least two images in every training class",
-                fix="Add images to these classes or remove them.",
-            )
+        if samples_per_class > 1:
+            check_training_pairs(examples)
         self.classes_per_batch = classes_per_batch
         self.samples_per_class = samples_per_class
         self.seed = seed
         self._counts = counts
         self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
         self._first_of_class = np.concatenate([[0], np.cumsum(counts)[:-1]])  # [classes]
-        self._num_rounds = -(-len(labels) // (len(class_ids) * samples_per_class))
+        self._num_rounds = -(-len(examples) // (len(class_ids) * samples_per_class))
 
     @property
     def batch_size(self) -> int:

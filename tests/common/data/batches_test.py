@@ -105,7 +105,7 @@ def test_too_few_classes_are_refused():
 
 def test_a_class_with_one_image_is_refused_where_pairs_are_needed():
     labels = np.asarray([3, 3, 17, 4, 4])
-    with pytest.raises(InvalidInput, match=r"1 classes with one image \(labels 17"):
+    with pytest.raises(InvalidInput, match=r"1 classes with one image \(label 17\)"):
         ClassBalancedBatches(labels, classes_per_batch=2, samples_per_class=2, seed=0)
     assert ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=1, seed=0).epoch(0).shape == (2, 3)
 
