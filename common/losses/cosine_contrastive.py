@@ -1,0 +1,47 @@
+"""C1: the contrastive loss on inner products."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.distances import pairwise_inner_products
+from common.references.comparison import compare
+
+keras = tf.keras
+
+# A positive pair as similar as this needs no pull; it keeps the self-matches of a memory out of the loss.
+SIMILARITY_TOLERANCE = 1e-5
+
+
+@keras.utils.register_keras_serializable(package="common")
+class CosineContrastive(MetricLoss):
+    """Contrastive loss C1 on inner products s, the one of XBM.
+
+    `(1/n) (Σ_positive [1 - s - 1e-5]₊ + Σ_negative [s - m]₊)` with n anchors: a sum over the partners of an anchor,
+    so it grows with the number of references.
+
+    Reference: thesis 3.3.2.1 ("C1"); Wang, Zhang, Huang, Scott: Cross-Batch Memory, CVPR 2020, whose printed code
+    adds the constant m to each negative term (the gradient is the same).
+
+    Args:
+        margin: m, the similarity above which a negative pair is too close, in [-1, 1] for unit embeddings.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Example:
+        >>> CosineContrastive(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+    """
+
+    def __init__(self, margin=0.5, **kwargs):
+        super().__init__(**kwargs)
+        self.margin = margin
+
+    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        similarities = pairwise_inner_products(pairs.anchors, pairs.references)
+        nothing = tf.zeros_like(similarities)
+        too_far = tf.where(pairs.positive, tf.nn.relu(1.0 - similarities - SIMILARITY_TOLERANCE), nothing)
+        too_close = tf.where(pairs.negative, tf.nn.relu(similarities - self.margin), nothing)
+        num_anchors = tf.cast(tf.maximum(tf.shape(similarities)[0], 1), similarities.dtype)
+        return tf.reduce_sum(too_far + too_close) / num_anchors
+
+    def get_config(self):  # noqa: D102
+        return {**super().get_config(), "margin": self.margin}

@@ -1,0 +1,106 @@
+"""XBM: a loss over the batch plus the same loss over the embeddings of the batches before."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_non_negative
+from common.references.cross_batch_memory import CrossBatchMemory
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="common")
+class CrossBatchMemoryLoss(MetricLoss):
+    """XBM around any metric loss: `loss(batch) + w · loss(batch, memory)`.
+
+    The memory holds the embeddings of the last batches, as they came and without gradient; the loss normalises them.
+    Memory and step counter advance in calls with `training=True` only. The second term is 0 for the first
+    `start_step` steps, while the embeddings still drift fast.
+
+    Reference: thesis 3.3.2.1 ("XBM": starts after 1,000 steps); Wang, Zhang, Huang, Scott: Cross-Batch Memory for
+    Embedding Learning, CVPR 2020. The published code of the thesis sets both switches below.
+
+    Args:
+        loss: the `MetricLoss` of both terms. It normalises; this one has no normalisation of its own.
+        memory_size: number of embeddings in the memory (batches of memory times batch size).
+        embedding_dim: number of components of an embedding.
+        start_step: number of training steps before the second term.
+        weight: w, of the second term, at least 0.
+        fill_before_start: whether the steps that fill the memory, `ceil(memory_size / batch)`, come on top of
+            `start_step`.
+        enqueue_first: whether the batch enters the memory before it is compared with it, so that each sample
+            meets itself as a positive. By default it enters afterwards.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Call arguments: those of `MetricLoss`, and `training`. With `references` the first term is over them.
+
+    Example:
+        >>> loss = CrossBatchMemoryLoss(CosineContrastive(), memory_size=25 * 32, embedding_dim=128)
+        >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), training=True)
+    """
+
+    def __init__(
+        self,
+        loss,
+        memory_size,
+        embedding_dim,
+        start_step=1000,
+        weight=1.0,
+        fill_before_start=False,
+        enqueue_first=False,
+        **kwargs,
+    ):
+        super().__init__(normalization="none", **kwargs)
+        self.loss = loss
+        self.memory = CrossBatchMemory(memory_size, embedding_dim, dtype=self.dtype)
+        self.start_step = check_non_negative("start_step", start_step)
+        self.weight = check_non_negative("weight", weight)
+        self.fill_before_start = fill_before_start
+        self.enqueue_first = enqueue_first
+        self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
+
+    @property
+    def fast_variables(self):
+        """Those of the loss."""
+        return self.loss.fast_variables
+
+    def call(self, embeddings, labels, references=None, training=None):  # noqa: D102 (MetricLoss)
+        batch_loss = self.loss(embeddings, labels, references)
+        if training and self.enqueue_first:
+            self.memory.enqueue(embeddings, labels)
+        memory_loss = tf.cond(
+            self._is_started(batch_size=tf.shape(embeddings, out_type=tf.int64)[0]),
+            lambda: self.loss(embeddings, labels, self.memory.references()),
+            lambda: tf.zeros_like(batch_loss),
+        )
+        if training:
+            if not self.enqueue_first:
+                self.memory.enqueue(embeddings, labels)
+            self.step.assign_add(1)
+        return batch_loss + self.weight * memory_loss
+
+    def _is_started(self, batch_size):
+        """Whether the second term counts: a bool scalar."""
+        first_step = tf.constant(self.start_step, tf.int64)
+        if self.fill_before_start:
+            first_step += -(-self.memory.memory_size // batch_size)  # rounded up
+        return tf.convert_to_tensor(self.step) >= first_step
+
+    def get_config(self):  # noqa: D102
+        config = super().get_config()
+        del config["normalization"]
+        return {
+            **config,
+            "loss": keras.utils.serialize_keras_object(self.loss),
+            "memory_size": self.memory.memory_size,
+            "embedding_dim": self.memory.embedding_dim,
+            "start_step": self.start_step,
+            "weight": self.weight,
+            "fill_before_start": self.fill_before_start,
+            "enqueue_first": self.enqueue_first,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """The loss that `get_config` describes."""
+        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})

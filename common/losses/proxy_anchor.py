@@ -1,0 +1,78 @@
+"""The proxy anchor loss."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_positive
+from common.ops.distances import pairwise_inner_products
+from common.ops.reductions import log1p_sum_exp, masked_mean
+from common.references.comparison import compare
+from common.references.proxy_bank import ProxyBank, serialized_initializer
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="common")
+class ProxyAnchor(MetricLoss):
+    """Proxy anchor loss: each proxy is an anchor over the batch.
+
+    `mean_{p with positives} log(1 + Σ_{x of its class} e^{α(δ - s)}) + mean_{p with negatives} log(1 + Σ_{x of others}
+    e^{α(δ + s)})`, s the inner product of the proxy p and the sample x.
+
+    Reference: thesis 3.3.2.1 and 5.3.4.1 ("PAnchor"); Kim, Kim, Cho, Kwak: Proxy Anchor Loss, CVPR 2020, which
+    divides the second sum by the number of all proxies: the same unless the whole batch is of one class.
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        proxies_per_class: number of proxies of each class.
+        margin: δ.
+        scale: α, greater than 0.
+        initializer: of the proxies; see `ProxyBank`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Example:
+        >>> ProxyAnchor(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+    """
+
+    def __init__(
+        self,
+        num_classes,
+        embedding_dim,
+        proxies_per_class=1,
+        margin=0.1,
+        scale=32.0,
+        initializer="he_normal",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.margin = margin
+        self.scale = check_positive("scale", scale)
+        self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
+
+    @property
+    def fast_variables(self):
+        """The proxies."""
+        return [self.proxy_bank.proxies]
+
+    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+        if references is None:
+            self.proxy_bank.check_labels(labels)
+            references = self.proxy_bank.references()
+        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors="references")
+        similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [proxies, batch]
+        pull = log1p_sum_exp(self.scale * (self.margin - similarities), pairs.positive)  # [proxies]
+        push = log1p_sum_exp(self.scale * (self.margin + similarities), pairs.negative)
+        has_positives, has_negatives = (tf.reduce_any(mask, axis=1) for mask in (pairs.positive, pairs.negative))
+        return masked_mean(pull, has_positives) + masked_mean(push, has_negatives)
+
+    def get_config(self):  # noqa: D102
+        return {
+            **super().get_config(),
+            "num_classes": self.proxy_bank.num_classes,
+            "embedding_dim": self.proxy_bank.embedding_dim,
+            "proxies_per_class": self.proxy_bank.proxies_per_class,
+            "margin": self.margin,
+            "scale": self.scale,
+            "initializer": serialized_initializer(self.proxy_bank.initializer),
+        }

@@ -1,0 +1,80 @@
+"""Proxy NCA, in its log-softmax form with a low temperature (ProxyNCA++)."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_positive
+from common.ops.distances import pairwise_inner_products
+from common.ops.reductions import log_sum_exp, masked_mean
+from common.references.comparison import compare
+from common.references.proxy_bank import ProxyBank, serialized_initializer
+
+keras = tf.keras
+
+
+def negative_log_probability(logits, positive, negative):
+    """`-log Σ_positive softmax(logits)`, the mean over the anchors that have a positive reference.
+
+    Args:
+        logits: `[anchors, references]`.
+        positive: bool, `[anchors, references]`.
+        negative: bool, `[anchors, references]`.
+
+    Returns:
+        A scalar.
+    """
+    surprises = log_sum_exp(logits, positive | negative) - log_sum_exp(logits, positive)  # [anchors]
+    return masked_mean(surprises, tf.reduce_any(positive, axis=1))
+
+
+@keras.utils.register_keras_serializable(package="common")
+class ProxyNCA(MetricLoss):
+    """ProxyNCA++: the cross-entropy of the softmax over all proxies.
+
+    `-log Σ_positive e^{s/T} / Σ_all e^{s/T}`, s the inner product with a proxy, the mean over the batch. A sample
+    without a proxy of its class (possible with `references` only) is left out.
+
+    Reference: thesis 3.3.2.1 and 5.3.4.1 ("PNCA"); Teh, DeVries, Taylor: ProxyNCA++, ECCV 2020, of which the low
+    temperature and the fast proxies are kept.
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        proxies_per_class: number of proxies of each class.
+        temperature: T, greater than 0 (chapter 3 prints .1, chapter 5 and the published code have .11).
+        initializer: of the proxies; see `ProxyBank`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Example:
+        >>> ProxyNCA(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+    """
+
+    def __init__(
+        self, num_classes, embedding_dim, proxies_per_class=1, temperature=0.11, initializer="he_normal", **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.temperature = check_positive("temperature", temperature)
+        self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
+
+    @property
+    def fast_variables(self):
+        """The proxies."""
+        return [self.proxy_bank.proxies]
+
+    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+        if references is None:
+            self.proxy_bank.check_labels(labels)
+            references = self.proxy_bank.references()
+        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        logits = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature
+        return negative_log_probability(logits, pairs.positive, pairs.negative)
+
+    def get_config(self):  # noqa: D102
+        return {
+            **super().get_config(),
+            "num_classes": self.proxy_bank.num_classes,
+            "embedding_dim": self.proxy_bank.embedding_dim,
+            "proxies_per_class": self.proxy_bank.proxies_per_class,
+            "temperature": self.temperature,
+            "initializer": serialized_initializer(self.proxy_bank.initializer),
+        }

@@ -1,0 +1,118 @@
+"""The SoftTriple loss: a softmax over classes that have several centres each."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.losses.proxy_nca import negative_log_probability
+from common.ops.checks import check_non_negative, check_positive
+from common.ops.distances import pairwise_distances, pairwise_inner_products
+from common.ops.normalization import normalize
+from common.ops.pair_masks import consecutive_labels
+from common.ops.reductions import softmax_means_by_group
+from common.references.comparison import compare
+from common.references.proxy_bank import ProxyBank, serialized_initializer
+
+keras = tf.keras
+
+
+def mean_center_distance(centers):
+    """`Σ_c Σ_{k<l} ‖w_ck - w_cl‖ / (C K (K - 1))` of unit centres, `‖w_k - w_l‖ = sqrt(2 - 2 w_kᵀ w_l)`.
+
+    Args:
+        centers: `[classes, centers, dim]`.
+
+    Returns:
+        A scalar; 0 for one centre a class.
+    """
+    num_classes, num_centers, _ = centers.shape
+    unit_centers = normalize(centers, "unit")
+    total = tf.reduce_sum(pairwise_distances(unit_centers, unit_centers)) / 2.0  # each pair appears twice
+    return total / max(num_classes * num_centers * (num_centers - 1), 1)
+
+
+@keras.utils.register_keras_serializable(package="common")
+class SoftTriple(MetricLoss):
+    """SoftTriple loss.
+
+    The similarity to a class is the mean over its centres by their softmax, `S_c = Σ_k softmax_k(s_k / γ) s_k`; the
+    loss is `-log softmax_y(λ (S_c - δ 1[c = y]))`, the mean over the batch,
+    plus `τ Σ_c Σ_{k<l} ‖w_ck - w_cl‖ / (C K (K - 1))`, which pulls the centres of a class together until those that are
+    not needed coincide.
+
+    Reference: thesis 3.3.2.1; Qian, Shang, Sun, Hu, Li, Jin: SoftTriple Loss, ICCV 2019, whose symbols (λ, γ, τ, δ) the
+    thesis uses too. γ divides the similarities, as in the paper: at the thesis' values for Cars (19.18) and SOP (47.9)
+    all centres of a class weigh nearly the same. The centres have unit length in the regularisation.
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        centers_per_class: K, number of centres of each class.
+        scale: λ, greater than 0.
+        gamma: γ, greater than 0.
+        tau: τ, at least 0. Not applied to `references` of the caller.
+        margin: δ.
+        initializer: of the centres; see `ProxyBank`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Example:
+        >>> SoftTriple(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+    """
+
+    def __init__(
+        self,
+        num_classes,
+        embedding_dim,
+        centers_per_class=10,
+        scale=20.0,
+        gamma=0.1,
+        tau=0.2,
+        margin=0.01,
+        initializer="he_normal",
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.scale = check_positive("scale", scale)
+        self.gamma = check_positive("gamma", gamma)
+        self.tau = check_non_negative("tau", tau)
+        self.margin = margin
+        self.proxy_bank = ProxyBank(num_classes, centers_per_class, embedding_dim, initializer, dtype=self.dtype)
+
+    @property
+    def fast_variables(self):
+        """The centres."""
+        return [self.proxy_bank.proxies]
+
+    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+        if references is not None:
+            groups = consecutive_labels(references.labels)
+            return self._cross_entropy(embeddings, labels, references, groups, tf.size(groups))
+        bank = self.proxy_bank
+        bank.check_labels(labels)
+        cross_entropy = self._cross_entropy(embeddings, labels, bank.references(), bank.labels, bank.num_classes)
+        centers = tf.reshape(bank.proxies, [bank.num_classes, bank.proxies_per_class, bank.embedding_dim])
+        return cross_entropy + self.tau * mean_center_distance(centers)
+
+    def _cross_entropy(self, embeddings, labels, references, groups, num_groups):
+        """Cross-entropy over groups of references, each group one class; `groups` is `[references]`."""
+        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        similarities = pairwise_inner_products(pairs.references, pairs.anchors)  # [references, batch]
+        positive, negative = tf.transpose(pairs.positive), tf.transpose(pairs.negative)
+        means, occupied = softmax_means_by_group(
+            similarities, positive | negative, groups, num_groups, self.gamma
+        )  # [groups, batch]
+        own = tf.math.unsorted_segment_max(tf.cast(positive, tf.int32), groups, num_groups) > 0
+        logits = self.scale * (means - self.margin * tf.cast(own, means.dtype))
+        return negative_log_probability(*(tf.transpose(x) for x in (logits, own, occupied & ~own)))
+
+    def get_config(self):  # noqa: D102
+        return {
+            **super().get_config(),
+            "num_classes": self.proxy_bank.num_classes,
+            "embedding_dim": self.proxy_bank.embedding_dim,
+            "centers_per_class": self.proxy_bank.proxies_per_class,
+            "scale": self.scale,
+            "gamma": self.gamma,
+            "tau": self.tau,
+            "margin": self.margin,
+            "initializer": serialized_initializer(self.proxy_bank.initializer),
+        }

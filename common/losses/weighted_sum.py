@@ -1,0 +1,56 @@
+"""A weighted sum of metric losses is a metric loss."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import invalid
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="common")
+class WeightedSum(MetricLoss):
+    """`Σ_i w_i loss_i(embeddings, labels, references)`: all losses see the same references.
+
+    Args:
+        losses: the `MetricLoss`es, at least one. Each normalises for itself.
+        weights: one number for each loss; None: 1 each.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Raises:
+        InvalidInput: no loss, or not as many weights as losses.
+
+    Example:
+        >>> WeightedSum([Contrastive(), MultiSimilarity()], [1.0, 0.5])(embeddings, labels)
+    """
+
+    def __init__(self, losses, weights=None, **kwargs):
+        super().__init__(normalization="none", **kwargs)
+        weights = [1.0] * len(losses) if weights is None else list(weights)
+        if not losses or len(weights) != len(losses):
+            raise invalid(
+                "weights", received=weights, expected=f"one number for each of {len(losses)} losses (at least one)"
+            )
+        self.parts = list(losses)
+        self.part_weights = weights
+
+    @property
+    def fast_variables(self):
+        """Those of all losses."""
+        return [variable for part in self.parts for variable in part.fast_variables]
+
+    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+        terms = [w * part(embeddings, labels, references) for w, part in zip(self.part_weights, self.parts)]
+        return tf.add_n(terms)
+
+    def get_config(self):  # noqa: D102
+        config = super().get_config()
+        del config["normalization"]
+        losses = [keras.utils.serialize_keras_object(part) for part in self.parts]
+        return {**config, "losses": losses, "weights": self.part_weights}
+
+    @classmethod
+    def from_config(cls, config):
+        """The loss that `get_config` describes."""
+        losses = [keras.utils.deserialize_keras_object(part) for part in config["losses"]]
+        return cls(**{**config, "losses": losses})

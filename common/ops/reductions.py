@@ -1,0 +1,93 @@
+"""Means and log-sum-exps over the members of a mask; finite, with zero gradient, when there are none."""
+
+import tensorflow as tf
+
+
+def masked_mean(values, mask):
+    """Mean of the values whose mask is set; 0 if there are none.
+
+    Args:
+        values: floats, any shape.
+        mask: bool, the same shape.
+
+    Returns:
+        A scalar.
+    """
+    count = tf.math.count_nonzero(mask)
+    total = tf.reduce_sum(tf.where(mask, values, tf.zeros_like(values)))
+    return total / tf.cast(tf.maximum(count, 1), values.dtype)
+
+
+def mean_of_nonzero(terms):
+    """Mean of the terms that are greater than zero, the reduction of hinge losses; 0 if there are none.
+
+    Args:
+        terms: non-negative floats, any shape.
+
+    Returns:
+        A scalar. Its gradient leaves the number of such terms constant.
+    """
+    return masked_mean(terms, terms > 0.0)
+
+
+def log_sum_exp(logits, mask, axis=-1):
+    """`log Σ exp(logits)` over the members of the mask, shifted by the largest of them; 0 where there are none.
+
+    Args:
+        logits: floats, any shape.
+        mask: bool, the same shape.
+        axis: the axis that is summed over.
+
+    Returns:
+        `logits` without the axis. Exact gradient, zero where there are no members.
+    """
+    outside = tf.constant(float("-inf"), logits.dtype)
+    members = tf.where(mask, logits, outside)
+    highest = tf.stop_gradient(tf.reduce_max(members, axis=axis, keepdims=True))
+    highest = tf.where(tf.math.is_finite(highest), highest, tf.zeros_like(highest))
+    total = tf.reduce_sum(tf.exp(members - highest), axis=axis)  # at least 1, or 0 without members
+    occupied = total > 0.0
+    logs = tf.math.log(tf.where(occupied, total, tf.ones_like(total)))
+    return tf.where(occupied, logs + tf.squeeze(highest, axis), tf.zeros_like(total))
+
+
+def log1p_sum_exp(logits, mask, axis=-1):
+    """`log(1 + Σ exp(logits))` over the members of the mask; 0 where there are none.
+
+    Args:
+        logits: floats, any shape.
+        mask: bool, the same shape.
+        axis: the axis that is summed over.
+
+    Returns:
+        `logits` without the axis. Exact gradient, zero where there are no members.
+    """
+    logs = log_sum_exp(logits, mask, axis)
+    return tf.where(tf.reduce_any(mask, axis=axis), tf.math.softplus(logs), tf.zeros_like(logs))
+
+
+def softmax_means_by_group(values, valid, groups, num_groups, temperature):
+    """Means within groups of rows, weighted by the softmax of the values within each group.
+
+    `mean_gb = Σ_{i in g} w_ib v_ib`, `w_ib = exp(v_ib / T) / Σ_{j in g} exp(v_jb / T)`. The temporaries are of the
+    size of `values`, however the groups are laid out.
+
+    Args:
+        values: floats, `[rows, columns]`.
+        valid: bool, `[rows, columns]`: the values that take part.
+        groups: integers in 0..num_groups-1, `[rows]`.
+        num_groups: integer.
+        temperature: T, greater than 0.
+
+    Returns:
+        means: `[num_groups, columns]`; 0 for a group without valid rows.
+        occupied: bool, `[num_groups, columns]`: whether the group has valid rows.
+    """
+    logits = tf.where(valid, values / temperature, tf.constant(float("-inf"), values.dtype))
+    highest = tf.gather(tf.math.unsorted_segment_max(logits, groups, num_groups), groups)  # [rows, columns]
+    highest = tf.stop_gradient(tf.where(tf.math.is_finite(highest), highest, tf.zeros_like(highest)))
+    weights = tf.exp(logits - highest)
+    totals = tf.math.unsorted_segment_sum(weights, groups, num_groups)
+    sums = tf.math.unsorted_segment_sum(weights * values, groups, num_groups)
+    occupied = totals > 0.0
+    return sums / tf.where(occupied, totals, tf.ones_like(totals)), occupied

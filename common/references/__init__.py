@@ -1,0 +1,16 @@
+"""What a batch is compared with: reference sets and the layers that provide them."""
+
+from common.references.comparison import ANCHORS, Comparison, compare
+from common.references.cross_batch_memory import CrossBatchMemory
+from common.references.proxy_bank import PROXY_INITIALIZERS, ProxyBank
+from common.references.reference_set import References
+
+__all__ = [
+    "ANCHORS",
+    "PROXY_INITIALIZERS",
+    "Comparison",
+    "CrossBatchMemory",
+    "ProxyBank",
+    "References",
+    "compare",
+]

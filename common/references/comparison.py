@@ -1,0 +1,63 @@
+"""The pairs that a metric loss is a function of: anchors, what they are compared with, and which pairs are positive."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from common.ops.checks import check_choice, invalid
+from common.ops.normalization import normalize
+from common.ops.pair_masks import pair_masks
+from common.references.reference_set import References
+
+ANCHORS = ("embeddings", "references")
+
+
+class Comparison(NamedTuple):
+    """Normalised anchors and references, and the pairs that they form."""
+
+    anchors: Any  # [anchors, dim]
+    references: Any  # [references, dim]
+    positive: Any  # bool [anchors, references]: of the same class, without self-pairs
+    negative: Any  # bool [anchors, references]: of different classes
+    valid_anchors: Any  # bool [anchors]
+
+
+def compare(
+    embeddings,
+    labels,
+    references: References | None = None,
+    *,
+    normalization: str = "unit",
+    anchors: str = "embeddings",
+) -> Comparison:
+    """Pairs a batch with a reference set, or with itself.
+
+    Args:
+        embeddings: `[batch, dim]`, of any floating-point type.
+        labels: integers, `[batch]`.
+        references: the reference set; None: the batch itself, without self-pairs.
+        normalization: one of `common.ops.normalization.NORMALIZATIONS`, applied to both sides.
+        anchors: which side has the role of the anchors, the rows of the result: `"embeddings"` (the batch) or
+            `"references"` (each reference is an anchor over the batch, as the proxies of CCP are).
+
+    Returns:
+        A `Comparison`, computed in at least float32.
+
+    Raises:
+        InvalidInput: an argument has the wrong rank or type.
+    """
+    check_choice("anchors", anchors, ANCHORS)
+    embeddings = normalize(embeddings, normalization)
+    if embeddings.shape.rank not in (2, None):
+        raise invalid("shape of embeddings", received=tuple(embeddings.shape), expected="[batch, dim]")
+    if references is None:
+        positive, negative = pair_masks(labels)
+        return Comparison(embeddings, embeddings, positive, negative, tf.ones_like(positive[:, 0]))
+    positive, negative = pair_masks(labels, references.labels, references.valid)
+    others = normalize(tf.cast(references.embeddings, embeddings.dtype), normalization)
+    if anchors == "embeddings":
+        return Comparison(embeddings, others, positive, negative, tf.ones_like(positive[:, 0]))
+    valid = tf.ones_like(positive[0]) if references.valid is None else tf.cast(references.valid, tf.bool)
+    return Comparison(others, embeddings, tf.transpose(positive), tf.transpose(negative), valid)

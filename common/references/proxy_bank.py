@@ -1,0 +1,99 @@
+"""Class proxies: trainable vectors that stand for their classes."""
+
+import tensorflow as tf
+
+from common.ops.checks import check_positive, invalid
+from common.ops.pair_masks import integer_labels
+from common.references.reference_set import References
+
+keras = tf.keras
+
+PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
+
+
+@keras.utils.register_keras_serializable(package="common")
+class ProxyBank(keras.layers.Layer):
+    """Proxies of each class as a reference set.
+
+    Row `class * proxies_per_class + k` of the weight `proxies` is the k-th proxy of the class. Proxies are stored as
+    they are trained; the loss normalises them like embeddings.
+
+    The standard deviation of the initial components is `sqrt(2 / dim)`; the thesis leaves it open. The published code
+    has `sqrt(2 / number of proxies)` (.16 for 75 of them, .015 for 8,488): `"he_normal_over_proxies"`.
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        proxies_per_class: number of proxies of each class.
+        embedding_dim: number of components of an embedding.
+        initializer: one of `PROXY_INITIALIZERS`, or a Keras initializer of the shape `[proxies, embedding_dim]` (which
+            also takes a seed).
+
+    Example:
+        >>> bank = ProxyBank(num_classes=100, proxies_per_class=1, embedding_dim=128)
+        >>> loss = Contrastive()(embeddings, labels, bank.references())
+    """
+
+    def __init__(self, num_classes, proxies_per_class, embedding_dim, initializer="he_normal", **kwargs):
+        super().__init__(**kwargs)
+        self.num_classes = check_positive("num_classes", num_classes)
+        self.proxies_per_class = check_positive("proxies_per_class", proxies_per_class)
+        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.initializer = initializer
+        self.proxies = self.add_weight(
+            name="proxies",
+            shape=(num_classes * proxies_per_class, embedding_dim),
+            initializer=proxy_initializer(initializer),
+            trainable=True,
+        )
+        self.built = True  # the constructor makes all of the state
+
+    def references(self) -> References:
+        """The proxies `[num_classes * proxies_per_class, embedding_dim]` with their labels, all of them valid."""
+        return References(embeddings=tf.convert_to_tensor(self.proxies), labels=self.labels)
+
+    @property
+    def labels(self):
+        """The class of each proxy, int64 `[num_classes * proxies_per_class]`."""
+        return tf.repeat(tf.range(self.num_classes, dtype=tf.int64), self.proxies_per_class)
+
+    def check_labels(self, labels):
+        """Stops a batch whose labels have no proxy, which would be left out of the loss without a word otherwise.
+
+        Raises:
+            tf.errors.InvalidArgumentError: a label is not in 0..num_classes-1 (not checked inside XLA).
+        """
+        labels = integer_labels(labels)
+        expected = f"Invalid labels: expected 0..{self.num_classes - 1}. Relabel the classes consecutively. Received:"
+        tf.debugging.Assert(tf.reduce_all((labels >= 0) & (labels < self.num_classes)), [expected, labels])
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "proxies_per_class": self.proxies_per_class,
+            "embedding_dim": self.embedding_dim,
+            "initializer": serialized_initializer(self.initializer),
+        }
+
+
+def proxy_initializer(initializer):
+    """The Keras initializer for a name of `PROXY_INITIALIZERS`, a serialized initializer or an initializer object.
+
+    Raises:
+        InvalidInput: the name is unknown.
+    """
+    # For the shape [proxies, dim], "out" is the dimension and "in" the number of proxies.
+    if initializer == "he_normal":
+        return keras.initializers.VarianceScaling(scale=2.0, mode="fan_out", distribution="truncated_normal")
+    if initializer == "he_normal_over_proxies":
+        return keras.initializers.VarianceScaling(scale=2.0, mode="fan_in", distribution="truncated_normal")
+    if isinstance(initializer, str):
+        expected = "one of " + ", ".join(PROXY_INITIALIZERS) + " or a Keras initializer"
+        raise invalid("initializer", received=initializer, expected=expected)
+    return keras.initializers.get(initializer)
+
+
+def serialized_initializer(initializer):
+    """What `proxy_initializer` reads back: a name stays a name, an initializer object becomes a dictionary."""
+    return initializer if isinstance(initializer, (str, dict)) else keras.initializers.serialize(initializer)
