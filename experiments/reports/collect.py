@@ -48,8 +48,12 @@ class UnitRun:
         return self.result is not None
 
     def test_metrics(self) -> dict[str, float]:
-        """Test metrics by name, as fractions; empty until the run is finished."""
-        return dict(self.result["test"]) if self.result else {}
+        """Test metrics of the trained model by name, as fractions; empty until the run is finished."""
+        return _numbers(self.result.get("test")) if self.result else {}
+
+    def untrained_metrics(self) -> dict[str, float]:
+        """Test metrics before training, by name; empty when they are not known."""
+        return _numbers(self.result.get("untrained")) if self.result else {}
 
     def test_embeddings(self) -> dict[str, np.ndarray]:
         """The arrays of `test_embeddings.npz` by name.
@@ -173,10 +177,13 @@ def _objection(result: dict, fold: int, repeat: int, config_hash: str) -> str | 
         return f"its configuration hash is {stated or 'missing'}, its folder's is {config_hash}"
     if (result.get("fold"), result.get("repeat")) != (fold, repeat):
         return f"it says fold {result.get('fold')}, repeat {result.get('repeat')}"
-    metrics = result.get("test")
-    if not isinstance(metrics, dict) or not all(isinstance(value, (int, float)) for value in metrics.values()):
-        return "it has no test metrics"
-    return None
+    return None if _numbers(result.get("test")) else "it has no test metrics"
+
+
+def _numbers(metrics) -> dict[str, float]:
+    """The entries that are numbers; none when `metrics` is no dictionary."""
+    entries = metrics.items() if isinstance(metrics, dict) else ()
+    return {name: value for name, value in entries if isinstance(value, (int, float))}
 
 
 def _records(path: pathlib.Path) -> Iterator[dict]:

@@ -18,7 +18,8 @@ def write_unit(runs_dir, fold, repeat, /, *, method="pnca+gsp", folder_hash=HASH
         "fold": fold,
         "repeat": repeat,
         "config_hash": folder_hash,
-        "test": {"P@1": 0.8, "MAP@R": 0.5 + fold / 100},
+        "test": {"P@1": 0.8, "MAP@R": 0.5 + fold / 100, "note": None},
+        "untrained": {"MAP@R": 0.16},
         "deviations": ["one image less"],
     }
     (path / "config.json").write_text(json.dumps({"loss": "pnca", "fold": fold}))
@@ -42,6 +43,7 @@ def test_runs_are_grouped_by_configuration_and_never_mixed(tmp_path):
     assert (runs.protocol, runs.dataset, runs.problems, runs.deviations) == ("fair", "glyphs", (), ("one image less",))
     assert list(runs.finished) == [(0, 0), (1, 0)]
     assert runs.finished[1, 0].test_metrics() == {"P@1": 0.8, "MAP@R": 0.51}
+    assert runs.finished[1, 0].untrained_metrics() == {"MAP@R": 0.16}
     assert runs.missing(2, 2) == [(0, 1), (1, 1)]
     assert runs.config["loss"] == "pnca"
     assert len(collect(tmp_path)) == 4
@@ -57,7 +59,7 @@ def test_a_damaged_result_is_unfinished_and_named(tmp_path, text):
     assert list(runs.finished) == [(1, 0)]
     (problem,) = runs.problems
     assert problem == f"{path / 'result.json'} is damaged; the run counts as unfinished."
-    assert runs.units[0].test_metrics() == {}
+    assert runs.units[0].test_metrics() == runs.units[0].untrained_metrics() == {}
 
 
 @pytest.mark.parametrize(
