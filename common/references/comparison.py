@@ -54,10 +54,10 @@ def compare(
         raise invalid("shape of embeddings", received=tuple(embeddings.shape), expected="[batch, dim]")
     if references is None:
         positive, negative = pair_masks(labels)
-        return Comparison(embeddings, embeddings, positive, negative, tf.ones_like(positive[:, 0]))
+        return Comparison(embeddings, embeddings, positive, negative, tf.ones_like(labels, tf.bool))
     positive, negative = pair_masks(labels, references.labels, references.valid)
     others = normalize(tf.cast(references.embeddings, embeddings.dtype), normalization)
     if anchors == "embeddings":
-        return Comparison(embeddings, others, positive, negative, tf.ones_like(positive[:, 0]))
-    valid = tf.ones_like(positive[0]) if references.valid is None else tf.cast(references.valid, tf.bool)
+        return Comparison(embeddings, others, positive, negative, tf.ones_like(labels, tf.bool))
+    valid = tf.ones_like(references.labels, tf.bool) if references.valid is None else tf.cast(references.valid, tf.bool)
     return Comparison(others, embeddings, tf.transpose(positive), tf.transpose(negative), valid)

@@ -43,3 +43,11 @@ def test_half_precision_is_computed_in_float32(dtype):
     distances = pairwise_distances(x, x)
     assert distances.dtype == tf.float32
     np.testing.assert_allclose(distances[0], [0.0, 500.0, 100.0], rtol=1e-3)
+
+
+def test_equals_tensorflow_addons():
+    tfa = pytest.importorskip("tensorflow_addons", reason="tensorflow-addons needs the thesis stack")
+    x = tf.constant(np.random.default_rng(0).normal(size=(20, 8)), tf.float32)
+    addons = tfa.losses.metric_learning
+    np.testing.assert_allclose(pairwise_distances(x, x), addons.pairwise_distance(x), atol=1e-5)
+    np.testing.assert_allclose(pairwise_squared_distances(x, x), addons.pairwise_distance(x, squared=True), atol=1e-5)

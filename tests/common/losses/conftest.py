@@ -1,0 +1,96 @@
+"""Embeddings placed by hand, and the pairs that they form, enumerated with plain Python loops."""
+
+import math
+
+import numpy as np
+import pytest
+
+from common.references import References
+
+EMBEDDINGS = [(1.0, 0.2), (0.3, 0.1), (-0.4, 0.9), (-2.0, 1.0), (0.1, -0.7), (0.6, 0.5)]
+LABELS = [2, 2, 0, 0, 1, 2]
+REFERENCE_EMBEDDINGS = [(0.9, -0.3), (-0.2, 0.4), (0.5, 0.5), (-1.5, -0.1), (0.2, -0.8), (0.0, 1.0), (-0.6, -0.6)]
+REFERENCE_LABELS = [2, 0, 1, 2, 1, 0, 5]
+VALID = [True, False, True, True, True, True, True]
+
+
+def inner_product(x, y):
+    return sum(a * b for a, b in zip(x, y))
+
+
+def distance(x, y):
+    return math.sqrt(sum((a - b) ** 2 for a, b in zip(x, y)))
+
+
+def normalized(vector, mode):
+    norm = math.sqrt(inner_product(vector, vector))
+    divisor = {"unit": norm, "clip": max(1.0, norm), "none": 1.0}[mode]
+    return tuple(component / divisor for component in vector)
+
+
+class Case:
+    """A batch and what it is compared with, for the loss and for its recomputation by loops."""
+
+    def __init__(self, kind, normalization):
+        self.normalization = normalization
+        self.embeddings, self.labels = np.array(EMBEDDINGS), np.array(LABELS)
+        self.references = None
+        if kind != "batch":
+            valid = np.array(VALID) if kind == "masked" else None
+            self.references = References(np.array(REFERENCE_EMBEDDINGS), np.array(REFERENCE_LABELS), valid)
+
+    def __call__(self, loss):
+        """The loss of this case, as a float."""
+        return float(loss(self.embeddings, self.labels, self.references))
+
+    def anchors(self, role="embeddings", references=None):
+        """For each anchor: its vector, the list of its positive and the list of its negative partners."""
+        rows = [(normalized(v, self.normalization), label, True) for v, label in zip(EMBEDDINGS, LABELS)]
+        references = references or self.references
+        if references is None:
+            pairs = [(i, row, [r for j, r in enumerate(rows) if j != i]) for i, row in enumerate(rows)]
+        else:
+            valid = [True] * len(references.labels) if references.valid is None else references.valid
+            others = [
+                (normalized(v, self.normalization), label, ok)
+                for v, label, ok in zip(np.asarray(references.embeddings), np.asarray(references.labels), valid)
+                if ok
+            ]
+            pairs = [(i, row, others) for i, row in enumerate(rows)]
+            if role == "references":
+                pairs = [(i, row, rows) for i, row in enumerate(others)]
+        for _, (vector, label, _), partners in pairs:
+            positives = [other for other, other_label, _ in partners if other_label == label]
+            negatives = [other for other, other_label, _ in partners if other_label != label]
+            yield vector, positives, negatives
+
+
+@pytest.fixture(params=["unit", "clip", "none"])
+def normalization(request):
+    return request.param
+
+
+@pytest.fixture(params=["batch", "references", "masked"])
+def case(request, normalization):
+    return Case(request.param, normalization)
+
+
+@pytest.fixture
+def loops():
+    """The functions of plain Python that the recomputations are made of."""
+
+    class Loops:
+        inner_product = staticmethod(inner_product)
+        distance = staticmethod(distance)
+        normalized = staticmethod(normalized)
+
+        @staticmethod
+        def mean(values):
+            values = list(values)
+            return sum(values) / len(values) if values else 0.0
+
+        @classmethod
+        def mean_of_nonzero(cls, terms):
+            return cls.mean(term for term in terms if term > 0)
+
+    return Loops

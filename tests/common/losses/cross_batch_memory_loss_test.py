@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import Contrastive, CosineContrastive, CrossBatchMemoryLoss, MultiSimilarity, ProxyNCA
+from common.ops.checks import InvalidInput
+from common.references import References
+
+DIM = 3
+
+
+def batches(count, size=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return [(rng.normal(size=(size, DIM)).astype(np.float32), rng.integers(0, 3, size)) for _ in range(count)]
+
+
+def over_the_last(loss, embeddings, labels, earlier, memory_size):
+    """`loss` over the last `memory_size` samples of earlier batches, kept in a Python list."""
+    samples = [sample for batch in earlier for sample in zip(*batch)][-memory_size:]
+    if not samples:
+        return 0.0
+    vectors, classes = (np.array(column) for column in zip(*samples))
+    return float(loss(embeddings, labels, References(vectors, classes)))
+
+
+@pytest.mark.parametrize("memory_size", [3, 4, 10, 12])
+@pytest.mark.parametrize("base", [CosineContrastive(), MultiSimilarity(), Contrastive(normalization="clip")])
+def test_equals_the_batch_plus_a_list_of_the_batches_before(base, memory_size):
+    loss = CrossBatchMemoryLoss(base, memory_size, DIM, start_step=0, weight=0.3)
+    history = []
+    for embeddings, labels in batches(7):
+        memory_term = over_the_last(base, embeddings, labels, history, memory_size)
+        expected = float(base(embeddings, labels)) + 0.3 * memory_term
+        np.testing.assert_allclose(loss(embeddings, labels, training=True), expected, rtol=1e-5)
+        history.append((embeddings, labels))
+
+
+def test_the_memory_term_starts_at_the_start_step():
+    base = CosineContrastive()
+    loss = CrossBatchMemoryLoss(base, 8, DIM, start_step=3)
+    has_memory_term = []
+    for embeddings, labels in batches(6):
+        value = loss(embeddings, labels, training=True)
+        has_memory_term.append(bool(value > base(embeddings, labels) + 1e-3))
+    assert has_memory_term == [False, False, False, True, True, True]
+
+
+def test_fill_before_start_adds_the_batches_of_the_memory():
+    base = CosineContrastive()
+    loss = CrossBatchMemoryLoss(base, 9, DIM, start_step=1, fill_before_start=True)  # 9 / 4 rounded up: 3 batches
+    has_memory_term = []
+    for embeddings, labels in batches(6):
+        value = loss(embeddings, labels, training=True)
+        has_memory_term.append(bool(value > base(embeddings, labels) + 1e-3))
+    assert has_memory_term == [False, False, False, False, True, True]
+
+
+def test_enqueue_first_lets_the_batch_meet_itself():
+    base = MultiSimilarity()
+    loss = CrossBatchMemoryLoss(base, 8, DIM, start_step=0, enqueue_first=True)
+    history = []
+    for embeddings, labels in batches(4):
+        history.append((embeddings, labels))
+        expected = float(base(embeddings, labels)) + over_the_last(base, embeddings, labels, history, 8)
+        np.testing.assert_allclose(loss(embeddings, labels, training=True), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("enqueue_first", [False, True])
+def test_only_training_calls_change_the_state(enqueue_first):
+    loss = CrossBatchMemoryLoss(Contrastive(), 8, DIM, start_step=0, enqueue_first=enqueue_first)
+    (first, first_labels), (second, second_labels) = batches(2)
+    loss(first, first_labels, training=True)
+    before = [np.array(weight) for weight in loss.weights]
+    values = {float(loss(second, second_labels, training=mode)) for mode in (False, None, False)}
+    assert len(values) == 1
+    for old, new in zip(before, loss.weights):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_given_references_take_the_place_of_the_batch_in_the_first_term():
+    base = Contrastive()
+    loss = CrossBatchMemoryLoss(base, 4, DIM, start_step=0)
+    (first, first_labels), (second, second_labels), (third, third_labels) = batches(3)
+    loss(first, first_labels, training=True)
+    references = References(third, third_labels)
+    expected = base(second, second_labels, references) + base(second, second_labels, References(first, first_labels))
+    np.testing.assert_allclose(loss(second, second_labels, references), expected, rtol=1e-6)
+
+
+def test_no_gradient_into_the_memory_and_none_of_its_weights_trains():
+    loss = CrossBatchMemoryLoss(ProxyNCA(3, DIM), 4, DIM, start_step=0)
+    for embeddings, labels in batches(2):
+        loss(embeddings, labels, training=True)
+    assert [variable.shape for variable in loss.trainable_variables] == [(3, DIM)]
+    assert [id(variable) for variable in loss.fast_variables] == [id(loss.loss.proxy_bank.proxies)]
+
+
+def test_state_advances_inside_a_compiled_function():
+    loss = CrossBatchMemoryLoss(CosineContrastive(), 6, DIM, start_step=1)
+    eager = CrossBatchMemoryLoss(CosineContrastive(), 6, DIM, start_step=1)
+
+    @tf.function
+    def step(embeddings, labels):
+        return loss(embeddings, labels, training=True)
+
+    for embeddings, labels in batches(4):
+        np.testing.assert_allclose(step(embeddings, labels), eager(embeddings, labels, training=True), rtol=1e-5)
+    assert int(loss.step) == 4
+    for compiled, reference in zip(loss.weights, eager.weights):
+        np.testing.assert_array_equal(compiled, reference)
+
+
+def test_memory_of_no_size_is_refused():
+    with pytest.raises(InvalidInput, match="memory_size: received 0"):
+        CrossBatchMemoryLoss(Contrastive(), 0, DIM)

@@ -1,0 +1,23 @@
+import math
+
+import numpy as np
+import pytest
+
+from common.losses import MultiSimilarity
+
+
+@pytest.mark.parametrize("anchors", ["embeddings", "references"])
+@pytest.mark.parametrize(("alpha", "beta", "threshold"), [(2.0, 40.0, 0.5), (14.35, 75.83, 0.66)])
+def test_equals_loops(case, loops, alpha, beta, threshold, anchors):
+    terms = []
+    for anchor, positives, negatives in case.anchors(anchors):
+        pull = sum(math.exp(alpha * (threshold - loops.inner_product(anchor, p))) for p in positives)
+        push = sum(math.exp(beta * (loops.inner_product(anchor, n) - threshold)) for n in negatives)
+        terms.append(math.log1p(pull) / alpha + math.log1p(push) / beta)
+    loss = MultiSimilarity(alpha, beta, threshold, anchors, normalization=case.normalization)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
+
+
+def test_large_similarities_do_not_overflow():
+    loss = MultiSimilarity(negative_scale=100.0, normalization="none")(np.full((2, 1), 10.0), np.array([0, 1]))
+    np.testing.assert_allclose(loss, 100.0 - 0.5, rtol=1e-6)  # (1/β) log(1 + e^{β (100 - .5)})

@@ -1,0 +1,46 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import ProxyNCA
+from common.ops.checks import InvalidInput
+
+
+def expected_loss(case, loops, temperature, references=None):
+    terms = []
+    for anchor, positives, negatives in case.anchors(references=references):
+        near = sum(math.exp(loops.inner_product(anchor, p) / temperature) for p in positives)
+        far = sum(math.exp(loops.inner_product(anchor, n) / temperature) for n in negatives)
+        if positives:
+            terms.append(-math.log(near / (near + far)))
+    return loops.mean(terms)
+
+
+@pytest.mark.parametrize("temperature", [0.11, 0.5])
+def test_equals_loops_over_given_references_or_its_own_proxies(case, loops, temperature):
+    loss = ProxyNCA(4, 2, proxies_per_class=2, temperature=temperature, normalization=case.normalization)
+    references = case.references or loss.proxy_bank.references()
+    np.testing.assert_allclose(case(loss), expected_loss(case, loops, temperature, references), rtol=2e-5)
+
+
+def test_equals_sparse_cross_entropy_for_one_proxy_a_class():
+    rng = np.random.default_rng(0)
+    embeddings, labels = tf.constant(rng.normal(size=(8, 5)), tf.float32), tf.constant(rng.integers(0, 6, 8))
+    loss = ProxyNCA(6, 5, temperature=0.11)
+    proxies = tf.convert_to_tensor(loss.proxy_bank.proxies)
+    unit_embeddings, unit_proxies = (tf.math.l2_normalize(x, axis=1) for x in (embeddings, proxies))
+    logits = unit_embeddings @ tf.transpose(unit_proxies) / 0.11
+    expected = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+    np.testing.assert_allclose(loss(embeddings, labels), expected, rtol=1e-5)
+
+
+def test_a_label_without_a_proxy_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
+        ProxyNCA(4, 2)(np.ones((2, 2)), np.array([1, 4]))
+
+
+def test_temperature_zero_is_refused():
+    with pytest.raises(InvalidInput, match="temperature: received 0, expected a number greater than 0"):
+        ProxyNCA(4, 2, temperature=0)

@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+
+from common.losses import Contrastive, MultiSimilarity, ProxyNCA, WeightedSum
+from common.ops.checks import InvalidInput
+
+
+def test_is_the_weighted_sum_of_its_parts(case):
+    parts = [Contrastive(normalization=case.normalization), MultiSimilarity(normalization=case.normalization)]
+    expected = 0.7 * case(parts[0]) + 0.2 * case(parts[1])
+    np.testing.assert_allclose(case(WeightedSum(parts, [0.7, 0.2])), expected, rtol=1e-6)
+    np.testing.assert_allclose(case(WeightedSum(parts)), case(parts[0]) + case(parts[1]), rtol=1e-6)
+
+
+def test_fast_variables_are_those_of_all_parts():
+    proxy_nca = ProxyNCA(3, 2)
+    total = WeightedSum([Contrastive(), proxy_nca])
+    assert [id(v) for v in total.fast_variables] == [id(proxy_nca.proxy_bank.proxies)]
+    assert len(total.trainable_variables) == 1
+
+
+@pytest.mark.parametrize(("losses", "weights"), [([], None), ([Contrastive()], [1.0, 2.0])])
+def test_weights_that_do_not_fit_are_refused(losses, weights):
+    with pytest.raises(InvalidInput, match="Invalid weights"):
+        WeightedSum(losses, weights)
