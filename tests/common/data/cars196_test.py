@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import scipy.io
+
+from common.data.cars196 import load_cars196
+from common.ops.checks import InvalidInput
+
+FIELDS = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
+
+
+def write_annotations(folder, rows, num_classes, fields=FIELDS):
+    annotations = np.zeros((1, len(rows)), dtype=[(field, object) for field in fields])
+    for column, row in enumerate(rows):
+        for field in fields:
+            annotations[0, column][field] = row[field]
+    class_names = np.array([[f"Car {number}" for number in range(1, num_classes + 1)]], dtype=object)
+    scipy.io.savemat(folder / "cars_annos.mat", {"annotations": annotations, "class_names": class_names})
+
+
+@pytest.fixture
+def rows(tmp_path, write_image):
+    """All 196 classes with two images each, in the official layout."""
+    result = []
+    for number in range(1, 393):
+        path = f"car_ims/{number:06d}.jpg"
+        write_image(tmp_path / path)
+        values = (path, 2, 3, 11, 9, (number + 1) // 2, number % 2)
+        result.append(dict(zip(FIELDS, values)))
+    return result
+
+
+def test_first_98_classes_train_whatever_the_test_flag(tmp_path, rows):
+    write_annotations(tmp_path, rows, 196)
+    dataset = load_cars196(str(tmp_path), cache_dir="unused", seed=0)
+    assert (dataset.name, dataset.kind, dataset.gallery) == ("cars196", "image_files", None)
+    np.testing.assert_array_equal(dataset.train.labels, np.repeat(np.arange(98), 2))
+    np.testing.assert_array_equal(dataset.test.labels, np.repeat(np.arange(98, 196), 2))
+    assert dataset.train.paths[0] == str(tmp_path / "car_ims" / "000001.jpg")
+    np.testing.assert_array_equal(dataset.train.boxes[0], [1, 2, 11, 9])
+    assert dataset.class_names[195] == "Car 196"
+    assert "cars196 train images: 196 found, 8,054 official" in dataset.deviations
+    assert "cars196 test images: 196 found, 8,131 official" in dataset.deviations
+
+
+def test_the_folder_above_will_do(tmp_path, rows):
+    (tmp_path / "above").mkdir()
+    (tmp_path / "above" / "cars196").symlink_to(tmp_path)
+    write_annotations(tmp_path, rows, 196)
+    assert len(load_cars196(str(tmp_path / "above")).train) == 196
+
+
+def test_with_fewer_classes_half_of_them_train(tmp_path, rows):
+    write_annotations(tmp_path, rows[:10], 5)
+    dataset = load_cars196(str(tmp_path))
+    assert (dataset.train.num_classes, dataset.test.num_classes) == (2, 3)
+    assert "cars196: 5 of 196 classes, of which the first 2 train" in dataset.deviations
+
+
+@pytest.mark.parametrize("wrong", [0, 197])
+def test_a_class_out_of_range_is_named(tmp_path, rows, wrong):
+    rows[6]["class"] = wrong
+    write_annotations(tmp_path, rows, 196)
+    with pytest.raises(InvalidInput, match=f"cars_annos.mat, annotation 7.*{wrong}.*from 1 to 196"):
+        load_cars196(str(tmp_path))
+
+
+def test_a_listed_file_that_is_missing_is_named(tmp_path, rows):
+    (tmp_path / "car_ims" / "000005.jpg").unlink()
+    write_annotations(tmp_path, rows, 196)
+    with pytest.raises(InvalidInput, match="annotation 5.*car_ims/000005.jpg"):
+        load_cars196(str(tmp_path))
+
+
+def test_a_class_with_one_image_is_named(tmp_path, rows):
+    write_annotations(tmp_path, rows[1:], 196)
+    with pytest.raises(InvalidInput, match=r"one image \(Car 1\)"):
+        load_cars196(str(tmp_path))
+
+
+def test_a_class_without_image_is_named(tmp_path, rows):
+    write_annotations(tmp_path, rows[2:], 196)
+    with pytest.raises(InvalidInput, match="no image of class Car 1"):
+        load_cars196(str(tmp_path))
+
+
+def test_damaged_annotations_are_named(tmp_path, rows):
+    write_annotations(tmp_path, rows, 196)
+    whole = (tmp_path / "cars_annos.mat").read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"no MATLAB file", b""):
+        (tmp_path / "cars_annos.mat").write_bytes(damaged)
+        with pytest.raises(InvalidInput, match="cars_annos.mat"):
+            load_cars196(str(tmp_path))
+
+
+def test_annotations_without_a_field_are_named(tmp_path, rows):
+    write_annotations(tmp_path, rows, 196, fields=("relative_im_path", "class"))
+    with pytest.raises(InvalidInput, match="bbox_x1"):
+        load_cars196(str(tmp_path))
+
+
+def test_missing_data_say_what_to_do():
+    with pytest.raises(InvalidInput) as caught:
+        load_cars196(None)
+    for expected in ("--data_dir", "car_ims.tgz", "cars_annos.mat", "ai.stanford.edu", "car_ims/", "glyphs"):
+        assert expected in str(caught.value)
+
+
+def test_the_real_half_is_read_and_not_comparable(shared_data):
+    dataset = load_cars196(shared_data("cars196_half"))
+    assert (len(dataset.train), len(dataset.test)) == (4052, 4092)
+    assert (dataset.train.num_classes, dataset.test.num_classes) == (98, 98)
+    assert not dataset.is_comparable
+    assert "cars196 train images: 4,052 found, 8,054 official" in dataset.deviations

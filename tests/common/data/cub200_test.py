@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+
+from common.data.cub200 import load_cub200
+from common.ops.checks import InvalidInput
+
+
+@pytest.fixture
+def make_release(tmp_path, write_image):
+    """Writes `CUB_200_2011/` with two images a class, and returns the folder that holds it."""
+
+    def make(num_classes=200):
+        root = tmp_path / "CUB_200_2011"
+        classes, images, labels = [], [], []
+        for class_id in range(1, num_classes + 1):
+            folder = f"{class_id:03d}.Bird_{class_id}"
+            classes.append(f"{class_id} {folder}")
+            for number in (1, 2):
+                image_id = len(images) + 1
+                images.append(f"{image_id} {folder}/Bird_{number:04d}.jpg")
+                labels.append(f"{image_id} {class_id}")
+                write_image(root / "images" / folder / f"Bird_{number:04d}.jpg")
+        for name, lines in (("classes", classes), ("images", images), ("image_class_labels", labels)):
+            (root / f"{name}.txt").write_text("\n".join(lines) + "\n")
+        return root
+
+    return make
+
+
+def edit(path, line, text):
+    lines = path.read_text().splitlines()
+    lines[line - 1 : line] = [] if text is None else [text]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_first_100_classes_train(make_release):
+    root = make_release()
+    dataset = load_cub200(str(root), cache_dir="unused", seed=0)
+    np.testing.assert_array_equal(dataset.train.labels, np.repeat(np.arange(100), 2))
+    np.testing.assert_array_equal(dataset.test.labels, np.repeat(np.arange(100, 200), 2))
+    assert dataset.test.paths[0] == str(root / "images" / "101.Bird_101" / "Bird_0001.jpg")
+    assert dataset.class_names[100] == "101.Bird_101"
+    assert dataset.deviations == (
+        "cub200 train images: 200 found, 5,864 official",
+        "cub200 test images: 200 found, 5,924 official",
+    )
+
+
+def test_the_folder_above_will_do(make_release):
+    root = make_release(4)
+    assert list(load_cub200(str(root.parent)).train.paths) == list(load_cub200(str(root)).train.paths)
+
+
+def test_with_fewer_classes_half_of_them_train(make_release):
+    dataset = load_cub200(str(make_release(5)))
+    assert (dataset.train.num_classes, dataset.test.num_classes) == (2, 3)
+    assert "cub200: 5 of 200 classes, of which the first 2 train" in dataset.deviations
+
+
+def test_labels_follow_the_image_identifier_not_the_line(make_release):
+    root = make_release(4)
+    labels = root / "image_class_labels.txt"
+    expected = load_cub200(str(root)).train.labels
+    labels.write_text("\n".join(reversed(labels.read_text().splitlines())))
+    np.testing.assert_array_equal(load_cub200(str(root)).train.labels, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "text", "message"),
+    [
+        ("image_class_labels.txt", 3, "3 9", "image_class_labels.txt, line 3.*9.*from 1 to 4"),
+        ("image_class_labels.txt", 3, "3 bird", "image_class_labels.txt, line 3.*'bird'"),
+        ("image_class_labels.txt", 3, "3", "image_class_labels.txt, line 3.*2 columns"),
+        ("image_class_labels.txt", 3, None, "images.txt, line 3.*image 3"),
+        ("images.txt", 2, "2 001.Bird_1/none.jpg", "images.txt, line 2.*none.jpg"),
+        ("images.txt", 2, "2 999.Bird/none.jpg", "images.txt, line 2.*999.Bird/none.jpg"),
+        ("images.txt", 2, None, r"one image \(001.Bird_1\)"),
+        ("classes.txt", 2, "7 007.Bird", "classes.txt, line 2.*7"),
+        ("classes.txt", 4, None, "image_class_labels.txt, line 7.*4"),
+    ],
+)
+def test_wrong_annotations_are_named_with_their_line(make_release, name, line, text, message):
+    root = make_release(4)
+    edit(root / name, line, text)
+    with pytest.raises(InvalidInput, match=message):
+        load_cub200(str(root))
+
+
+def test_more_classes_than_official_are_refused(make_release):
+    with pytest.raises(InvalidInput, match="from 2 to 200"):
+        load_cub200(str(make_release(201)))
+
+
+@pytest.mark.parametrize("data_dir", [None, "nowhere"])
+def test_missing_data_say_what_to_do(data_dir):
+    with pytest.raises(InvalidInput) as caught:
+        load_cub200(data_dir)
+    for expected in ("--data_dir", "CUB_200_2011.tgz", "data.caltech.edu", "image_class_labels.txt", "glyphs"):
+        assert expected in str(caught.value)
+
+
+def test_the_real_ten_classes_are_read_and_not_comparable(shared_data):
+    dataset = load_cub200(shared_data("cub200_2010_10classes"))
+    assert len(dataset.train) + len(dataset.test) == 294
+    assert (dataset.train.num_classes, dataset.test.num_classes) == (5, 5)
+    assert not dataset.is_comparable
+    assert dataset.class_names[0] == "001.Black_footed_Albatross"

@@ -1,0 +1,114 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from common.data.image_files import find_unreadable_images, load_rgb, read_image
+from common.data.images import CenterCrop, ThesisCrop
+from common.ops.checks import InvalidInput
+
+
+def smooth_image(height, width):
+    rows, columns = np.mgrid[0:height, 0:width]
+    channels = [255 * rows / height, 255 * columns / width, 128 + 100 * np.sin(rows / 9)]
+    return Image.fromarray(np.stack(channels, axis=-1).astype(np.uint8))
+
+
+def write(folder, name, image, **options):
+    path = str(folder / name)
+    image.save(path, **options)
+    return path
+
+
+def read(path, transform, seed=(0, 0)):
+    return read_in_graph(tf.constant(path), transform, tf.constant(seed))
+
+
+@tf.function
+def read_in_graph(path, transform, seed):
+    return read_image(path, transform, seed)
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"optimize": True}])
+@pytest.mark.parametrize("transform", [ThesisCrop(24), CenterCrop(64), CenterCrop(32)])
+def test_decoding_the_window_equals_decoding_all_and_cutting(tmp_path, options, transform):
+    path = write(tmp_path, "image.jpg", smooth_image(72, 95), quality=90, **options)
+    whole = tf.io.decode_jpeg(tf.io.read_file(path), channels=3, dct_method="INTEGER_ACCURATE")
+    difference = read(path, transform, (5, 6)).numpy().astype(int) - transform(whole, (5, 6)).numpy()
+    assert np.abs(difference).max() <= 2  # chroma is interpolated anew at the window's border
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK", "RGB"])
+def test_jpeg_modes_become_the_rgb_that_pillow_gives(tmp_path, mode):
+    path = write(tmp_path, "image.jpg", smooth_image(40, 40).convert(mode), quality=95)
+    expected = CenterCrop(16)(np.asarray(load_rgb(path, path))).numpy().astype(int)
+    assert np.abs(read(path, CenterCrop(16)).numpy() - expected).mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("a.png", "RGB"), ("b.png", "L"), ("c.png", "P"), ("d.bmp", "RGB"), ("e.png", "1")]
+)
+def test_other_formats_are_read(tmp_path, name, mode):
+    path = write(tmp_path, name, smooth_image(40, 50).convert(mode))
+    expected = CenterCrop(16)(np.asarray(Image.open(path).convert("RGB")))
+    np.testing.assert_array_equal(read(path, CenterCrop(16)), expected)
+
+
+def test_a_png_named_jpg_is_read(tmp_path):
+    path = str(tmp_path / "image.jpg")
+    smooth_image(40, 50).save(path, format="PNG")
+    assert read(path, CenterCrop(16)).shape == (16, 16, 3)
+
+
+def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path):
+    path = write(tmp_path, "image.jpg", smooth_image(40, 50), quality=90)
+    expected = read(path, CenterCrop(16)).numpy().astype(int)
+    with open(path, "ab") as file:
+        file.write(b"appended by a camera")
+    assert np.abs(read(path, CenterCrop(16)).numpy() - expected).max() <= 1
+
+
+def test_exif_orientation_is_ignored(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # rotated by a quarter
+    plain = write(tmp_path, "plain.jpg", smooth_image(40, 60), quality=90)
+    rotated = write(tmp_path, "rotated.jpg", smooth_image(40, 60), quality=90, exif=exif)
+    np.testing.assert_array_equal(read(plain, CenterCrop(16)), read(rotated, CenterCrop(16)))
+    np.testing.assert_array_equal(np.asarray(load_rgb(plain, "a")), np.asarray(load_rgb(rotated, "b")))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "text", "empty", "short"])
+def test_a_damaged_file_is_named(tmp_path, damage):
+    path = write(tmp_path, "damaged.jpg", smooth_image(60, 60), quality=90)
+    whole = Path(path).read_bytes()
+    half = whole[: len(whole) // 2]
+    damaged = {"truncated": half, "text": b"not an image", "empty": b"", "short": b"\xff\xd8"}
+    Path(path).write_bytes(damaged[damage])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="InvalidInput: Invalid image file.*damaged.jpg"):
+        read(path, ThesisCrop(16))
+    with pytest.raises(InvalidInput, match="damaged.jpg"):
+        load_rgb(path, path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(tf.errors.NotFoundError, match="nowhere.jpg"):
+        read(str(tmp_path / "nowhere.jpg"), ThesisCrop(16))
+
+
+def test_find_unreadable_images_lists_the_bad_ones_only(tmp_path):
+    good = write(tmp_path, "good.jpg", smooth_image(20, 20))
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(Path(good).read_bytes()[:-200])
+    found = find_unreadable_images([good, bad, str(tmp_path / "none.jpg")])
+    assert len(found) == 2
+    assert "bad.jpg" in found[0]
+    assert "none.jpg" in found[1]
+
+
+def test_load_rgb_takes_streams():
+    stream = io.BytesIO()
+    smooth_image(8, 9).convert("L").save(stream, "PNG")
+    assert load_rgb(stream, "a stream").size == (9, 8)

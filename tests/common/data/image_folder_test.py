@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from common.data.image_folder import load_image_folder
+from common.ops.checks import InvalidInput
+
+
+@pytest.fixture
+def folder(tmp_path, write_image):
+    for number in range(6):
+        for image in (2, 1):
+            write_image(tmp_path / "data" / f"class {number}" / f"{image}.png")
+    return tmp_path / "data"
+
+
+def test_half_of_the_classes_train(folder):
+    dataset = load_image_folder(str(folder), cache_dir="unused", seed=0)
+    assert dataset.name == "folder"
+    np.testing.assert_array_equal(dataset.train.labels, [0, 0, 1, 1, 2, 2])
+    np.testing.assert_array_equal(dataset.test.labels, [3, 3, 4, 4, 5, 5])
+    assert sorted(dataset.class_names) == [f"class {number}" for number in range(6)]
+    for examples in (dataset.train, dataset.test):
+        for path, label in zip(examples.paths, examples.labels):
+            assert f"/{dataset.class_names[label]}/" in path
+    assert dataset.train.paths[0].endswith("1.png")
+    assert not dataset.is_comparable
+
+
+def test_the_seed_and_the_fraction_decide_the_split(folder):
+    splits = {load_image_folder(str(folder), seed=seed).class_names[:3] for seed in range(8)}
+    assert len(splits) > 1
+    assert load_image_folder(str(folder), seed=3).class_names == load_image_folder(str(folder), seed=3).class_names
+    assert load_image_folder(str(folder), seed=0, train_fraction=0.34).train.num_classes == 2
+
+
+def test_classes_may_be_nested_and_other_files_are_ignored(folder, write_image):
+    for alphabet in ("Greek", "Latin"):
+        for image in (1, 2):
+            write_image(folder / alphabet / "character01" / f"{image}.JPG", format="JPEG")
+    write_image(folder / ".cache" / "1.png")
+    write_image(folder / "cover.png")
+    (folder / "class 0" / "notes.txt").write_text("no image")
+    (folder / "empty").mkdir()
+    dataset = load_image_folder(str(folder))
+    assert len(dataset.train) + len(dataset.test) == 16
+    assert {"Greek/character01", "Latin/character01", "class 0"} <= set(dataset.class_names)
+    assert len(dataset.class_names) == 8
+
+
+def test_a_training_class_with_one_image_is_named(folder):
+    trains = load_image_folder(str(folder)).class_names[0]
+    (folder / trains / "1.png").unlink()
+    with pytest.raises(InvalidInput, match=rf"one image \({trains}\)"):
+        load_image_folder(str(folder))
+
+
+def test_a_test_class_with_one_image_is_allowed(folder):
+    tests = load_image_folder(str(folder)).class_names[-1]
+    (folder / tests / "1.png").unlink()
+    assert len(load_image_folder(str(folder)).test) == 5
+
+
+@pytest.mark.parametrize("content", ["none", "nothing", "one class"])
+def test_no_data_say_what_is_expected(tmp_path, write_image, content):
+    if content == "one class":
+        write_image(tmp_path / "data" / "only" / "1.png")
+    data_dir = None if content == "none" else str(tmp_path / ("data" if content == "one class" else "nowhere"))
+    with pytest.raises(InvalidInput, match="--data_dir.*at least two class folders.*glyphs"):
+        load_image_folder(data_dir)
+
+
+def test_fraction_out_of_range_is_refused(folder):
+    with pytest.raises(InvalidInput, match="fraction"):
+        load_image_folder(str(folder), train_fraction=1.0)

@@ -1,0 +1,228 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data.images import (
+    CenterCrop,
+    Identity,
+    PublishedCodeCrop,
+    RandomShift,
+    ThesisCrop,
+    random_flip,
+    random_resized_crop_window,
+    resize,
+)
+
+CROPS = (ThesisCrop(8), PublishedCodeCrop(8))
+SCALE, RATIO = (0.16, 1.0), (3 / 4, 4 / 3)
+
+
+def seeds(count):
+    return np.random.default_rng(0).integers(0, 2**31 - 1, size=(count, 2), dtype=np.int32)
+
+
+def random_image(height, width, channels=3):
+    return np.random.default_rng(1).integers(0, 256, size=(height, width, channels), dtype=np.uint8)
+
+
+def torchvision_window(height, width, next_uniform, next_position):
+    """The rule of torchvision's RandomResizedCrop.get_params, written out."""
+    for attempt in range(10):
+        area = height * width * (SCALE[0] + (SCALE[1] - SCALE[0]) * next_uniform("area", attempt))
+        low, high = math.log(RATIO[0]), math.log(RATIO[1])
+        aspect = math.exp(low + (high - low) * next_uniform("aspect", attempt))
+        crop_width, crop_height = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if 0 < crop_width <= width and 0 < crop_height <= height:
+            top = math.floor(next_position("top") * (height - crop_height + 1))
+            return top, math.floor(next_position("left") * (width - crop_width + 1)), crop_height, crop_width
+    if width / height < RATIO[0]:
+        crop_width, crop_height = width, round(width / RATIO[0])
+    elif width / height > RATIO[1]:
+        crop_width, crop_height = round(height * RATIO[1]), height
+    else:
+        crop_width, crop_height = width, height
+    return (height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width
+
+
+def windows(transform_window, height, width, count):
+    draw = tf.function(lambda pairs: tf.map_fn(lambda pair: transform_window(height, width, pair), pairs))
+    return draw(seeds(count)).numpy()
+
+
+@pytest.mark.parametrize(("height", "width"), [(256, 341), (176, 176), (40, 400), (400, 30), (11, 9)])
+def test_crop_window_equals_the_torchvision_rule_on_the_same_draws(height, width):
+    pairs = seeds(100)
+    got = windows(random_resized_crop_window, height, width, len(pairs))
+    for window, pair in zip(got, pairs):
+        draws = tf.random.stateless_uniform([22], pair, alg="philox").numpy().astype(np.float64)
+        expected = torchvision_window(
+            height,
+            width,
+            lambda kind, attempt, draws=draws: draws[attempt + (10 if kind == "aspect" else 0)],
+            lambda axis, draws=draws: draws[20 if axis == "top" else 21],
+        )
+        assert tuple(window) == expected
+
+
+def test_a_window_too_wide_for_every_attempt_falls_back_to_the_centre():
+    top, left, height, width = random_resized_crop_window(20, 2000, seeds(1)[0]).numpy()
+    assert (height, width) == (20, round(20 * 4 / 3))
+    assert (top, left) == (0, (2000 - width) // 2)
+
+
+@pytest.mark.parametrize(
+    ("transform", "height", "width", "mean_area"),
+    [
+        (ThesisCrop(8), 256, 341, 0.475),
+        (ThesisCrop(8), 256, 256, 0.52),
+        (PublishedCodeCrop(8), 256, 341, 0.43),
+        (PublishedCodeCrop(8), 256, 256, 0.466),
+    ],
+)
+def test_crop_statistics(transform, height, width, mean_area):
+    tops, lefts, heights, widths = windows(transform.window, height, width, 3000).T
+    areas = heights * widths / (height * width)
+    assert areas.mean() == pytest.approx(mean_area, abs=0.015)
+    assert areas.min() > 0.155
+    assert np.all((tops >= 0) & (lefts >= 0) & (tops + heights <= height) & (lefts + widths <= width))
+    free = height - heights > 20
+    assert (tops[free] / (height - heights[free])).mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_aspect_is_log_uniform_in_the_thesis_crop():
+    _, _, heights, widths = windows(ThesisCrop(8).window, 1000, 1000, 3000).T
+    small = heights * widths < 0.5 * 1000**2  # whose aspect no border has cut
+    log_aspects = np.log(widths[small] / heights[small]) / math.log(4 / 3)
+    assert log_aspects.mean() == pytest.approx(0, abs=0.04)
+    assert log_aspects.var() == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_same_seed_gives_the_same_image_and_other_seeds_others():
+    image = random_image(40, 50)
+    for transform in (ThesisCrop(16), PublishedCodeCrop(16), RandomShift(5, flip=True)):
+        first = transform(image, [3, 4]).numpy()
+        np.testing.assert_array_equal(first, transform(image, [3, 4]).numpy())
+        assert (first != transform(image, [3, 5]).numpy()).any()
+        assert (first != transform(image, [4, 4]).numpy()).any()
+
+
+def test_windows_are_the_same_on_every_stack():
+    thesis, published = ([crop.window(256, 341, (seed, 7)).numpy().tolist() for seed in range(3)] for crop in CROPS)
+    assert thesis == [[110, 77, 127, 134], [45, 19, 167, 181], [13, 31, 145, 162]]
+    assert published == [[25, 18, 210, 266], [61, 72, 186, 242], [14, 60, 213, 260]]
+
+
+def test_crops_are_uint8_of_the_asked_size():
+    for transform in (ThesisCrop(16), PublishedCodeCrop(16), CenterCrop(16)):
+        for channels in (1, 3):
+            result = transform(random_image(33, 27, channels), [0, 1])
+            assert result.shape == (16, 16, channels)
+            assert result.dtype == tf.uint8
+
+
+def test_flip_happens_half_of_the_time_and_mirrors_columns():
+    image = tf.reshape(tf.range(6), [2, 3, 1])
+    flipped = tf.map_fn(lambda pair: random_flip(image, pair), seeds(600)).numpy()
+    first_pixels = flipped[:, 0, 0, 0]
+    assert set(first_pixels) == {0, 2}
+    assert (first_pixels == 2).mean() == pytest.approx(0.5, abs=0.07)
+    np.testing.assert_array_equal(flipped[first_pixels == 2][0][..., 0], [[2, 1, 0], [5, 4, 3]])
+
+
+def test_flip_does_not_depend_on_the_window():
+    image, transform = random_image(64, 64), ThesisCrop(8)
+    pairs = seeds(400)
+    window_is_low = windows(transform.window, 64, 64, len(pairs))[:, 0] > 8
+    flipped = np.array([(np.asarray(random_flip(image, pair)) != image).any() for pair in pairs])
+    assert np.corrcoef(window_is_low, flipped)[0, 1] == pytest.approx(0, abs=0.15)
+
+
+def test_thesis_crop_without_flip_is_the_resized_window():
+    image, transform = random_image(60, 80), ThesisCrop(24, flip=False)
+    top, left, height, width = transform.window(60, 80, [1, 2]).numpy()
+    expected = resize(image[top : top + height, left : left + width], 24, 24, antialias=True)
+    np.testing.assert_array_equal(transform(image, [1, 2]), np.floor(expected.numpy() + 0.5))
+
+
+def test_resize_antialiases_only_where_asked():
+    stripes = np.zeros((64, 64, 1), np.uint8)
+    stripes[:, ::4] = 255
+    smooth, aliased = (resize(stripes, 16, 16, antialias=choice).numpy() for choice in (True, False))
+    assert smooth[4:-4, 4:-4].std() < 2  # the mean grey everywhere
+    assert smooth.mean() == pytest.approx(255 / 4, abs=4)
+    assert abs(aliased.mean() - 255 / 4) > 20
+
+
+def test_enlarging_is_the_same_with_and_without_antialiasing():
+    image = random_image(9, 7)
+    expected = tf.image.resize(image, [21, 16], antialias=True)
+    np.testing.assert_allclose(resize(image, 21, 16, antialias=True), expected, atol=1e-3)
+
+
+def test_center_crop_resizes_the_shorter_side_in_proportion():
+    assert CenterCrop(227).shorter_side == 256
+    assert CenterCrop(64).shorter_side == 72
+    image = np.zeros((100, 50, 3), np.uint8)
+    image[50:] = 200  # lower half
+    result = CenterCrop(64)(image).numpy()
+    assert result[:30].max() == 0
+    assert result[34:].min() == 200
+
+
+def test_center_crop_takes_the_middle_pixels_where_nothing_is_resized():
+    image, transform = random_image(72, 90), CenterCrop(64)
+    np.testing.assert_array_equal(transform.window(72, 90, (0, 0)), [4, 13, 64, 64])
+    np.testing.assert_array_equal(transform(image), image[4:68, 13:77])
+
+
+def test_center_crop_resizes_an_image_of_exactly_its_size():
+    image = random_image(64, 64)
+    np.testing.assert_array_equal(transform_window(CenterCrop(64), 64, 64), [0, 0, 64, 64])
+    assert (CenterCrop(64)(image).numpy() != image).any()
+
+
+def transform_window(transform, height, width):
+    return transform.window(height, width, (0, 0)).numpy()
+
+
+def test_random_shift_moves_the_image_and_repeats_its_border():
+    image = random_image(12, 10, 1)
+    found = set()
+    for pair in seeds(40):
+        shifted = RandomShift(2)(image, pair).numpy()
+        matches = [
+            (down, right)
+            for down in range(-2, 3)
+            for right in range(-2, 3)
+            if (shifted == image[np.clip(np.arange(12) + down, 0, 11)][:, np.clip(np.arange(10) + right, 0, 9)]).all()
+        ]
+        assert len(matches) == 1
+        found.update(matches)
+    assert {down for down, _ in found} == {right for _, right in found} == {-2, -1, 0, 1, 2}
+
+
+def test_random_shift_never_mirrors_unless_asked():
+    image = np.zeros((3, 9, 1), np.uint8)
+    image[:, 7] = 1
+    mirrored = {
+        flip: np.mean([RandomShift(1, flip=flip)(image, pair).numpy()[:, :4].any() for pair in seeds(60)])
+        for flip in (False, True)
+    }
+    assert mirrored[False] == 0
+    assert 0.3 < mirrored[True] < 0.7
+
+
+@pytest.mark.parametrize("transform", [Identity(), RandomShift(2), RandomShift(1, flip=True)])
+def test_batches_are_transformed_like_single_images(transform):
+    images = np.stack([random_image(8, 9, 1)] * 5) + np.arange(5, dtype=np.uint8)[:, None, None, None]
+    pairs = seeds(5)
+    batch = np.asarray(transform(images, pairs))
+    for image, pair, transformed in zip(images, pairs, batch):
+        np.testing.assert_array_equal(transform(image, pair), transformed)
+
+
+def test_identity_leaves_tokens():
+    tokens = np.arange(6, dtype=np.int32).reshape(2, 3)
+    np.testing.assert_array_equal(Identity()(tokens, seeds(2)), tokens)

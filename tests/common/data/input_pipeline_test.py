@@ -1,0 +1,197 @@
+import hashlib
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from common.data.batches import ClassBalancedBatches
+from common.data.dataset import Examples
+from common.data.images import CenterCrop, Identity, PublishedCodeCrop, RandomShift, ThesisCrop
+from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
+from common.ops.checks import InvalidInput
+
+LABELS = np.repeat(np.arange(8), 5)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images with blanks")
+    generator = np.random.default_rng(0)
+    paths = []
+    for number in range(len(LABELS)):
+        height, width = generator.integers(30, 60, 2)
+        rough = Image.fromarray(generator.integers(0, 256, (5, 5, 3), dtype=np.uint8))
+        paths.append(str(folder / f"{number}.jpg"))
+        rough.resize((int(width), int(height))).save(paths[-1], quality=90, subsampling=0)
+    return Examples(labels=LABELS, paths=np.array(paths))
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    images = np.random.default_rng(0).integers(0, 256, (len(LABELS), 12, 10, 1), dtype=np.uint8)
+    return Examples(labels=LABELS, inputs=images)
+
+
+def index_batches(seed=0):
+    return ClassBalancedBatches(LABELS, classes_per_batch=3, samples_per_class=2, seed=seed)
+
+
+def hashes(dataset, count):
+    return [
+        hashlib.sha256(inputs.numpy().tobytes() + labels.numpy().tobytes()).hexdigest()
+        for inputs, labels in dataset.take(count)
+    ]
+
+
+@pytest.mark.parametrize("augmentation", [ThesisCrop(16), PublishedCodeCrop(16)])
+def test_files_same_bits_for_one_and_four_threads_and_from_any_step(files, augmentation):
+    batches = index_batches()
+    count = 3 * batches.batches_per_epoch  # three epochs
+    one_thread = hashes(training_batches(files, batches, augmentation, seed=5, num_threads=1), count)
+    assert len(set(one_thread)) == count
+    assert hashes(training_batches(files, batches, augmentation, seed=5, num_threads=4), count) == one_thread
+    assert hashes(training_batches(files, batches, augmentation, seed=5), count) == one_thread
+    for start in (1, batches.batches_per_epoch, count - 2):
+        resumed = training_batches(files, batches, augmentation, seed=5, start_step=start, num_threads=4)
+        assert hashes(resumed, count - start) == one_thread[start:]
+
+
+@pytest.mark.parametrize("augmentation", [RandomShift(2), ThesisCrop(8), Identity()])
+def test_memory_same_bits_for_one_and_four_threads_and_from_any_step(in_memory, augmentation):
+    batches = index_batches()
+    one_thread = hashes(training_batches(in_memory, batches, augmentation, seed=5, num_threads=1), 9)
+    resumed = training_batches(in_memory, batches, augmentation, seed=5, start_step=4, num_threads=4)
+    assert hashes(resumed, 5) == one_thread[4:]
+
+
+def test_another_seed_augments_differently(in_memory):
+    batches = index_batches()
+    first, second = (hashes(training_batches(in_memory, batches, RandomShift(2), seed=seed), 3) for seed in (0, 1))
+    assert not set(first) & set(second)
+
+
+def test_batches_hold_the_examples_that_were_drawn(in_memory):
+    batches = index_batches()
+    dataset = training_batches(in_memory, batches, Identity(), seed=0)
+    for indices, (inputs, labels) in zip(batches.epoch(0), dataset):
+        np.testing.assert_array_equal(inputs, in_memory.inputs[indices])
+        np.testing.assert_array_equal(labels, LABELS[indices])
+
+
+def test_files_are_augmented_with_the_seed_of_their_place(files):
+    batches, augmentation = index_batches(), ThesisCrop(16)
+    step = batches.batches_per_epoch + 1  # second batch of the second epoch
+    inputs, labels = next(iter(training_batches(files, batches, augmentation, seed=9, start_step=step)))
+    indices, pairs = batches.epoch(1)[1], example_seeds(9, epoch=1, batch=1, batch_size=6)
+    np.testing.assert_array_equal(labels, LABELS[indices])
+    for image, index, pair in zip(inputs.numpy(), indices, pairs):
+        contents = tf.io.read_file(files.paths[index])
+        expected = augmentation(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE"), pair)
+        np.testing.assert_array_equal(image, expected)
+
+
+def test_an_example_drawn_twice_in_a_batch_is_seen_in_two_ways():
+    images = np.random.default_rng(0).integers(0, 256, (4, 12, 12, 1), dtype=np.uint8)
+    examples = Examples(labels=np.array([0, 0, 1, 1]), inputs=images)
+    batches = ClassBalancedBatches(examples.labels, classes_per_batch=2, samples_per_class=4, seed=0)
+    inputs, _ = next(iter(training_batches(examples, batches, RandomShift(4), seed=0)))
+    assert len(np.unique(inputs.numpy().reshape(8, -1), axis=0)) > 4
+
+
+def test_training_spec_is_static(files, in_memory):
+    inputs, labels = training_batches(files, index_batches(), ThesisCrop(16), seed=0).element_spec
+    assert (inputs.shape, inputs.dtype) == ((6, 16, 16, 3), tf.uint8)
+    assert (labels.shape, labels.dtype) == ((6,), tf.int64)
+    inputs, _ = training_batches(in_memory, index_batches(), RandomShift(1), seed=0).element_spec
+    assert (inputs.shape, inputs.dtype) == ((6, 12, 10, 1), tf.uint8)
+
+
+def test_tokens_pass_untouched():
+    tokens = np.random.default_rng(0).integers(0, 2**20, (len(LABELS), 7), dtype=np.int32)
+    examples = Examples(labels=LABELS, inputs=tokens)
+    batches = index_batches()
+    inputs, _ = next(iter(training_batches(examples, batches, Identity(), seed=0)))
+    assert inputs.dtype == tf.int32
+    np.testing.assert_array_equal(inputs, tokens[batches.epoch(0)[0]])
+    evaluated = np.concatenate(list(evaluation_batches(examples, Identity(), 16)))
+    np.testing.assert_array_equal(evaluated, tokens)
+
+
+def test_evaluation_is_in_order_with_a_smaller_last_batch(files, in_memory):
+    inputs = list(evaluation_batches(in_memory, Identity(), 16))
+    assert [len(batch) for batch in inputs] == [16, 16, 8]
+    np.testing.assert_array_equal(np.concatenate(inputs), in_memory.inputs)
+
+    dataset = evaluation_batches(files, CenterCrop(16), 16, num_threads=4)
+    assert len(dataset) == 3
+    images = np.concatenate([batch.numpy() for batch in dataset])
+    assert images.shape == (40, 16, 16, 3)
+    for index in (0, 17, 39):
+        contents = tf.io.read_file(files.paths[index])
+        expected = CenterCrop(16)(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE")).numpy()
+        np.testing.assert_array_equal(images[index], expected)
+
+
+def test_evaluation_crops_images_in_memory(in_memory):
+    images = np.concatenate(list(evaluation_batches(in_memory, CenterCrop(8), 7)))
+    assert images.shape == (40, 8, 8, 1)
+    np.testing.assert_array_equal(images[33], CenterCrop(8)(in_memory.inputs[33]))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
+def test_a_bad_file_in_the_middle_of_an_epoch_is_named(files, tmp_path, damage):
+    bad = tmp_path / "bad picture.jpg"
+    if damage == "truncated":
+        bad.write_bytes(Path(files.paths[0]).read_bytes()[:-300])
+    paths = files.paths.astype(object)
+    paths[30] = str(bad)
+    examples = Examples(labels=LABELS, paths=paths.astype(str))
+    with pytest.raises(tf.errors.OpError, match="bad picture.jpg") as caught:
+        for _ in training_batches(examples, index_batches(), ThesisCrop(16), seed=0).take(50):
+            pass
+    explained = invalid_input_behind(caught.value)
+    assert isinstance(explained, InvalidInput)
+    assert str(bad) in str(explained)
+    assert "\n" not in str(explained)
+
+
+def test_other_errors_are_not_blamed_on_a_file():
+    assert invalid_input_behind(tf.errors.InvalidArgumentError(None, None, "shapes differ")) is None
+    assert invalid_input_behind(FileNotFoundError("x; No such file or directory")) is None
+
+
+def test_files_need_a_transform_of_fixed_size(files):
+    with pytest.raises(InvalidInput, match="fixed output size"):
+        evaluation_batches(files, Identity(), 4)
+
+
+def test_wrong_numbers_are_refused(in_memory):
+    with pytest.raises(InvalidInput, match="seed"):
+        training_batches(in_memory, index_batches(), Identity(), seed=-1)
+    with pytest.raises(InvalidInput, match="batch_size"):
+        evaluation_batches(in_memory, Identity(), 0)
+
+
+def test_seeds_are_a_function_of_seed_epoch_and_place():
+    base = example_seeds(0, 1, 2, 64)
+    assert base.shape == (64, 2)
+    assert len(np.unique(base, axis=0)) == 64
+    np.testing.assert_array_equal(base, example_seeds(0, 1, 2, 64))
+    assert example_seeds(0, 1, 2, 2).tolist() == [[1192088880, 1893443930], [629676634, 621002049]]  # on every stack
+    for other in ((1, 1, 2), (0, 2, 2), (0, 1, 3)):
+        assert not np.isin(example_seeds(*other, 64), base).any()
+
+
+def test_small_images_come_fast():
+    labels = np.repeat(np.arange(100), 10)
+    images = np.zeros((1000, 32, 32, 1), np.uint8)
+    batches = ClassBalancedBatches(labels, classes_per_batch=16, samples_per_class=4, seed=0)
+    stream = iter(training_batches(Examples(labels=labels, inputs=images), batches, RandomShift(2), seed=0))
+    next(stream)
+    started = time.process_time()
+    for _ in range(100):
+        next(stream)
+    assert 100 * 64 / (time.process_time() - started) > 2500  # a core; about 30,000 where nothing is wrong

@@ -1,0 +1,64 @@
+import os
+import time
+
+import numpy as np
+import pytest
+
+from common.data.official_files import existing_files, read_integer, read_rows
+from common.data.stanford_online_products import load_stanford_online_products
+from common.ops.checks import InvalidInput
+
+
+def test_rows_keep_blanks_in_the_last_column_and_skip_empty_lines(tmp_path):
+    path = tmp_path / "list.txt"
+    path.write_text("header\n1 a b.jpg\n\n2\t c.jpg \n")
+    rows = read_rows(str(path), num_columns=2, num_header_lines=1)
+    assert [columns for _, columns in rows] == [["1", "a b.jpg"], ["2", "c.jpg"]]
+    assert rows[1][0].endswith("list.txt, line 4")
+
+
+def test_rows_of_a_folder_or_a_missing_file_are_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere.txt"):
+        with pytest.raises(InvalidInput, match="annotation file"):
+            read_rows(str(path), num_columns=1)
+
+
+def test_integers():
+    assert read_integer("a.txt, line 1", "12", 1) == 12
+    assert read_integer("a.txt, line 1", np.uint8(12), 1, 12) == 12
+    for wrong in ("1.5", "", "-1", "13"):
+        with pytest.raises(InvalidInput, match="a.txt, line 1"):
+            read_integer("a.txt, line 1", wrong, 0, 12)
+
+
+def test_existing_files_looks_once_into_every_folder(tmp_path, monkeypatch):
+    for name in ("1.jpg", "2.jpg"):
+        (tmp_path / name).write_text("")
+    looks = []
+    real = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: looks.append(path) or real(path))
+    paths = existing_files(str(tmp_path), ["1.jpg", "2.jpg"], ["line 1", "line 2"])
+    assert list(paths) == [str(tmp_path / "1.jpg"), str(tmp_path / "2.jpg")]
+    assert len(looks) == 1
+
+
+@pytest.mark.slow
+def test_60000_files_are_indexed_in_ten_seconds(tmp_path):
+    root = tmp_path / "Stanford_Online_Products"
+    for part, first in (("train", 0), ("test", 30000)):
+        lines = ["image_id class_id super_class_id path"]
+        for number in range(first, first + 30000):
+            path = f"kind{number % 12}_final/{number}_0.JPG"
+            lines.append(f"{number + 1} {number // 5 + 1} 1 {path}")
+        (root).mkdir(exist_ok=True)
+        (root / f"Ebay_{part}.txt").write_text("\n".join(lines))
+        for line in lines[1:]:
+            file = root / line.split()[3]
+            file.parent.mkdir(exist_ok=True)
+            file.touch()
+    started = time.process_time()
+    dataset = load_stanford_online_products(str(root))
+    assert time.process_time() - started < 10
+    assert len(dataset.train) + len(dataset.test) == 60000
+    index_bytes = sum(part.paths.nbytes + part.labels.nbytes for part in (dataset.train, dataset.test))
+    assert index_bytes < 100e6

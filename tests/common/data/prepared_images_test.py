@@ -1,0 +1,158 @@
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.data import prepared_images
+from common.data.dataset import Examples
+from common.data.prepared_images import prepare_images
+from common.ops.checks import InvalidInput
+
+
+@pytest.fixture
+def examples(tmp_path, write_image):
+    modes = ("RGB", "L", "CMYK", "RGB")
+    sizes = ((40, 20), (30, 90), (64, 64), (7, 9))
+    paths = [
+        write_image(tmp_path / "images" / f"{number}.jpg", (60 * number, 100, 200), size, mode, quality=95)
+        for number, (mode, size) in enumerate(zip(modes, sizes))
+    ]
+    return Examples(labels=np.array([0, 0, 1, 1]), paths=np.array(paths))
+
+
+def modified(paths):
+    return [os.stat(path).st_mtime_ns for path in paths]
+
+
+def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
+    prepared = prepare_images(examples, str(tmp_path / "cache"), 32)
+    np.testing.assert_array_equal(prepared.labels, examples.labels)
+    images = [Image.open(path) for path in prepared.paths]
+    assert [image.size for image in images] == [(64, 32), (32, 96), (32, 32), (32, 41)]  # the last one is enlarged
+    assert {(image.mode, image.format) for image in images} == {("RGB", "JPEG")}
+    np.testing.assert_allclose(np.asarray(images[3]).mean(axis=(0, 1)), [180, 100, 200], atol=3)
+    grey = np.asarray(images[1]).astype(int)
+    assert np.abs(grey[..., 0] - grey[..., 2]).max() <= 2
+
+
+def test_a_second_time_nothing_is_written(examples, tmp_path):
+    first = prepare_images(examples, str(tmp_path), 32)
+    times = modified(first.paths)
+    second = prepare_images(examples, str(tmp_path), 32)
+    assert list(second.paths) == list(first.paths)
+    assert modified(second.paths) == times
+
+
+def test_an_interrupted_preparation_continues(examples, tmp_path):
+    first = prepare_images(examples, str(tmp_path), 32)
+    times = modified(first.paths)
+    os.unlink(first.paths[2])
+    again = prepare_images(examples, str(tmp_path), 32)
+    assert list(again.paths) == list(first.paths)
+    assert [now == before for now, before in zip(modified(again.paths), times)] == [True, True, False, True]
+
+
+def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_image):
+    cache = str(tmp_path / "cache")
+    boxed = Examples(labels=examples.labels, paths=examples.paths, boxes=np.array([[1, 2, 5, 8]] * 4))
+    other_box = Examples(labels=examples.labels, paths=examples.paths, boxes=np.array([[0, 2, 5, 8]] * 4))
+    versions = [
+        prepare_images(examples, cache, 32),
+        prepare_images(examples, cache, 16),
+        prepare_images(boxed, cache, 32, boxes=True),
+        prepare_images(other_box, cache, 32, boxes=True),
+    ]
+    write_image(examples.paths[0], size=(50, 20))
+    versions.append(prepare_images(examples.subset([0]), cache, 32))
+    paths = [path for version in versions for path in version.paths]
+    assert len(set(paths)) == len(paths)
+
+
+def test_boxes_are_cut_out(tmp_path, write_image):
+    path = write_image(tmp_path / "image.png", size=(40, 30))
+    pixels = np.asarray(Image.open(path)).copy()
+    pixels[10:20, 5:25] = (0, 255, 0)
+    Image.fromarray(pixels).save(path)
+    examples = Examples(labels=np.array([0]), paths=np.array([path]), boxes=np.array([[5, 10, 25, 20]]))
+    prepared = prepare_images(examples, str(tmp_path), 16, boxes=True)
+    assert prepared.boxes is None
+    copy = Image.open(prepared.paths[0])
+    assert copy.size == (32, 16)
+    np.testing.assert_allclose(np.asarray(copy).mean(axis=(0, 1)), [0, 255, 0], atol=3)
+
+
+def test_a_box_beyond_the_image_is_clipped(tmp_path, write_image):
+    path = write_image(tmp_path / "image.png", size=(40, 30))
+    examples = Examples(labels=np.array([0]), paths=np.array([path]), boxes=np.array([[-3, 10, 999, 999]]))
+    assert Image.open(prepare_images(examples, str(tmp_path), 10, boxes=True).paths[0]).size == (20, 10)
+
+
+def test_sources_with_the_same_name_are_kept_apart(tmp_path, write_image):
+    paths = [write_image(tmp_path / folder / "1.jpg", colour) for folder, colour in (("a", (255, 0, 0)), ("b", 0))]
+    prepared = prepare_images(Examples(labels=np.array([0, 1]), paths=np.array(paths)), str(tmp_path), 16)
+    first, second = (np.asarray(Image.open(path)).mean() for path in prepared.paths)
+    assert first > second + 50
+
+
+def test_unreadable_images_are_all_named_and_the_others_are_kept(examples, tmp_path):
+    for number in (0, 2):
+        path = Path(examples.paths[number])
+        path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(InvalidInput, match=r"images/0\.jpg.*images/2\.jpg"):
+        prepare_images(examples, str(tmp_path / "cache"), 32)
+    copies = [name for _, _, names in os.walk(tmp_path / "cache") for name in names]
+    assert len(copies) == 2
+    assert all(name.endswith(".jpg") for name in copies)
+
+
+def test_many_unreadable_images_are_counted(tmp_path):
+    paths = [tmp_path / f"{number}.jpg" for number in range(9)]
+    for path in paths:
+        path.write_text("no image")
+    with pytest.raises(InvalidInput, match="And 4 more images"):
+        prepare_images(Examples(labels=np.zeros(9, int), paths=np.array(paths, str)), str(tmp_path / "cache"), 32)
+
+
+def test_a_missing_source_is_named(examples, tmp_path):
+    os.unlink(examples.paths[1])
+    with pytest.raises(InvalidInput, match=r"images/1\.jpg"):
+        prepare_images(examples, str(tmp_path / "cache"), 32)
+
+
+def test_a_full_disk_is_said_and_leaves_no_part_behind(examples, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "copy.jpg")
+
+    monkeypatch.setattr(prepared_images.os, "replace", full)
+    with pytest.raises(InvalidInput, match="--cache_dir.*No space left on device"):
+        prepare_images(examples, str(tmp_path / "cache"), 32)
+    assert not [name for _, _, names in os.walk(tmp_path / "cache") for name in names]
+
+
+def test_a_cache_that_is_a_file_is_refused(examples, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(InvalidInput, match="--cache_dir"):
+        prepare_images(examples, str(tmp_path / "cache"), 32)
+
+
+def test_two_preparations_at_once_agree(examples, tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(prepare_images(examples, str(tmp_path), 48))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(results[0].paths) == list(results[1].paths)
+    assert all(min(Image.open(path).size) == 48 for path in results[0].paths)
+
+
+def test_wrong_arguments_are_refused(examples, tmp_path):
+    with pytest.raises(InvalidInput, match="shorter_side"):
+        prepare_images(examples, str(tmp_path), 0)
+    with pytest.raises(InvalidInput, match="boxes"):
+        prepare_images(examples, str(tmp_path), 32, boxes=True)

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from common.data.stanford_online_products import load_stanford_online_products
+from common.ops.checks import InvalidInput
+
+HEADER = "image_id class_id super_class_id path"
+TRAIN = [(1, 1, "bicycle_final/11_0.JPG"), (2, 1, "bicycle_final/11_1.JPG"), (3, 2, "chair_final/12_0.JPG")]
+TRAIN.append((4, 2, "chair_final/12_1.JPG"))
+TEST = [(5, 11319, "bicycle_final/99_0.JPG"), (6, 11319, "bicycle_final/99_1.JPG"), (7, 11320, "sofa_final/98_0.JPG")]
+
+
+@pytest.fixture
+def make_release(tmp_path, write_image):
+    def make(train=TRAIN, test=TEST):
+        root = tmp_path / "Stanford_Online_Products"
+        for name, rows in (("train", train), ("test", test)):
+            for _, _, path in rows:
+                write_image(root / path, format="JPEG")
+            lines = [HEADER, *(f"{image} {class_id} 1 {path}" for image, class_id, path in rows)]
+            (root / f"Ebay_{name}.txt").write_text("\n".join(lines) + "\n")
+        return root
+
+    return make
+
+
+def test_the_listings_are_the_split(make_release):
+    root = make_release()
+    dataset = load_stanford_online_products(str(root), cache_dir="unused", seed=0)
+    np.testing.assert_array_equal(dataset.train.labels, [0, 0, 1, 1])
+    np.testing.assert_array_equal(dataset.test.labels, [2, 2, 3])
+    assert dataset.train.paths[2] == str(root / "chair_final" / "12_0.JPG")
+    assert dataset.class_names == ("bicycle 1", "chair 2", "bicycle 11319", "sofa 11320")
+    assert dataset.deviations == (
+        "sop train images: 4 found, 59,551 official",
+        "sop train classes: 2 found, 11,318 official",
+        "sop test images: 3 found, 60,502 official",
+        "sop test classes: 2 found, 11,316 official",
+    )
+
+
+def test_the_folder_above_will_do(make_release):
+    assert len(load_stanford_online_products(str(make_release().parent)).test) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "message"),
+    [
+        (2, "1 0 1 bicycle_final/11_0.JPG", "Ebay_train.txt, line 2.*from 1 to 22634"),
+        (3, "2 22635 1 bicycle_final/11_1.JPG", "Ebay_train.txt, line 3.*from 1 to 22634"),
+        (3, "2 one 1 bicycle_final/11_1.JPG", "Ebay_train.txt, line 3.*'one'"),
+        (3, "2 1 bicycle_final/11_1.JPG", "Ebay_train.txt, line 3.*4 columns"),
+        (3, "2 1 1 bicycle_final/none.JPG", "Ebay_train.txt, line 3.*bicycle_final/none.JPG"),
+        (3, "2 2 1 bicycle_final/11_1.JPG", r"one image \(bicycle 1\)"),
+        (3, "2 11320 1 bicycle_final/11_1.JPG", "Ebay_test.txt, line 4.*class 11320"),
+    ],
+)
+def test_wrong_rows_are_named_with_their_line(make_release, line, text, message):
+    root = make_release()
+    lines = (root / "Ebay_train.txt").read_text().splitlines()
+    lines[line - 1] = text
+    (root / "Ebay_train.txt").write_text("\n".join(lines))
+    with pytest.raises(InvalidInput, match=message):
+        load_stanford_online_products(str(root))
+
+
+def test_an_empty_listing_is_named(make_release):
+    root = make_release()
+    (root / "Ebay_test.txt").write_text(HEADER + "\n")
+    with pytest.raises(InvalidInput, match="Ebay_test.txt"):
+        load_stanford_online_products(str(root))
+
+
+@pytest.mark.parametrize("data_dir", [None, "nowhere"])
+def test_missing_data_say_what_to_do(data_dir):
+    with pytest.raises(InvalidInput) as caught:
+        load_stanford_online_products(data_dir)
+    message = str(caught.value)
+    for expected in (
+        "--data_dir",
+        repr(data_dir),
+        "Download Stanford_Online_Products.zip",
+        "https://cvgl.stanford.edu/projects/lifted_struct/",
+        "Ebay_train.txt, Ebay_test.txt",
+        "need no download: glyphs, glyph_collage, synthetic_tokens",
+    ):
+        assert expected in message
