@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
 import os
 import pathlib
 
@@ -20,6 +22,7 @@ keras = tf.keras
 DATASETS = {
     "glyphs": data.load_glyphs,
     "glyph_collage": data.load_glyph_collage,
+    "glyph_collage_distilled": functools.partial(data.load_glyph_collage, nuisance=False),
     "synthetic_tokens": data.load_synthetic_tokens,
     "cars196": data.load_cars196,
     "cub200": data.load_cub200,
@@ -29,15 +32,24 @@ DATASETS = {
 }
 
 LOSSES = {
-    "c1": lambda c, classes: losses.CosineContrastive(margin=c.margin, normalization=c.normalization),
+    "c1": lambda c, classes: losses.CosineContrastive(c.margin, normalization=c.normalization),
     "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
     "triplet": lambda c, classes: losses.Triplet(c.margin, normalization=c.normalization),
     "ms": lambda c, classes: losses.MultiSimilarity(c.ms_alpha, c.ms_beta, c.ms_base, normalization=c.normalization),
     "pnca": lambda c, classes: losses.ProxyNCA(
-        classes, c.embedding_dim, temperature=c.temperature, normalization=c.normalization
+        classes,
+        c.embedding_dim,
+        temperature=c.temperature,
+        initializer=c.proxy_initializer,
+        normalization=c.normalization,
     ),
     "panchor": lambda c, classes: losses.ProxyAnchor(
-        classes, c.embedding_dim, margin=c.panchor_margin, scale=c.panchor_scale, normalization=c.normalization
+        classes,
+        c.embedding_dim,
+        margin=c.panchor_margin,
+        scale=c.panchor_scale,
+        initializer=c.proxy_initializer,
+        normalization=c.normalization,
     ),
     "softtriple": lambda c, classes: losses.SoftTriple(
         classes,
@@ -47,6 +59,7 @@ LOSSES = {
         gamma=c.softtriple_gamma,
         tau=c.softtriple_tau,
         margin=c.softtriple_margin,
+        initializer=c.proxy_initializer,
         normalization=c.normalization,
     ),
 }
@@ -69,11 +82,11 @@ POOLINGS = {
 PROJECT_FIRST = ("gsp",)
 
 BACKBONES = {
-    "resnet10": lambda c, channels: backbones.resnet10(channels),
-    "resnet20": lambda c, channels: backbones.resnet20(channels),
-    "mobilenet_v2": lambda c, channels: backbones.mobilenet_v2(frozen_batch_norm=c.frozen_batch_norm),
-    "resnet50": lambda c, channels: backbones.resnet50(frozen_batch_norm=c.frozen_batch_norm),
-    "token_embedding": lambda c, channels: backbones.token_embedding(data.NUM_TOKENS, c.embedding_dim),
+    "resnet10": backbones.resnet10,
+    "resnet20": backbones.resnet20,
+    "mobilenet_v2": backbones.mobilenet_v2,
+    "resnet50": backbones.resnet50,
+    "token_embedding": backbones.token_embedding,
 }
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
@@ -84,12 +97,8 @@ AUGMENTATIONS = {
 
 
 def check_loss_name(name: str) -> None:
-    """Raises `InvalidInput` that lists the losses, if `name` is none of them and no `xbm(PAIR_LOSS)`."""
-    if name.startswith("xbm(") and name.endswith(")"):
-        check_choice("--loss inside xbm( )", name[4:-1], PAIR_LOSSES)
-    elif name not in LOSSES:
-        choices = [*LOSSES, *(f"xbm({loss})" for loss in PAIR_LOSSES)]
-        check_choice("--loss", name, choices)
+    """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
+    check_choice("--loss", name, [*LOSSES, *(f"{loss}+xbm" for loss in PAIR_LOSSES)])
 
 
 def default_cache_dir() -> str:
@@ -106,3 +115,110 @@ def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: i
     """
     check_choice("--dataset", name, DATASETS)
     return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed)
+
+
+def data_fingerprint(dataset: data.Dataset) -> str:
+    """Sixteen hexadecimal digits of labels and contents (file names, for image files), so that runs never mix data."""
+    digest = hashlib.sha256(dataset.name.encode())
+    for examples in (dataset.train, dataset.test, dataset.gallery, dataset.validation):
+        if examples is None:
+            continue
+        digest.update(examples.labels.tobytes())
+        if examples.inputs is not None:
+            digest.update(np.ascontiguousarray(examples.inputs).tobytes())
+        if examples.paths is not None:
+            digest.update("\n".join(pathlib.PurePath(path).name for path in examples.paths).encode())
+    return digest.hexdigest()[:16]
+
+
+def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
+    """Makes smaller copies of image files once, whose shorter side suits `config.image_size`.
+
+    The published code's training crop works on the original images, so its training files stay as they are.
+    """
+    if dataset.kind != "image_files":
+        return dataset
+    cache_dir = os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
+    shorter_side = data.CenterCrop(config.image_size).shorter_side
+    names = ["test", "gallery"] if config.crop == "published_code" else ["train", "test", "gallery"]
+    parts = {name: getattr(dataset, name) for name in names if getattr(dataset, name) is not None}
+    prepared = {name: data.prepare_images(part, cache_dir, shorter_side) for name, part in parts.items()}
+    return dataclasses.replace(dataset, **prepared)
+
+
+def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
+    """The training augmentation: a function of (image, seed)."""
+    check_choice("--crop", config.crop, AUGMENTATIONS)
+    on_files = config.crop in ("thesis", "published_code")
+    if on_files != (dataset.kind == "image_files"):
+        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, none"
+        raise InvalidInput(f"Invalid --crop: received {config.crop!r}, expected one of {choices} for {dataset.name}.")
+    return AUGMENTATIONS[config.crop](config)
+
+
+def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
+    """What an image goes through at evaluation: a centre crop of image files, nothing for arrays."""
+    return data.CenterCrop(config.image_size) if dataset.kind == "image_files" else data.Identity()
+
+
+def evaluation_batch_size(config: ExperimentConfig) -> int:
+    """Images in an evaluation batch: as many as fit in about 64 images of 227 x 227 pixels, at most 512."""
+    return int(np.clip(64 * 227**2 // config.image_size**2, 16, 512))
+
+
+def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
+    """The metric loss, inside a cross-batch memory if the name ends in `+xbm`."""
+    check_loss_name(config.loss)
+    loss = LOSSES[config.loss.removesuffix("+xbm")](config, num_classes)
+    if not config.loss.endswith("+xbm"):
+        return loss
+    return losses.CrossBatchMemoryLoss(
+        loss,
+        memory_size=config.memory_batches * config.batch_size,
+        embedding_dim=config.embedding_dim,
+        start_step=config.memory_start,
+        fill_before_start=config.memory_fills_first,
+        enqueue_first=config.memory_holds_batch,
+    )
+
+
+def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Model:
+    """The network before the pooling, with its initial parameters."""
+    check_choice("--backbone", config.backbone, BACKBONES)
+    if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
+        raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
+    if dataset.kind == "tokens":
+        return backbones.token_embedding(int(dataset.train.inputs.max()) + 1, config.embedding_dim)
+    build = BACKBONES[config.backbone]
+    return build(dataset.channels, frozen_batch_norm=config.frozen_batch_norm, weights=config.weights)
+
+
+def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
+    """The model that a configuration describes, with the backbone's initial parameters.
+
+    Args:
+        config: the configuration.
+        dataset: gives the number of channels.
+        num_classes: training classes, for proxies and label embeddings.
+    """
+    check_choice("--pooling", config.pooling, POOLINGS)
+    backbone = build_backbone(config, dataset)
+    head = EmbeddingHead(POOLINGS[config.pooling](config), config.embedding_dim, config.pooling in PROJECT_FIRST)
+    attribute_loss = None
+    if config.zero_shot_weight:
+        attribute_loss = ZeroShotPredictionLoss(
+            num_classes,
+            config.embedding_dim,
+            ridge=config.zero_shot_ridge,
+            logit_scale=config.zero_shot_scale,
+            reduction=config.zero_shot_reduction,
+            halves=config.zero_shot_halves,
+        )
+    return EmbeddingModel(
+        backbone,
+        head,
+        build_loss(config, num_classes),
+        normalization=config.normalization,
+        attribute_loss=attribute_loss,
+        attribute_weight=config.zero_shot_weight or 0.0,
+    )

@@ -25,9 +25,10 @@ class ExperimentConfig:
     """Everything that decides the outcome of a unit, but its fold and repeat. Every field is a flag."""
 
     dataset: str = _field("data set; `glyphs`, `glyph_collage` and `synthetic_tokens` need no download")
-    loss: str = _field("metric loss; `xbm(LOSS)` puts a cross-batch memory around a pair loss")
+    loss: str = _field("metric loss; `LOSS+xbm` puts a cross-batch memory around a pair loss")
     pooling: str = _field("pooling of the feature map")
     recipe: str = _field("`thesis` (printed text, errata corrected) or `published_code`")
+    budget: str = _field("length of training: `full`, `demo` (minutes on a CPU) or `smoke` (seconds)")
     chapter: int = _field("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
     backbone: str = _field("network before the pooling")
     weights: str = _field("initial backbone parameters: `imagenet`, `none`, or an .npz file")
@@ -68,7 +69,9 @@ class ExperimentConfig:
     softtriple_margin: float | None = _field("softtriple: margin (delta)", None)
     memory_batches: int | None = _field("xbm: batches in the memory", None)
     memory_start: int | None = _field("xbm: update steps before the memory is used", None)
+    memory_fills_first: bool | None = _field("xbm: `memory_start` counts from the moment the memory is full", None)
     memory_holds_batch: bool | None = _field("xbm: the memory holds the current batch when it is compared", None)
+    proxy_initializer: str | None = _field("proxies: `he_normal` or `he_normal_over_proxies`", None)
     num_prototypes: int | None = _field("gsp: prototypes", None)
     transport_ratio: float | None = _field("gsp: share of the features that is pooled (mu), in (0, 1]", None)
     smoothing: float | None = _field("gsp: inverse weight of the entropy (epsilon)", None)
@@ -87,7 +90,15 @@ class ExperimentConfig:
             check_positive(f"--{name}", getattr(self, name))
         for name in ("max_steps", "patience", "classes_per_batch", "proxy_multiplier"):
             check_positive(f"--{name}", getattr(self, name))
-        for name in ("weight_decay", "clip_norm", "clip_value", "warm_up_epochs", "warm_up_steps", "plateau_patience", "seed"):
+        for name in (
+            "weight_decay",
+            "clip_norm",
+            "clip_value",
+            "warm_up_epochs",
+            "warm_up_steps",
+            "plateau_patience",
+            "seed",
+        ):
             check_non_negative(f"--{name}", getattr(self, name))
         if not 0 <= self.beta_2 < 1:
             raise invalid("--beta_2", received=self.beta_2, expected="a number in [0, 1)")

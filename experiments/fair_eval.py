@@ -8,16 +8,16 @@ Cost: `--dataset=glyphs --budget=demo` about a minute a fold on 2 CPU cores; SOP
 
 from __future__ import annotations
 
-import os
+from absl import flags
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from experiments.quiet_start import quiet_start
 
-from absl import flags  # noqa: E402
-
-from common.ops.checks import InvalidInput, check_choice  # noqa: E402
-from experiments import build, flags as experiment_flags  # noqa: E402
-from experiments.fair_protocol import FairProtocol  # noqa: E402
-from experiments.recipes import resolve  # noqa: E402
+with quiet_start():
+    from common.ops.checks import InvalidInput, check_choice
+    from experiments import build
+    from experiments import flags as experiment_flags
+    from experiments.fair_protocol import FairProtocol
+    from experiments.recipes import resolve
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
     if not values.report_only:
         protocol.run(fold=values.fold, repeat=values.repeat, checkpoint_seconds=values.checkpoint_seconds)
-    protocol.report()
+    print(protocol.report())
 
 
 def configurations(dataset: str, losses: list[str], poolings: list[str], recipe: str, budget: str) -> list:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import typing
 
+import tensorflow as tf
 from absl import app, flags
 
+from common.data import invalid_input_behind
 from common.ops.checks import InvalidInput
 from experiments.config import ExperimentConfig, config_fields
 from experiments.recipes import BUDGETS, RECIPES
 
-METHOD_FIELDS = ("dataset", "loss", "pooling", "recipe", "chapter")
+METHOD_FIELDS = ("dataset", "loss", "pooling", "recipe", "budget", "chapter")
 
 
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
@@ -20,7 +22,7 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     A flag that is not given takes the recipe's value for this data set, loss and pooling.
     """
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
-    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or xbm(LOSS).")
+    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or PAIR_LOSS+xbm.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
     flags.DEFINE_string("recipe", "thesis", f"Which text a run follows: {' or '.join(RECIPES)}.")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
@@ -45,7 +47,9 @@ def define_run_flags() -> None:
 
 def overrides_from_flags() -> dict:
     """The fields that were set on the command line."""
-    names = [field.name for field in config_fields() if field.name not in ("dataset", "loss", "pooling", "recipe")]
+    names = [
+        field.name for field in config_fields() if field.name not in ("dataset", "loss", "pooling", "recipe", "budget")
+    ]
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
 
 
@@ -62,6 +66,11 @@ def run_command(main: typing.Callable[[], None]) -> None:
         except OSError as error:
             place = f" {error.filename}" if error.filename else ""
             sys.exit(_fail(f"Cannot go on: {error.strerror or error}{place}. What was finished before is kept."))
+        except tf.errors.OpError as error:
+            explained = invalid_input_behind(error)
+            if explained is None:
+                raise
+            sys.exit(_fail(str(explained)))
         except KeyboardInterrupt:
             sys.exit(_fail("Interrupted. The same command continues from the last checkpoint.", code=130))
 

@@ -66,6 +66,7 @@ DATASET_LOSSES = {
     "sop": _SOP_LOSSES,
     "glyphs": _SOP_LOSSES,
     "glyph_collage": _SOP_LOSSES,
+    "glyph_collage_distilled": _SOP_LOSSES,
     "synthetic_tokens": _CUB_LOSSES,
 }
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400}
@@ -85,15 +86,16 @@ def resolve(dataset: str, loss: str, pooling: str, recipe: str, budget: str, ove
     """
     check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
-    base_loss = loss[4:-1] if loss.startswith("xbm(") else loss
+    base_loss = loss.removesuffix("+xbm")
     chapter = overrides.get("chapter", 5)
     check_choice("--chapter", chapter, (3, 5))
-    values = {"dataset": dataset, "loss": loss, "pooling": pooling, "recipe": recipe, "chapter": chapter}
+    values = {"dataset": dataset, "loss": loss, "pooling": pooling}
+    values |= {"recipe": recipe, "budget": budget, "chapter": chapter}
     values |= _model_and_training(dataset, base_loss, chapter)
     values |= _loss_parameters(dataset, base_loss, chapter)
     if base_loss != loss:
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
-        values |= {"memory_holds_batch": False}
+        values |= {"memory_fills_first": False, "memory_holds_batch": False}
     if pooling == "gsp":
         values |= _gsp_parameters(dataset, base_loss)
     if recipe == "published_code":
@@ -150,7 +152,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
         "weights": "none",
         "embedding_dim": 2 if tokens else 128,
         "normalization": "none" if tokens else "unit",
-        "image_size": {"synthetic_tokens": 50, "glyph_collage": 48}.get(dataset, 32),
+        "image_size": 32 if dataset == "glyphs" else (50 if tokens else 48),
         "crop": "shift" if dataset == "glyphs" else "none",
         "classes_per_batch": 16,
         "samples_per_class": 4,
@@ -169,7 +171,8 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int) -> dict:
         "pnca": {"temperature": 0.11 if chapter == 5 else 0.1},
         "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0},
     }
-    return common.get(base_loss) or DATASET_LOSSES[dataset][base_loss]
+    parameters = common.get(base_loss) or DATASET_LOSSES[dataset][base_loss]
+    return {"proxy_initializer": "he_normal", **parameters} if base_loss in PROXY_LOSSES else parameters
 
 
 def _gsp_parameters(dataset: str, base_loss: str) -> dict:
@@ -194,10 +197,12 @@ def _published_code_switches(values: dict, base_loss: str) -> dict:
     if values["warm_up_epochs"]:
         switches |= {"warm_up_epochs": 0, "warm_up_steps": values["steps_per_evaluation"]}
     if values.get("memory_batches"):
-        switches |= {"memory_start": 1000 + values["memory_batches"], "memory_holds_batch": True}
+        switches |= {"memory_fills_first": True, "memory_holds_batch": True}
     if values["pooling"] == "gsp":
         switches |= {"solver": "fixed_point", "num_iterations": 100}
         switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
+    if base_loss in PROXY_LOSSES:
+        switches["proxy_initializer"] = "he_normal_over_proxies"
     if base_loss == "pnca":
         switches["temperature"] = 0.11
     return switches

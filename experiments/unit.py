@@ -35,18 +35,16 @@ def unit_seed(seed: int, fold: int, repeat: int) -> int:
 
 
 def fold_of(dataset: Dataset, config: ExperimentConfig, fold: int) -> tuple[Examples, Examples]:
-    """The training and validation examples of a fold; a data set with its own validation set keeps it.
+    """The training and validation examples of a fold.
 
-    Folds are contiguous blocks of the training classes (recipes: `fold_order`). With a fixed validation set the
-    folds' blocks are left out of training all the same, so that the four models differ as in the other data sets.
+    Folds are contiguous blocks of the training classes (recipes: `fold_order`). A data set with a fixed validation set
+    (collages, tokens) trains on all its training classes in every fold; its folds differ by their seeds alone.
     """
-    folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
-    block = fold if config.fold_order == "forward" else config.num_folds - 1 - fold
-    training_classes, validation_classes = folds[block]
-    training = dataset.train.select_classes(training_classes)
     if dataset.validation is not None:
-        return training, dataset.validation
-    return training, dataset.train.select_classes(validation_classes)
+        return dataset.train, dataset.validation
+    folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
+    training_classes, validation_classes = folds[fold if config.fold_order == "forward" else -1 - fold]
+    return dataset.train.select_classes(training_classes), dataset.train.select_classes(validation_classes)
 
 
 class Unit:
@@ -58,10 +56,14 @@ class Unit:
         fold: which block of classes validates, from 0.
         repeat: which seed, from 0.
         run: the folder for this unit.
+        config_hash: the configuration's hash, kept in the result.
     """
 
-    def __init__(self, config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int, run: RunDirectory):
+    def __init__(
+        self, config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int, run: RunDirectory, config_hash: str
+    ):
         self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
+        self.config_hash = config_hash
         self.training, self.validation = fold_of(dataset, config, fold)
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = ClassBalancedBatches(
@@ -115,7 +117,7 @@ class Unit:
         batch_size = build.evaluation_batch_size(self.config)
         return model.embed(evaluation_batches(examples, preprocessing, batch_size), output=output)
 
-    def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> RetrievalResult:
+    def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
         if gallery is None:
             return evaluate_retrieval(self._embed(model, queries, output), queries.labels)
         return evaluate_retrieval(
@@ -150,6 +152,7 @@ class Unit:
             embeddings |= {"gallery": self._embed(model, gallery), "gallery_labels": gallery.labels}
         metrics = evaluate_embeddings(embeddings)
         result = {
+            "config_hash": self.config_hash,
             "fold": self.fold,
             "repeat": self.repeat,
             "test": metrics.as_dict(),

@@ -2,7 +2,7 @@
 
 from common.training.callbacks import (
     BestWeights,
-    FiniteLossGuard,
+    MeanLoss,
     PlateauSchedule,
     ProgressBar,
     RecordMetrics,
@@ -22,7 +22,7 @@ __all__ = [
     "CoupledWeightDecay",
     "EmbeddingHead",
     "EmbeddingModel",
-    "FiniteLossGuard",
+    "MeanLoss",
     "GradientClipping",
     "PlateauSchedule",
     "ProgressBar",

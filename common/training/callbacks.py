@@ -136,15 +136,31 @@ class PlateauSchedule(ResumableCallback):
         self.waited, self.cooling = state["waited"], state["cooling"]
 
 
-class FiniteLossGuard(ResumableCallback):
-    """Stops with a clear error at the first loss that is not a finite number; the last checkpoint stays as it is."""
+class MeanLoss(ResumableCallback):
+    """Puts the mean loss of an evaluation period into the logs, and stops at a loss that is not a finite number.
+
+    Raises:
+        InvalidInput: a loss is NaN or infinite; the last checkpoint stays as it is.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._losses: list[float] = []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._losses = []
 
     def on_train_batch_end(self, batch, logs=None):
-        if not np.isfinite(logs["loss"]):
+        loss = float(logs["loss"])
+        if not math.isfinite(loss):
             raise InvalidInput(
-                f"The loss became {logs['loss']} at step {batch + 1} of this evaluation period. The last checkpoint is "
-                "kept. Lower --learning_rate, or look at the loss' margins; the same command continues from there."
+                f"The loss became {loss} at step {batch + 1} of this evaluation period. The last checkpoint is kept. "
+                "Lower --learning_rate, or look at the loss' margins; the same command continues from there."
             )
+        self._losses.append(loss)
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["loss"] = math.fsum(self._losses) / len(self._losses)
 
 
 class RecordMetrics(ResumableCallback):

@@ -9,7 +9,7 @@ from common.ops.checks import check_positive
 keras = tf.keras
 
 
-@keras.saving.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="common")
 class EmbeddingHead(keras.layers.Layer):
     """Pools local features and projects them linearly, without bias.
 
@@ -17,7 +17,7 @@ class EmbeddingHead(keras.layers.Layer):
     `embedding_dim` channels, then the pooling, as generalised sum pooling needs it (its prototypes live in the
     embedding space). For average pooling both are the same function.
 
-    Reference: thesis section 5.3.4 (1 x 1 convolution before pooling); published code, `Dense` without bias, Glorot uniform.
+    Reference: thesis section 5.3.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code.
 
     Args:
         pooling: a pooling layer, from `[batch, height, width, channels]` (or `[batch, positions, channels]`) to
@@ -61,7 +61,7 @@ class EmbeddingHead(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "pooling": keras.saving.serialize_keras_object(self.pooling),
+            "pooling": keras.layers.serialize(self.pooling),
             "embedding_dim": self.embedding_dim,
             "project_first": self.project_first,
         }
@@ -69,5 +69,5 @@ class EmbeddingHead(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         config = dict(config)
-        config["pooling"] = keras.saving.deserialize_keras_object(config["pooling"])
+        config["pooling"] = keras.layers.deserialize(config["pooling"])
         return cls(**config)

@@ -149,4 +149,3 @@ class EmbeddingModel(keras.Model):
     def _feature_step(self, inputs):
         features = self.backbone(inputs, training=False)
         return normalize(tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1))), "unit")
-

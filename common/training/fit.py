@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Callable
 
 import tensorflow as tf
 
 from common.training.callbacks import (
     BestWeights,
-    FiniteLossGuard,
+    MeanLoss,
     PlateauSchedule,
     ProgressBar,
     RecordMetrics,
+    ResumableCallback,
     RetrievalEvaluation,
 )
 from common.training.checkpoint import Checkpoint
@@ -57,6 +59,7 @@ def fit(
     schedule: TrainingSchedule,
     make_update: Callable[[], TwoSpeedOptimizer],
     gradient_transforms=(),
+    extra_callbacks: Sequence[ResumableCallback] = (),
     description: str = "training",
 ) -> dict:
     """Trains `model` until the schedule ends it, and leaves it with its best weights.
@@ -72,6 +75,7 @@ def fit(
         schedule: see `TrainingSchedule`.
         make_update: makes a fresh optimiser (the warm-up has its own).
         gradient_transforms: callables `(gradients, variables) -> gradients`.
+        extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
         description: the progress bar's label.
 
     Returns:
@@ -81,6 +85,7 @@ def fit(
     stateful = [best]
     if schedule.plateau_patience:
         stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))
+    stateful.extend(extra_callbacks)
     model.compile_training(make_update(), gradient_transforms)
     checkpoint = Checkpoint(run, model, stateful, schedule.steps_per_evaluation, schedule.checkpoint_seconds)
     epochs_done = checkpoint.restore_latest()
@@ -100,7 +105,7 @@ def fit(
                 initial_epoch=epochs_done,
                 steps_per_epoch=schedule.steps_per_evaluation,
                 callbacks=[
-                    FiniteLossGuard(),
+                    MeanLoss(),
                     RetrievalEvaluation(evaluate),
                     *stateful,
                     progress,
@@ -108,6 +113,7 @@ def fit(
                     checkpoint,
                 ],
                 verbose=0,
+                shuffle=False,
             )
         finally:
             progress.close()
@@ -120,5 +126,10 @@ def fit(
 def _warm_up(model, batches_from, schedule, make_update, gradient_transforms) -> None:
     model.compile_training(make_update(), gradient_transforms, warming_up=True)
     model.fit(
-        batches_from(0), epochs=1, steps_per_epoch=schedule.warm_up_steps, callbacks=[FiniteLossGuard()], verbose=0
+        batches_from(0),
+        epochs=1,
+        steps_per_epoch=schedule.warm_up_steps,
+        callbacks=[MeanLoss()],
+        shuffle=False,
+        verbose=0,
     )

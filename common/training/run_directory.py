@@ -56,7 +56,7 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise
     except Exception as error:
-        raise InvalidInput(f"{path} cannot be read ({error}). Delete it to start this run from the beginning.") from error
+        raise InvalidInput(f"{path} cannot be read ({error}). Delete it to start this run again.") from error
 
 
 class RunDirectory:

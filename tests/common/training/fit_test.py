@@ -149,7 +149,9 @@ def test_warm_up_leaves_the_backbone_as_it_is(tmp_path):
     head_before = np.array(model.head.get_weights()[0])
     validation = Validation(model, stop_after=0)
     with pytest.raises(KeyboardInterrupt):
-        run_training(tmp_path, model, validation, warm_up_steps=4, max_steps=1, steps_per_evaluation=1, learning_rate=0.0)
+        run_training(
+            tmp_path, model, validation, warm_up_steps=4, max_steps=1, steps_per_evaluation=1, learning_rate=0.0
+        )
     for old, new in zip(before[:2], model.backbone.get_weights()[:2]):
         np.testing.assert_array_equal(old, new)
     assert np.array_equal(head_before, model.head.get_weights()[0])  # a learning rate of 0 moves nothing

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from common.training.run_directory import RunDirectory, read_arrays, read_json, write_arrays, write_atomically, write_json
+from common.training.run_directory import (
+    RunDirectory,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_atomically,
+    write_json,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):

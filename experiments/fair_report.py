@@ -1,0 +1,192 @@
+"""The fair protocol's report: a table with published values and verdicts, and a picture of the validation curves."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+
+import numpy as np
+
+from common.ops.checks import InvalidInput
+from common.retrieval import combine_embeddings
+from common.training import write_arrays, write_atomically
+from common.training.run_directory import read_arrays
+from experiments import reports
+from experiments.config import ExperimentConfig
+from experiments.unit import evaluate_embeddings
+
+METRICS = ("P@1", "MAP@R")
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodReport:
+    """One method's runs and what is printed about it.
+
+    Attributes:
+        config: the configuration.
+        runs: what is on disk.
+        repeats: how many repeats a complete study has.
+    """
+
+    config: ExperimentConfig
+    runs: reports.MethodRuns
+    repeats: int
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """(fold, repeat) pairs without a result."""
+        return self.runs.missing(self.config.num_folds, self.repeats)
+
+    def rows(self) -> list[reports.TableRow]:
+        """The untrained backbone's row and the method's; none before all folds of a repeat are finished."""
+        if self.missing:
+            return []
+        estimates = self._estimates()
+        sizes = {"single": self.config.embedding_dim, "concatenated": self.config.embedding_dim * self.config.num_folds}
+        cells = {}
+        for kind, size in sizes.items():
+            for metric in METRICS:
+                cells[f"{kind} {size}-D", metric] = self._cell(estimates[kind][metric], size, metric)
+        return [reports.TableRow(self.config.method, cells)]
+
+    def untrained_row(self) -> reports.TableRow | None:
+        """Mean metrics of the backbones' average features before training."""
+        units = [unit for unit in self.runs.finished.values() if unit.result.get("untrained")]
+        if not units:
+            return None
+        cells = {}
+        for metric in METRICS:
+            mean = float(np.mean([unit.result["untrained"][metric] for unit in units]))
+            cells[f"single {self.config.embedding_dim}-D", metric] = reports.TableCell(reports.FairEstimate(mean))
+        return reports.TableRow("untrained backbone", cells)
+
+    def curves(self) -> list[reports.Curve]:
+        """The validation curve of every unit that has been evaluated."""
+        curves = [(unit, unit.validation_curve("MAP@R")) for unit in self.runs.units]
+        return [reports.Curve(self.config.method, steps, values) for unit, (steps, values) in curves if len(steps)]
+
+    def _cell(self, estimate: reports.FairEstimate, size: int, metric: str) -> reports.TableCell:
+        config = self.config
+        published = reports.fair_published(
+            config.dataset, config.loss, config.pooling, "plain", size, metric, chapter=config.chapter
+        )
+        conditions = reports.fair_conditions(published.table) if published else {}
+        reasons = reports.incomparable_reasons(config.as_dict(), conditions, self.runs.deviations)
+        return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
+
+    def _estimates(self) -> dict:
+        units = self.runs.finished
+        single, single_scores, labels = {}, {}, None
+        for key, unit in units.items():
+            embeddings = unit.test_embeddings()
+            result = evaluate_embeddings(embeddings)
+            single[key], single_scores[key] = unit.test_metrics(), _scores(result)
+            labels = embeddings["query_labels"][result.query_rows]
+        concatenated, concatenated_scores = self._concatenated(units)
+        return reports.fair_estimates(
+            single,
+            concatenated,
+            single_scores=single_scores,
+            concatenated_scores=concatenated_scores,
+            query_labels=labels,
+        )
+
+    def _concatenated(self, units: dict) -> tuple[dict, dict]:
+        """Metrics and per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""
+        cache = _CollectionCache(self.runs.path / "collections.npz", units)
+        metrics, scores = {}, {}
+        for repeats in reports.collections(self.config.num_folds, self.repeats):
+            key = "-".join(map(str, repeats))
+            if key not in cache:
+                members = [units[fold, repeat].test_embeddings() for fold, repeat in enumerate(repeats)]
+                cache.add(key, evaluate_embeddings(concatenated_embeddings(members)))
+            scores[repeats] = cache.scores(key)
+            metrics[repeats] = {name: float(values.mean()) for name, values in scores[repeats].items()}
+        cache.save()
+        return metrics, scores
+
+
+def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The test embeddings of several models of the same test set, joined to one embedding `[queries, sum of dims]`."""
+    joined = dict(members[0])
+    for name in ("queries", "gallery"):
+        if name in joined:
+            joined[name] = combine_embeddings([member[name] for member in members])
+    return joined
+
+
+class _CollectionCache:
+    """Per-query scores by collection; dropped when any of the runs behind them has changed."""
+
+    def __init__(self, path: pathlib.Path, units: dict):
+        self.path = path
+        results = [(unit.path / "result.json").read_bytes() for unit in units.values()]
+        self.version = hashlib.sha256(b"".join(results)).hexdigest()
+        self.arrays, self.changed = {}, False
+        if path.exists():
+            try:
+                self.arrays = read_arrays(path)
+            except InvalidInput:
+                self.arrays = {}
+        if str(self.arrays.pop("version", "")) != self.version:
+            self.arrays = {}
+
+    def __contains__(self, key: str) -> bool:
+        return f"{key}/{METRICS[0]}" in self.arrays
+
+    def add(self, key: str, result) -> None:
+        self.arrays.update({f"{key}/{name}": values for name, values in _scores(result).items()})
+        self.changed = True
+
+    def scores(self, key: str) -> dict[str, np.ndarray]:
+        return {name: self.arrays[f"{key}/{name}"] for name in METRICS}
+
+    def save(self) -> None:
+        if self.changed:
+            write_arrays(self.path, {**self.arrays, "version": np.array(self.version)})
+
+
+def _scores(result) -> dict[str, np.ndarray]:
+    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+
+
+def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) -> str:
+    """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`; returns the text for the terminal."""
+    trained = [row for method in methods for row in method.rows()]
+    untrained = next((row for method in methods if (row := method.untrained_row())), None)
+    rows = ([untrained] if untrained else []) + trained
+    lines = [reports.render_text(rows, title)] if rows else []
+    for method in methods:
+        lines += [f"warning: {problem}" for problem in method.runs.problems]
+        lines += _partial_lines(method)
+    if rows:
+        renderings = {
+            "report.md": reports.render_markdown(rows, title),
+            "report.csv": reports.render_csv(rows),
+            "report.tex": reports.render_latex(rows, title),
+        }
+        for name, text in renderings.items():
+            write_atomically(folder / name, lambda file, text=text: file.write(text.encode()))
+    curves = [curve for method in methods for curve in method.curves()]
+    if curves:
+        reports.validation_curves(curves, folder / "validation_curves.png", title=title)
+        lines.append(f"Validation curves: {folder / 'validation_curves.png'}")
+    return "\n".join(lines)
+
+
+def _partial_lines(method: MethodReport) -> list[str]:
+    """For a study that is not complete: each finished unit's figures beside the untrained ones, and what is missing."""
+    if not method.missing:
+        return []
+    lines = []
+    for (fold, repeat), unit in method.runs.finished.items():
+        figures = "  ".join(
+            f"{metric} {100 * unit.result['test'][metric]:.2f} (untrained {100 * unit.result['untrained'][metric]:.2f})"
+            for metric in METRICS
+        )
+        minutes = unit.result["train_seconds"] / 60
+        done = f"{unit.result['steps']} steps, {minutes:.1f} minutes"
+        lines.append(f"{method.config.method} fold {fold} repeat {repeat}: {figures}  {done}")
+    names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
+    return [*lines, f"{method.config.method}: missing {names}; the same command without --fold runs them."]

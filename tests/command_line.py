@@ -1,0 +1,46 @@
+"""Runs a command of this project as a user does, in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+SMALL_PHOTOGRAPHS = [
+    "--dataset=folder",
+    "--backbone=resnet10",
+    "--weights=none",
+    "--nofrozen_batch_norm",
+    "--image_size=32",
+    "--embedding_dim=16",
+    "--classes_per_batch=4",
+    "--samples_per_class=2",
+    "--learning_rate=0.001",
+    "--warm_up_epochs=0",
+    "--warm_up_steps=0",
+    "--budget=smoke",
+]
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+
+
+def run_module(module: str, *arguments: str, cwd=ROOT, timeout: float = 300) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command(module, *arguments), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout
+    )
+
+
+def check_clean_failure(finished: subprocess.CompletedProcess, *phrases: str) -> None:
+    """Exit code 2, one message with all phrases, no traceback."""
+    assert finished.returncode == 2, finished.stderr
+    assert "Traceback" not in finished.stderr
+    assert finished.stderr.count("error:") == 1, finished.stderr
+    missing = [phrase for phrase in phrases if phrase not in finished.stderr]
+    assert missing == [], finished.stderr

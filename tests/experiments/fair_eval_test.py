@@ -1,0 +1,129 @@
+"""`python -m experiments.fair_eval`, as a user runs it: results, resuming, reporting, and bad input."""
+
+import json
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, command, environment, run_module
+
+MODULE = "experiments.fair_eval"
+
+
+def results(runs_dir):
+    return {path.parent.name: json.loads(path.read_text()) for path in runs_dir.rglob("result.json")}
+
+
+@pytest.fixture(scope="module")
+def finished(image_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fair_eval")
+    arguments = [
+        *SMALL_PHOTOGRAPHS,
+        f"--data_dir={image_folder}",
+        f"--cache_dir={folder / 'cache'}",
+        f"--runs_dir={folder / 'runs'}",
+        "--loss=pnca",
+        "--pooling=gap,gsp",
+        "--num_folds=2",
+    ]
+    first = run_module(MODULE, *arguments)
+    assert first.returncode == 0, first.stderr
+    return folder, arguments, first
+
+
+@pytest.mark.slow
+def test_all_folds_of_all_methods_finish_and_are_reported(finished):
+    folder, _, first = finished
+    files = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert {"config.json", "metrics.jsonl", "result.json", "test_embeddings.npz", "untrained.json"} <= files
+    assert "checkpoint.npz" not in files
+    assert len(list(folder.rglob("result.json"))) == 4
+    assert "pnca+gap" in first.stdout
+    assert "pnca+gsp" in first.stdout
+    assert "not comparable" in first.stdout
+    assert "untrained" in first.stdout
+    pictures = list(folder.rglob("*.png"))
+    assert len(pictures) == 1
+    assert pictures[0].read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_a_second_run_only_reports(finished):
+    _, arguments, first = finished
+    again = run_module(MODULE, *arguments)
+    assert again.returncode == 0
+    assert again.stdout == first.stdout
+    assert "step" not in again.stderr
+
+
+@pytest.mark.slow
+def test_another_configuration_goes_into_another_folder(finished):
+    folder, arguments, _ = finished
+    before = set(folder.rglob("result.json"))
+    other = run_module(MODULE, *arguments, "--temperature=0.2", "--pooling=gap", "--fold=1")
+    assert other.returncode == 0, other.stderr
+    added = set(folder.rglob("result.json")) - before
+    assert len(added) == 1
+    assert "fold1-repeat0" in str(added)
+    assert "missing" in other.stdout
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, image_folder, tmp_path):
+    folder, arguments, _ = finished
+    arguments = [a for a in arguments if not a.startswith(("--runs_dir", "--pooling"))]
+    arguments += ["--pooling=gsp", "--fold=0", f"--runs_dir={tmp_path / 'runs'}", "--checkpoint_seconds=0"]
+    arguments += ["--max_steps=60", "--memory_size=128", "--patience=100"]
+    expected = run_module(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
+    assert expected.returncode == 0, expected.stderr
+    generator = np.random.default_rng(time.time_ns())
+    kills = 0
+    for _ in range(5):
+        process = subprocess.Popen(
+            command(MODULE, *arguments), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(timeout=generator.uniform(4, 16))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+    assert run_module(MODULE, *arguments).returncode == 0
+    assert kills > 0
+    whole, resumed = (results(tmp_path / name)["fold0-repeat0"] for name in ("whole", "runs"))
+    ignored = {"train_seconds"}
+    assert {k: v for k, v in whole.items() if k not in ignored} == {
+        k: v for k, v in resumed.items() if k not in ignored
+    }
+    arrays = [np.load(next((tmp_path / name).rglob("test_embeddings.npz"))) for name in ("whole", "runs")]
+    np.testing.assert_array_equal(arrays[0]["queries"], arrays[1]["queries"])
+
+
+def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
+    finished = run_module(MODULE, "--dataset=sop", "--loss=pnca", "--pooling=gsp", cwd=tmp_path)
+    check_clean_failure(finished, "Stanford Online Products", "Ebay_train.txt", "--data_dir", "glyphs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        (["--dataset=cub"], ["'cub'", "cub200", "glyphs"]),
+        (["--loss=triplett"], ["'triplett'", "triplet", "c1+xbm"]),
+        (["--pooling=avg"], ["'avg'", "gap", "gsp"]),
+        (["--loss=pnca", "--margin=0.3"], ["--margin", "no effect"]),
+        (["--pooling=gsp", "--transport_ratio=1.5"], ["transport_ratio", "1.5", "(0, 1]"]),
+        (["--num_folds=1"], ["--num_folds", "2 or more"]),
+        (["--fold=4", "--budget=smoke"], ["--fold", "0 to 3"]),
+        (["--no_such_flag"], ["no_such_flag"]),
+        (["--learning_rate=fast"], ["learning_rate", "fast"]),
+        (["glyphs"], ["'glyphs'", "--flags"]),
+        (["--weights=missing.npz", "--budget=smoke"], ["missing.npz"]),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments, phrases, tmp_path, glyph_cache):
+    check_clean_failure(
+        run_module(MODULE, f"--cache_dir={glyph_cache}", f"--runs_dir={tmp_path}", *arguments), *phrases
+    )
