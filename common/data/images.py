@@ -14,7 +14,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 _RESIZE_PER_CROP = 256 / 227  # evaluation resizes the shorter side to 256 for a crop of 227
-_WINDOW_STREAM, _FLIP_STREAM = 0, 1  # independent random numbers of one seed pair
+_NUM_DRAWS = 23  # random numbers of an example: ten areas, ten aspects, top, left, flip
 
 
 class ImageTransform(abc.ABC):
@@ -136,7 +136,7 @@ class PublishedCodeCrop(ImageTransform):
         begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
             tf.stack([height, width, 3]),
             bounding_boxes=tf.zeros([1, 0, 4]),
-            seed=_stream(seed, _WINDOW_STREAM),
+            seed=tf.bitwise.bitwise_xor(tf.convert_to_tensor(seed, tf.int32), [0, 1]),  # independent of the flip
             min_object_covered=0.0,
             aspect_ratio_range=(0.75, 1.33),
             area_range=(0.16, 1.0),
@@ -191,11 +191,9 @@ class RandomShift(ImageTransform):
         return tf.gather(tf.gather(images, rows, batch_dims=1, axis=1), columns, batch_dims=1, axis=2)
 
     def _draw(self, seed):
-        shifts = tf.random.stateless_uniform(
-            [2], _stream(seed, _WINDOW_STREAM), -self.pixels, self.pixels + 1, tf.int32, alg="philox"
-        )
-        mirrored = tf.cast(_heads(seed), tf.int32) if self.flip else tf.constant(0)
-        return tf.concat([shifts, mirrored[None]], axis=0)
+        shifts = tf.floor((2 * self.pixels + 1) * uniform_draws(seed)[:2])
+        mirrored = tf.cast(_is_mirrored(seed), tf.int32) if self.flip else tf.constant(0)
+        return tf.concat([tf.cast(shifts, tf.int32) - self.pixels, mirrored[None]], axis=0)
 
 
 @dataclass(frozen=True)
@@ -267,8 +265,7 @@ def random_resized_crop_window(height, width, seed, scale=(0.16, 1.0), ratio=(3 
         int32 `[4]`: top, left, height, width.
     """
     height, width = tf.cast(height, tf.float64), tf.cast(width, tf.float64)
-    draws = tf.random.stateless_uniform([22], _stream(seed, _WINDOW_STREAM), alg="philox")
-    draws = tf.cast(draws, tf.float64)
+    draws = tf.cast(uniform_draws(seed), tf.float64)
     areas = height * width * (scale[0] + (scale[1] - scale[0]) * draws[:10])
     log_ratio = tf.math.log(tf.constant(ratio, tf.float64))
     aspects = tf.exp(log_ratio[0] + (log_ratio[1] - log_ratio[0]) * draws[10:20])
@@ -293,7 +290,7 @@ def _largest_window(height, width, ratio):
 
 def random_flip(image, seed):
     """Mirrors `[height, width, channels]` left and right with probability 1/2."""
-    return tf.cond(_heads(seed), lambda: tf.reverse(image, axis=[1]), lambda: image)
+    return tf.cond(_is_mirrored(seed), lambda: tf.reverse(image, axis=[1]), lambda: image)
 
 
 def resize(image, height, width, antialias: bool):
@@ -332,10 +329,10 @@ def to_uint8(image):
     return image if image.dtype == tf.uint8 else tf.cast(image + 0.5, tf.uint8)
 
 
-def _stream(seed, stream: int):
-    seed = tf.convert_to_tensor(seed, tf.int32)
-    return tf.bitwise.bitwise_xor(seed, [0, stream])
+def uniform_draws(seed):
+    """Random numbers `[23]` in [0, 1) of a seed pair `[2]`; a graph that asks twice computes them once."""
+    return tf.random.stateless_uniform([_NUM_DRAWS], tf.convert_to_tensor(seed, tf.int32), alg="philox")
 
 
-def _heads(seed):
-    return tf.random.stateless_uniform([], _stream(seed, _FLIP_STREAM), alg="philox") < 0.5
+def _is_mirrored(seed):
+    return uniform_draws(seed)[-1] < 0.5

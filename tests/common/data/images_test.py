@@ -13,6 +13,7 @@ from common.data.images import (
     random_flip,
     random_resized_crop_window,
     resize,
+    uniform_draws,
 )
 
 CROPS = (ThesisCrop(8), PublishedCodeCrop(8))
@@ -56,7 +57,7 @@ def test_crop_window_equals_the_torchvision_rule_on_the_same_draws(height, width
     pairs = seeds(100)
     got = windows(random_resized_crop_window, height, width, len(pairs))
     for window, pair in zip(got, pairs):
-        draws = tf.random.stateless_uniform([22], pair, alg="philox").numpy().astype(np.float64)
+        draws = uniform_draws(pair).numpy().astype(np.float64)
         expected = torchvision_window(
             height,
             width,
@@ -111,7 +112,7 @@ def test_same_seed_gives_the_same_image_and_other_seeds_others():
 def test_windows_are_the_same_on_every_stack():
     thesis, published = ([crop.window(256, 341, (seed, 7)).numpy().tolist() for seed in range(3)] for crop in CROPS)
     assert thesis == [[110, 77, 127, 134], [45, 19, 167, 181], [13, 31, 145, 162]]
-    assert published == [[25, 18, 210, 266], [61, 72, 186, 242], [14, 60, 213, 260]]
+    assert published == [[76, 160, 120, 121], [58, 12, 137, 146], [35, 25, 165, 202]]
 
 
 def test_crops_are_uint8_of_the_asked_size():
