@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.ops.sinkhorn import balanced_transport_plan
+
+
+def random_costs(shape=(2, 4, 6), seed=0):
+    return np.random.default_rng(seed).uniform(0.0, 2.0, size=shape)
+
+
+def twin(costs, smoothing, num_iterations, row_mass, column_mass):
+    """The multiplicative iteration, entry by entry."""
+    num_rows, num_columns = costs.shape
+    u, v = np.ones(num_rows), np.ones(num_columns)
+    for step in range(num_iterations + 1):
+        for j in range(num_columns):
+            v[j] = column_mass[j] / sum(u[i] * np.exp(-smoothing * costs[i, j]) for i in range(num_rows))
+        if step < num_iterations:
+            for i in range(num_rows):
+                u[i] = row_mass[i] / sum(np.exp(-smoothing * costs[i, j]) * v[j] for j in range(num_columns))
+    return u[:, None] * np.exp(-smoothing * costs) * v
+
+
+@pytest.mark.parametrize("num_iterations", [1, 3, 10])
+@pytest.mark.parametrize("smoothing", [0.5, 2.0, 20.0])
+def test_equals_loops(num_iterations, smoothing):
+    costs = random_costs()
+    plans = balanced_transport_plan(costs, smoothing, num_iterations)
+    for plan, cost in zip(plans, costs):
+        expected = twin(cost, smoothing, num_iterations, np.full(4, 1 / 4), np.full(6, 1 / 6))
+        np.testing.assert_allclose(plan, expected, rtol=1e-10)
+
+
+def test_marginals():
+    costs = random_costs((3, 5, 7))
+    plan = balanced_transport_plan(costs, 5.0, 1)
+    np.testing.assert_allclose(np.sum(plan, axis=-2), 1 / 7, rtol=1e-12)  # after any number of iterations
+    plan = balanced_transport_plan(costs, 5.0, 500)
+    np.testing.assert_allclose(np.sum(plan, axis=-2), 1 / 7, rtol=1e-12)
+    np.testing.assert_allclose(np.sum(plan, axis=-1), 1 / 5, rtol=1e-9)
+
+
+def test_given_marginals_and_empty_bins():
+    costs = random_costs((1, 3, 4))
+    rows, columns = np.array([0.5, 0.3, 0.2]), np.array([[0.4, 0.0, 0.5, 0.1]])
+    costs = tf.constant(costs)
+    with tf.GradientTape() as tape:
+        tape.watch(costs)
+        plan = balanced_transport_plan(costs, 3.0, 300, rows, columns)
+        total = tf.reduce_sum(plan * plan)
+    np.testing.assert_allclose(np.sum(plan[0], axis=1), rows, rtol=1e-9)
+    np.testing.assert_allclose(np.sum(plan[0], axis=0), columns[0], rtol=1e-9)
+    assert np.all(plan[0, :, 1] == 0.0)
+    gradient = tape.gradient(total, costs)
+    assert np.all(np.isfinite(gradient))
+    assert np.all(gradient[0, :, 1] == 0.0)
+
+
+def test_equals_python_optimal_transport():
+    oracle = pytest.importorskip("ot", reason="the library POT is not installed")
+    costs = random_costs((4, 6), seed=1)
+    rows, columns = np.array([0.1, 0.2, 0.3, 0.4]), np.full(6, 1 / 6)
+    expected = oracle.sinkhorn(rows, columns, costs, reg=1 / 2.0, numItermax=10_000, stopThr=1e-14)
+    np.testing.assert_allclose(balanced_transport_plan(costs, 2.0, 1_000, rows, columns), expected, rtol=1e-8)
+
+
+def test_sharp_transport_is_the_assignment_of_least_cost():
+    oracle = pytest.importorskip("scipy.optimize", reason="scipy is not installed")
+    costs = random_costs((5, 5), seed=2)
+    rows, columns = oracle.linear_sum_assignment(costs)
+    expected = np.zeros((5, 5))
+    expected[rows, columns] = 1 / 5
+    np.testing.assert_allclose(balanced_transport_plan(costs, 200.0, 300), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("smoothing", [1e-3, 1e3, 1e5])
+def test_extreme_smoothing_neither_overflows_nor_vanishes(smoothing):
+    costs = random_costs((2, 4, 6)).astype(np.float32)
+    plan = balanced_transport_plan(costs, smoothing, 10)
+    assert plan.dtype == tf.float32
+    assert np.all(np.isfinite(plan))
+    np.testing.assert_allclose(np.sum(plan, axis=-2), 1 / 6, rtol=1e-2)
+
+
+def test_gradient_equals_central_differences():
+    costs, direction = random_costs((3, 5)), np.random.default_rng(5).normal(size=(3, 5))
+    weights = np.random.default_rng(6).normal(size=(3, 5))
+    variable = tf.constant(costs)
+    with tf.GradientTape() as tape:
+        tape.watch(variable)
+        total = tf.reduce_sum(weights * balanced_transport_plan(variable, 4.0, 7))
+
+    def value(step):
+        return np.sum(weights * balanced_transport_plan(costs + step * direction, 4.0, 7))
+
+    expected = (value(1e-6) - value(-1e-6)) / 2e-6
+    np.testing.assert_allclose(np.sum(tape.gradient(total, variable) * direction), expected, rtol=1e-6)
+
+
+def test_compiles_with_unknown_sizes():
+    compiled = tf.function(
+        lambda costs: balanced_transport_plan(costs, 2.0, 3), input_signature=[tf.TensorSpec([None, None, None])]
+    )
+    costs = random_costs().astype(np.float32)
+    np.testing.assert_allclose(compiled(costs), balanced_transport_plan(costs, 2.0, 3), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("smoothing", "num_iterations", "name"), [(0.0, 5, "smoothing"), (1.0, 0, "num_iterations")])
+def test_refuses(smoothing, num_iterations, name):
+    with pytest.raises(InvalidInput, match=name):
+        balanced_transport_plan(np.ones((2, 2)), smoothing, num_iterations)
