@@ -1,0 +1,96 @@
+"""Greedy k-center: few points that cover many."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import invalid
+
+
+def greedy_k_center(points, num_centers: int, initial=None):
+    """Picks `num_centers` points, each the farthest from all centers before it.
+
+        q_k = argmax_j  min_{v in initial, q_1 ... q_(k-1)} ||x_j - v||
+
+    Without `initial` the first point is the first center (Gonzalez' algorithm: its covering radius is at most twice the
+    smallest possible). Initial centers only repel: they are not among the returned indices. Among points at the same
+    distance the lowest index wins, and no point is picked twice. Distances are differences of coordinates, not inner
+    products, so that near duplicates are told apart. No gradient.
+
+    Reference: thesis Algorithm 2 (greedy k-center over a pool); T. Gonzalez, "Clustering to minimize the maximum
+    intercluster distance", 1985.
+
+    Args:
+        points: `[..., points, dim]`, floating.
+        num_centers: number of indices to return, from 1 to the number of points.
+        initial: `[..., initial centers, dim]` or None.
+
+    Returns:
+        int32 `[..., num_centers]`, in the order in which they were picked.
+
+    Raises:
+        InvalidInput: `num_centers` is not between 1 and the number of points.
+    """
+    points = tf.stop_gradient(tf.convert_to_tensor(points))
+    num_points = points.shape[-2]
+    if num_centers < 1 or (num_points is not None and num_centers > num_points):
+        raise invalid("num_centers", received=num_centers, expected=f"an integer from 1 to {num_points} (the points)")
+    squared_distances = tf.fill(tf.shape(points)[:-1], points.dtype.max)  # [..., points]
+    if initial is not None:
+        initial = tf.stop_gradient(tf.convert_to_tensor(initial, points.dtype))
+        squared_distances = nearest_squared_distances(points, initial)
+    slots = tf.range(num_centers)
+
+    def pick(step, squared_distances, picked):
+        index = tf.argmax(squared_distances, axis=-1, output_type=tf.int32)  # [...]; the first of equals
+        center = tf.gather(points, index, axis=-2, batch_dims=points.shape.rank - 2)  # [..., dim]
+        squared_distances = tf.minimum(squared_distances, _squared_distances(points, center))
+        is_center = tf.one_hot(index, tf.shape(points)[-2], on_value=True, off_value=False)
+        squared_distances = tf.where(is_center, -tf.ones_like(squared_distances), squared_distances)
+        return step + 1, squared_distances, tf.where(slots == step, index[..., None], picked)
+
+    picked = tf.zeros(tf.concat([tf.shape(points)[:-2], [num_centers]], 0), tf.int32)
+    state = (tf.constant(0), squared_distances, picked)
+    shapes = (tf.TensorShape([]), points.shape[:-1], points.shape[:-2] + [num_centers])
+    state = tuple(tf.ensure_shape(tensor, shape) for tensor, shape in zip(state, shapes))
+    return tf.while_loop(lambda *_: True, pick, state, maximum_iterations=num_centers)[2]
+
+
+def covering_radius(points, centers):
+    """The largest distance from a point to its nearest center: `max_j min_i ||x_j - v_i||`.
+
+    Reference: thesis section 3.2 (the covering radius in the bound of the chance-constrained problem).
+
+    Args:
+        points: `[..., points, dim]`.
+        centers: `[..., centers, dim]`.
+
+    Returns:
+        `[...]`, of the dtype of `points`. No gradient.
+    """
+    points = tf.stop_gradient(tf.convert_to_tensor(points))
+    centers = tf.stop_gradient(tf.convert_to_tensor(centers, points.dtype))
+    return tf.sqrt(tf.reduce_max(nearest_squared_distances(points, centers), axis=-1))
+
+
+def nearest_squared_distances(points, centers):
+    """The squared distance from each point `[..., points, dim]` to its nearest center `[..., centers, dim]`.
+
+    One center at a time: memory stays at one copy of the points whatever the number of centers.
+
+    Returns:
+        `[..., points]`; the largest number of the dtype when there are no centers.
+    """
+
+    def compare(step, nearest):
+        return step + 1, tf.minimum(nearest, _squared_distances(points, tf.gather(centers, step, axis=-2)))
+
+    nearest = tf.fill(tf.shape(points)[:-1], points.dtype.max)
+    nearest = tf.ensure_shape(nearest, points.shape[:-1])
+    num_centers = tf.shape(centers)[-2] if centers.shape[-2] is None else centers.shape[-2]
+    return tf.while_loop(lambda *_: True, compare, (tf.constant(0), nearest), maximum_iterations=num_centers)[1]
+
+
+def _squared_distances(points, center):
+    """`[..., points, dim]`, `[..., dim]` -> `[..., points]`."""
+    return tf.reduce_sum(tf.math.squared_difference(points, center[..., None, :]), axis=-1)

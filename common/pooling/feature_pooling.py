@@ -1,0 +1,95 @@
+"""What all poolings share: feature maps and token sequences become positions, and masks are honoured."""
+
+from __future__ import annotations
+
+import abc
+
+import tensorflow as tf
+
+from common.ops.checks import check_choice, invalid
+
+keras = tf.keras
+
+DATA_FORMATS = ("channels_last", "channels_first")
+
+
+class FeaturePooling(keras.layers.Layer, abc.ABC):
+    """The interface of a pooling: local features to one vector.
+
+    Args:
+        data_format: "channels_last", "channels_first" or None (the Keras default). Only feature maps have a choice;
+            token sequences are `[batch, positions, channels]`.
+
+    Input shape:
+        `[batch, height, width, channels]` (`[batch, channels, height, width]`) or `[batch, positions, channels]`, with
+        an optional boolean mask `[batch, height, width]` or `[batch, positions]`: False where there is only padding.
+
+    Output shape:
+        `[batch, channels]`, or a dictionary whose entry "pooled" has it. Never depends on `training`.
+    """
+
+    def __init__(self, *, data_format: str | None = None, **kwargs):
+        super().__init__(**kwargs)
+        if data_format is None:
+            data_format = keras.backend.image_data_format()
+        self.data_format = check_choice("data_format", data_format, DATA_FORMATS)
+        self.supports_masking = True
+
+    @abc.abstractmethod
+    def call(self, features, mask=None, training=None):
+        """Pools `features` over the positions that `mask` allows."""
+
+    def compute_mask(self, inputs, mask=None):
+        """Positions are gone after pooling, and with them their mask."""
+        del inputs, mask
+
+    def get_config(self):
+        return {**super().get_config(), "data_format": self.data_format}
+
+    def num_channels(self, input_shape) -> int:
+        """The number of channels of inputs of a shape, or `InvalidInput` if it has the wrong rank."""
+        input_shape = tuple(input_shape)
+        if len(input_shape) not in (3, 4):
+            expected = "[batch, height, width, channels] or [batch, positions, channels]"
+            raise invalid(f"input shape of {type(self).__name__}", received=input_shape, expected=expected)
+        channels = input_shape[1 if len(input_shape) == 4 and self.data_format == "channels_first" else -1]
+        if channels is None:
+            raise invalid("input shape", received=input_shape, expected="a known number of channels")
+        return int(channels)
+
+    def positions_of(self, features, mask=None):
+        """Flattens feature maps.
+
+        Args:
+            features: in one of the input shapes of this layer.
+            mask: boolean, one value a position, or None.
+
+        Returns:
+            features `[batch, positions, channels]` and mask `[batch, positions]` (or None).
+        """
+        channels = self.num_channels(features.shape)
+        if len(features.shape) == 4:
+            if self.data_format == "channels_first":
+                features = tf.transpose(features, [0, 2, 3, 1])
+            height, width = features.shape[1:3]
+            num_positions = None if height is None or width is None else height * width
+            features = tf.reshape(features, [tf.shape(features)[0], num_positions or -1, channels])
+        if mask is not None:
+            mask = tf.reshape(tf.cast(mask, tf.bool), tf.shape(features)[:2])
+        return features, mask
+
+
+def masked_mean(features, mask=None):
+    """The mean over positions, `[batch, positions, channels]` -> `[batch, channels]`; 0 where all is masked."""
+    if mask is None:
+        return tf.reduce_mean(features, axis=1)
+    total = tf.reduce_sum(tf.where(mask[..., None], features, 0), axis=1)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(mask, features.dtype), axis=1, keepdims=True))
+
+
+def masked_max(features, mask=None):
+    """The maximum over positions, `[batch, positions, channels]` -> `[batch, channels]`; 0 where all is masked."""
+    if mask is None:
+        return tf.reduce_max(features, axis=1)
+    largest = tf.reduce_max(tf.where(mask[..., None], features, features.dtype.min), axis=1)
+    return tf.where(tf.reduce_any(mask, axis=1, keepdims=True), largest, 0)

@@ -1,0 +1,72 @@
+"""Average and maximum over all positions."""
+
+import tensorflow as tf
+
+from common.ops.precision import at_least_float32
+from common.pooling.feature_pooling import FeaturePooling, masked_max, masked_mean
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="common")
+class GlobalAveragePooling(FeaturePooling):
+    """The mean over positions: `(1/n) sum_j f_j`. Half precision is summed in float32. Exact gradient.
+
+    Reference: thesis section 4.2 (the pooling that GSP generalises).
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        `[batch, channels]`.
+    """
+
+    def call(self, features, mask=None, training=None):
+        features, mask = self.positions_of(features, mask)
+        return tf.cast(masked_mean(at_least_float32(features), mask), features.dtype)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_channels(input_shape))
+
+
+@keras.utils.register_keras_serializable(package="common")
+class GlobalMaxPooling(FeaturePooling):
+    """The maximum over positions, channel by channel: `max_j f_j`. The gradient is shared evenly among equal maxima.
+
+    Reference: thesis section 5.3.5 (GMP).
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        `[batch, channels]`.
+    """
+
+    def call(self, features, mask=None, training=None):
+        features, mask = self.positions_of(features, mask)
+        return masked_max(features, mask)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_channels(input_shape))
+
+
+@keras.utils.register_keras_serializable(package="common")
+class GlobalAverageMaxPooling(FeaturePooling):
+    """The sum of both: `(1/n) sum_j f_j + max_j f_j`.
+
+    Reference: thesis section 5.3.5 (GAP+GMP), and the head of its conventional protocol.
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        `[batch, channels]`.
+    """
+
+    def call(self, features, mask=None, training=None):
+        features, mask = self.positions_of(features, mask)
+        average = masked_mean(at_least_float32(features), mask)
+        return tf.cast(average, features.dtype) + masked_max(features, mask)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_channels(input_shape))

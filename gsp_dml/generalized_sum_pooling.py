@@ -1,0 +1,272 @@
+"""The layer: pools the part of an image that is close to learned prototypes."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from common.ops.checks import check_fraction, check_positive, invalid
+from common.ops.normalization import normalize
+from common.pooling.feature_pooling import FeaturePooling, masked_mean
+from gsp_dml.partial_transport import Transport, check_solver, partial_transport
+from gsp_dml.prototype_costs import prototype_costs
+from gsp_dml.prototype_initializer import (
+    FEATURE_MEMORY,
+    check_prototype_initializer,
+    pick_prototypes,
+    remember,
+    serialized_initializer,
+    weight_initializer,
+)
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="gsp_dml")
+class GeneralizedSumPooling(FeaturePooling):
+    """Weighted average of local features whose weights solve a partial transport problem to m trainable prototypes.
+
+        pooled = sum_j p_j f_j,   p_j = (1/n - rho_j)/mu,   z_i = (1/mu) sum_j pi_ji,   rho, pi solve (P2) for the costs
+        c_ji = || clip(f_j) - clip(w_i) ||,  clip(v) = v / max(1, ||v||)
+
+    Only the share mu of the positions that is nearest to the prototypes contributes; the attributes z tell how much
+    each prototype received. The features themselves are averaged, not the clipped ones. mu = 1 is average pooling.
+
+    Reference: thesis chapter 5 (P1, P2, Prop. 5.2.1, 5.2.2); Gurbuz, Sener, Alatan, "Generalized Sum Pooling for Metric
+    Learning", ICCV 2023. Errata: `transport_gradient`.
+
+    Computes, and returns, float32 under every mixed-precision policy (float64 if dtype is float64). Closed-form
+    gradient for features, prototypes and transport ratio. Works inside `tf.function`, with `jit_compile=True`, with an
+    unknown batch size and unknown image sizes.
+
+    With `prototype_initializer="feature_memory"` the layer first is average pooling with attributes 0: calls with
+    `training=True` collect the clipped averages of their images until there are `memory_size`; the call that completes
+    them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as above. Memory
+    and progress are weights: a restored model goes on where it was.
+
+    Args:
+        num_prototypes: m, at least 1; thesis: 64 or 128.
+        transport_ratio: mu in (0, 1], the share of the image that is kept.
+        smoothing: the thesis' epsilon, above 0; thesis: 5, and 0.5 with proxy losses. The larger, the sharper.
+        solver: "exact" or "fixed_point", see `partial_transport`.
+        num_iterations: of the solver; None for its default.
+        prototype_initializer: "feature_memory", "random", a Keras initializer, or an array `[prototypes, channels]`.
+        memory_size: images in the feature memory, at least `num_prototypes`.
+        trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
+        return_attributes: return a dictionary with "attributes" too.
+        return_attention: return a dictionary with "attention" too.
+        data_format: "channels_last", "channels_first" or None (the Keras default); for feature maps.
+
+    Call arguments:
+        features: see below.
+        mask: boolean `[batch, positions]` (or `[batch, height, width]`), False for padding; or None.
+        training: collect features for the prototypes.
+
+    Input shape:
+        `[batch, height, width, channels]` (or channels first), or tokens `[batch, positions, channels]`.
+
+    Output shape:
+        `[batch, channels]`; or a dictionary: "pooled" `[batch, channels]`, "attributes" z `[batch, prototypes]` (sums
+        to one), "attention" the transport plan pi `[batch, height, width, prototypes]` (in the layout of the input;
+        `[batch, positions, prototypes]` for tokens; sums to mu).
+
+    Example:
+        >>> features = tf.random.normal([8, 7, 7, 128])
+        >>> GeneralizedSumPooling(num_prototypes=64)(features).shape
+        TensorShape([8, 128])
+    """
+
+    def __init__(
+        self,
+        num_prototypes: int = 64,
+        transport_ratio: float = 0.3,
+        smoothing: float = 5.0,
+        *,
+        solver: str = "exact",
+        num_iterations: int | None = None,
+        prototype_initializer=FEATURE_MEMORY,
+        memory_size: int = 1024,
+        trainable_transport_ratio: bool = False,
+        return_attributes: bool = False,
+        return_attention: bool = False,
+        data_format: str | None = None,
+        dtype=None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, dtype=_full_precision(dtype), **kwargs)
+        self.num_prototypes = int(check_positive("num_prototypes", num_prototypes))
+        self.transport_ratio = float(check_fraction("transport_ratio", transport_ratio))
+        self.smoothing = float(check_positive("smoothing", smoothing))
+        check_solver(solver, num_iterations)
+        self.solver = solver
+        self.num_iterations = num_iterations
+        self.prototype_initializer = check_prototype_initializer(prototype_initializer, self.num_prototypes)
+        self.memory_size = int(memory_size)
+        if memory_size < num_prototypes:
+            expected = f"at least num_prototypes = {num_prototypes}"
+            raise invalid("memory_size", received=memory_size, expected=expected)
+        self.trainable_transport_ratio = bool(trainable_transport_ratio)
+        if self.trainable_transport_ratio and self.transport_ratio == 1:
+            raise invalid("transport_ratio", received=1.0, expected="a number below 1 when it is trainable")
+        self.return_attributes = bool(return_attributes)
+        self.return_attention = bool(return_attention)
+        self.collects_features = isinstance(self.prototype_initializer, str) and (
+            self.prototype_initializer == FEATURE_MEMORY
+        )
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        self.prototypes = self.add_weight(
+            name="prototypes",
+            shape=(self.num_prototypes, channels),
+            initializer=weight_initializer(self.prototype_initializer, channels),
+            trainable=True,
+        )
+        if self.trainable_transport_ratio:
+            logit = math.log(self.transport_ratio / (1 - self.transport_ratio))
+            self.transport_ratio_logit = self.add_weight(
+                name="transport_ratio_logit", shape=(), initializer=keras.initializers.Constant(logit), trainable=True
+            )
+        if self.collects_features:
+            self.memory = self.add_weight(
+                name="memory", shape=(self.memory_size, channels), initializer="zeros", trainable=False
+            )
+            self.memory_count = self.add_weight(
+                name="memory_count", shape=(), dtype="int64", initializer="zeros", trainable=False
+            )
+        super().build(input_shape)
+
+    def call(self, features, mask=None, training=None):
+        layout = features
+        features, mask = self.positions_of(features, mask)
+        features = tf.cast(features, self.compute_dtype)
+        if mask is not None:
+            features = tf.where(mask[..., None], features, 0.0)
+        has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
+        transport = self.transport(features, mask, has_prototypes)
+        pooled = tf.linalg.matvec(features, transport.weights, transpose_a=True)  # [batch, channels]
+        if not (self.return_attributes or self.return_attention):
+            return pooled
+        outputs = {"pooled": pooled}
+        if self.return_attributes:
+            outputs["attributes"] = transport.attributes
+        if self.return_attention:
+            outputs["attention"] = self._in_layout_of(layout, transport.plan)
+        return outputs
+
+    def transport(self, features, mask=None, has_prototypes=None) -> Transport:
+        """The solution of the transport problem for local features.
+
+        Args:
+            features: `[batch, positions, channels]`.
+            mask: boolean `[batch, positions]`, or None.
+            has_prototypes: boolean scalar, or None for the present state of the layer.
+
+        Returns:
+            Weights `[batch, positions]`, attributes `[batch, prototypes]` and plan `[batch, positions, prototypes]`
+            (None unless the layer returns attention).
+        """
+        ratio = self.transport_ratio
+        if self.trainable_transport_ratio:
+            ratio = tf.sigmoid(tf.convert_to_tensor(self.transport_ratio_logit))
+        transport = partial_transport(
+            prototype_costs(features, tf.convert_to_tensor(self.prototypes)),
+            ratio,
+            self.smoothing,
+            solver=self.solver,
+            num_iterations=self.num_iterations,
+            mask=mask,
+            return_attributes=self.return_attributes,
+            return_plan=self.return_attention,
+        )
+        if not self.collects_features:
+            return transport
+        has_prototypes = self.has_prototypes() if has_prototypes is None else has_prototypes
+        positions = tf.ones_like(transport.weights) if mask is None else tf.cast(mask, transport.weights.dtype)
+        uniform = tf.math.divide_no_nan(positions, tf.reduce_sum(positions, axis=-1, keepdims=True))
+        return Transport(
+            tf.where(has_prototypes, transport.weights, uniform),
+            *(None if part is None else tf.where(has_prototypes, part, 0.0) for part in transport[1:]),
+        )
+
+    def has_prototypes(self):
+        """A boolean scalar: whether prototypes are chosen, so that the layer is more than average pooling."""
+        return tf.constant(True) if not self.collects_features else self.memory_count >= self.memory_size
+
+    def collect(self, features, mask=None):
+        """Adds image averages to the feature memory; picks the prototypes when it is full.
+
+        Args:
+            features: `[batch, positions, channels]`.
+            mask: boolean `[batch, positions]`, or None.
+
+        Returns:
+            A boolean scalar: whether there were prototypes before this call.
+        """
+        had_prototypes = self.has_prototypes()
+
+        def fill():
+            embeddings = tf.stop_gradient(normalize(masked_mean(features, mask), "clip"))
+            memory, count = remember(
+                tf.convert_to_tensor(self.memory), tf.convert_to_tensor(self.memory_count), embeddings
+            )
+            self.memory.assign(memory)
+            self.memory_count.assign(count)
+            self.prototypes.assign(
+                tf.cond(
+                    count >= self.memory_size,
+                    lambda: pick_prototypes(memory, self.num_prototypes),
+                    lambda: tf.convert_to_tensor(self.prototypes),
+                )
+            )
+            return count
+
+        tf.cond(had_prototypes, lambda: tf.convert_to_tensor(self.memory_count), fill)
+        return had_prototypes
+
+    def compute_output_shape(self, input_shape):
+        pooled = (input_shape[0], self.num_channels(input_shape))
+        if not (self.return_attributes or self.return_attention):
+            return pooled
+        shapes = {"pooled": pooled}
+        if self.return_attributes:
+            shapes["attributes"] = (input_shape[0], self.num_prototypes)
+        if self.return_attention:
+            is_channels_first = len(input_shape) == 4 and self.data_format == "channels_first"
+            shape = list(input_shape)
+            shape[1 if is_channels_first else -1] = self.num_prototypes
+            shapes["attention"] = tuple(shape)
+        return shapes
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_prototypes": self.num_prototypes,
+            "transport_ratio": self.transport_ratio,
+            "smoothing": self.smoothing,
+            "solver": self.solver,
+            "num_iterations": self.num_iterations,
+            "prototype_initializer": serialized_initializer(self.prototype_initializer),
+            "memory_size": self.memory_size,
+            "trainable_transport_ratio": self.trainable_transport_ratio,
+            "return_attributes": self.return_attributes,
+            "return_attention": self.return_attention,
+        }
+
+    def _in_layout_of(self, features, plan):
+        """`[batch, positions, prototypes]` -> `[batch, height, width, prototypes]` and the like."""
+        if len(features.shape) == 3:
+            return plan
+        if self.data_format == "channels_first":
+            shape = tf.shape(features)
+            return tf.transpose(tf.reshape(plan, [shape[0], shape[2], shape[3], self.num_prototypes]), [0, 3, 1, 2])
+        return tf.reshape(plan, tf.concat([tf.shape(features)[:3], [self.num_prototypes]], 0))
+
+
+def _full_precision(dtype) -> str:
+    """float64 if that is asked for, else float32: half precision loses the weights (exp(-17) is 0 in float16)."""
+    if dtype is None:
+        dtype = keras.backend.floatx()
+    name = dtype if isinstance(dtype, str) else dtype.name
+    return "float64" if name == "float64" else "float32"

@@ -1,0 +1,225 @@
+"""Entropy-smoothed partial transport from positions to prototypes: the problem behind generalized sum pooling.
+
+    (P2)  min  sum_ji c_ji pi_ji + (1/e) (sum_ji pi_ji log pi_ji + sum_j rho_j log rho_j)   over pi, rho >= 0
+          s.t. rho_j + sum_i pi_ji = 1/n for every j,   sum_ji pi_ji = mu
+
+    p_j = (1/n - rho_j)/mu,   z_i = (1/mu) sum_j pi_ji
+
+In closed form up to one scalar tau: p_j = sigmoid(tau + a_j)/(n mu) with a_j = log sum_i exp(-e c_ji), so this is an
+attention whose logits are calibrated to a total mass. mu = 1 gives p_j = 1/n: average pooling. As mu -> 0 the weights
+go to softmax(a); as e -> infinity, to the mu n positions nearest to a prototype.
+
+Reference: thesis (P2), Prop. 5.2.1, 5.2.2, Claim 5.2.1 (the third constraint of the thesis' display should read
+sum_ij pi_ij = mu); ICCV 2023 Prop. 4.2, 4.3. Here c is [positions, prototypes], the transpose of the print.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.ops.checks import check_choice, check_fraction, check_positive, invalid
+from common.ops.precision import at_least_float32
+from gsp_dml.dual_solver import EXACT_STEPS, POLISHING_STEPS, Dual, iterate_fixed_point, solve_exactly
+from gsp_dml.transport_gradient import TransportState, transport_gradient
+
+SOLVERS = ("exact", "fixed_point")
+GRADIENTS = ("closed_form", "unrolled")
+FIXED_POINT_ITERATIONS = 100
+
+
+class Transport(NamedTuple):
+    """A solution.
+
+    Attributes:
+        weights: p, the pooling weights, `[..., positions]`: from 0 to 1/(n mu), they sum to one.
+        attributes: z, the share of each prototype, `[..., prototypes]`: at least 0, they sum to one; or None.
+        plan: pi, `[..., positions, prototypes]`: sums to mu; or None.
+    """
+
+    weights: tf.Tensor
+    attributes: tf.Tensor | None
+    plan: tf.Tensor | None
+
+
+class _Problem(NamedTuple):
+    """What defines a problem besides its costs; `ratio` is a number, or None where only the tensor is known."""
+
+    ratio: float | None
+    valid: tf.Tensor | None
+    smoothing: float
+    solver: str
+    num_iterations: int
+
+
+def partial_transport(
+    costs,
+    transport_ratio,
+    smoothing: float,
+    *,
+    solver: str = "exact",
+    num_iterations: int | None = None,
+    mask=None,
+    gradient: str = "closed_form",
+    return_attributes: bool = True,
+    return_plan: bool = False,
+) -> Transport:
+    """Moves the share `transport_ratio` of n positions of mass 1/n each to the prototypes, at the smallest cost (P2).
+
+    Gradient: closed form with respect to costs and transport ratio (`transport_gradient`), whatever the solver and its
+    number of iterations; not meant to be differentiated twice. "unrolled" differentiates the iterations, to compare.
+
+    Args:
+        costs: c, `[..., positions, prototypes]`, any finite values. Computes in float32, or float64 if costs are.
+        transport_ratio: mu, a number in (0, 1], or a tensor `[]` or `[...]` with values in (0, 1), clipped to it.
+        smoothing: e (the thesis' epsilon), a number above 0: the larger, the sharper the selection.
+        solver: "exact" (Newton, converged whatever the setting) or "fixed_point" (thesis Prop. 5.2.1).
+        num_iterations: steps of the solver; None means 16 ("exact") or 100 ("fixed_point").
+        mask: boolean `[..., positions]`, False where there is only padding; None means all positions count. A problem
+            without any position has weights and attributes 0.
+        gradient: "closed_form" or "unrolled".
+        return_attributes: whether to return z.
+        return_plan: whether to return pi.
+
+    Returns:
+        `Transport(weights, attributes, plan)`.
+
+    Raises:
+        InvalidInput: a setting is outside its range.
+
+    Example:
+        >>> weights, attributes, _ = partial_transport(tf.random.uniform([8, 49, 64]), 0.3, 5.0)
+    """
+    check_choice("gradient", gradient, GRADIENTS)
+    num_iterations = check_solver(solver, num_iterations)
+    check_positive("smoothing", smoothing)
+    costs = at_least_float32(costs)
+    ratio, ratio_tensor = _ratio_of(transport_ratio, costs)
+    valid = None
+    if mask is not None:
+        costs = tf.where(tf.cast(mask, tf.bool)[..., None], costs, 0.0)
+        valid = tf.cast(mask, costs.dtype)
+    problem = _Problem(ratio, valid, smoothing, solver, num_iterations)
+    solve = _solve_unrolled if gradient == "unrolled" else _solve
+    weights, attributes, share = solve(problem, costs, ratio_tensor, return_attributes, return_plan)
+    return Transport(weights, attributes, None if share is None else share * ratio_tensor[..., None])
+
+
+def check_solver(solver: str, num_iterations: int | None) -> int:
+    """Returns the number of iterations of a solver, or raises `InvalidInput`."""
+    check_choice("solver", solver, SOLVERS)
+    if num_iterations is None:
+        return EXACT_STEPS if solver == "exact" else FIXED_POINT_ITERATIONS
+    smallest = POLISHING_STEPS + 1 if solver == "exact" else 1
+    if num_iterations < smallest:
+        expected = f"an integer of at least {smallest} for solver={solver!r}, or None for its default"
+        raise invalid("num_iterations", received=num_iterations, expected=expected)
+    return int(num_iterations)
+
+
+def weight_perplexity(weights):
+    """The exponential of the entropy, `exp(-sum_j p_j log p_j)`: how many entries share the weight, evenly.
+
+    n (the number of positions) for average pooling, 1 for a single position; on attributes it counts the prototypes in
+    use. Watch it in training: a small smoothing leaves the weights within a percent of uniform.
+
+    Args:
+        weights: `[..., positions]`, non-negative with sum one.
+
+    Returns:
+        `[...]`.
+    """
+    return tf.exp(-tf.reduce_sum(tf.math.xlogy(weights, weights), axis=-1))
+
+
+def _solve(problem, costs, ratio_tensor, return_attributes, return_plan):
+    """(p, z or None, pi/mu or None) with the closed-form gradient."""
+
+    @tf.custom_gradient
+    def transport(costs, ratio_tensor):
+        state = _state_of(problem, costs, ratio_tensor)
+
+        def backward(weights_gradient, *gradients):
+            gradients = list(gradients)
+            plan_gradient = gradients.pop(0)[..., None, :] if return_attributes else None
+            if return_plan:
+                plan_gradient = gradients[0] if plan_gradient is None else gradients[0] + plan_gradient
+            costs_gradient, ratio_gradient = transport_gradient(
+                state, weights_gradient, plan_gradient, problem.smoothing
+            )
+            return costs_gradient, ratio_gradient / ratio_tensor if problem.ratio is None else None
+
+        return tuple(_outputs(state, return_attributes, return_plan)), backward
+
+    outputs = list(transport(costs, ratio_tensor))
+    weights = outputs.pop(0)
+    attributes = outputs.pop(0) if return_attributes else None
+    return weights, attributes, outputs.pop(0) if return_plan else None
+
+
+def _solve_unrolled(problem, costs, ratio_tensor, return_attributes, return_plan):
+    """As `_solve`, with the gradient of TensorFlow through all iterations."""
+    state = _state_of(problem, costs, ratio_tensor)
+    outputs = _outputs(state, True, True)
+    return outputs[0], outputs[1] if return_attributes else None, outputs[2] if return_plan else None
+
+
+def _outputs(state, return_attributes, return_plan):
+    """[p, z if wanted, pi/mu if wanted]."""
+    outputs = [state.weights]
+    if return_attributes:
+        outputs.append(tf.linalg.matvec(state.assignment, state.weights, transpose_a=True))
+    if return_plan:
+        outputs.append(state.weights[..., None] * state.assignment)
+    return outputs
+
+
+def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
+    """Solves (P2)."""
+    valid, smoothing = problem.valid, problem.smoothing
+    nearest_cost = tf.reduce_min(costs, axis=-1)
+    assignment = tf.nn.softmax(smoothing * (nearest_cost[..., None] - costs))  # the difference first: it is exact
+    if problem.ratio == 1.0:
+        moved = tf.ones_like(nearest_cost) if valid is None else valid
+        zeros = tf.zeros_like(nearest_cost)
+        return TransportState(assignment, _normalized(moved), slack=zeros, sensitivity=zeros)
+    log_multiplicity = -tf.math.log(tf.reduce_max(assignment, axis=-1))
+    whole, rest = _nearest_integer(nearest_cost, problem.ratio, ratio_tensor, valid)
+    dual = Dual(nearest_cost, log_multiplicity, valid, ratio_tensor, whole, rest, smoothing)
+    if problem.solver == "exact":
+        logits = solve_exactly(dual, problem.num_iterations)
+    else:
+        logits = iterate_fixed_point(dual, costs, problem.num_iterations)
+    moved, slack = tf.sigmoid(logits), tf.sigmoid(-logits)
+    log_sensitivity = -tf.abs(logits) - 2.0 * tf.math.log1p(tf.exp(-tf.abs(logits)))  # log s_j (1 - s_j)
+    if valid is not None:
+        moved = moved * valid
+        log_sensitivity = tf.where(valid > 0, log_sensitivity, -1e30)
+    return TransportState(assignment, _normalized(moved), slack, tf.nn.softmax(log_sensitivity))
+
+
+def _normalized(moved):
+    """Weights that sum to one; a problem without positions keeps zeros."""
+    return tf.math.divide_no_nan(moved, tf.reduce_sum(moved, axis=-1, keepdims=True))
+
+
+def _ratio_of(transport_ratio, costs):
+    """The transport ratio as a number (None if it is a tensor) and as a tensor, scalar or `[..., 1]`."""
+    if not isinstance(transport_ratio, (tf.Tensor, tf.Variable)):
+        ratio = float(check_fraction("transport_ratio", transport_ratio))
+        return ratio, tf.constant([ratio], costs.dtype)
+    largest = 1.0 - np.finfo(costs.dtype.as_numpy_dtype).epsneg
+    ratio = tf.clip_by_value(tf.cast(transport_ratio, costs.dtype), 1e-6, largest)[..., None]
+    return None, tf.broadcast_to(ratio, tf.shape(costs[..., 0, :1]))  # [..., 1]
+
+
+def _nearest_integer(like, ratio, ratio_tensor, valid):
+    """The mass n mu as (integer, rest), rounded to the dtype last, so that a small rest keeps its digits."""
+    if valid is None and ratio is not None and like.shape[-1] is not None:
+        mass = like.shape[-1] * ratio
+        return tf.constant(round(mass), like.dtype), tf.constant(mass - round(mass), like.dtype)
+    count = tf.shape(like)[-1] if valid is None else tf.reduce_sum(valid, axis=-1, keepdims=True)
+    mass = tf.cast(count, tf.float64) * (tf.cast(ratio_tensor, tf.float64) if ratio is None else ratio)
+    return tf.cast(tf.round(mass), like.dtype), tf.cast(mass - tf.round(mass), like.dtype)

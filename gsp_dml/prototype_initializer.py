@@ -1,0 +1,95 @@
+"""Where prototypes start: random vectors, given vectors, or embeddings picked from a memory of the training data."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from common.ops.checks import invalid
+from common.ops.k_center import greedy_k_center
+
+keras = tf.keras
+
+FEATURE_MEMORY = "feature_memory"
+RANDOM = "random"
+
+
+def check_prototype_initializer(initializer, num_prototypes: int):
+    """Returns "feature_memory", a Keras initializer, or an array `[prototypes, channels]`; else raises `InvalidInput`.
+
+    Args:
+        initializer: "feature_memory", "random" (normal vectors of length about 1), a Keras initializer or its
+            configuration, or an array or nested list `[prototypes, channels]`.
+        num_prototypes: the first dimension that an array must have.
+    """
+    if isinstance(initializer, str) and initializer in (FEATURE_MEMORY, RANDOM):
+        return initializer
+    if isinstance(initializer, (keras.initializers.Initializer, dict)):
+        return keras.initializers.get(initializer)
+    expected = f"'feature_memory', 'random', a Keras initializer or an array [{num_prototypes}, channels]"
+    try:
+        array = np.asarray(initializer, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise invalid("prototype_initializer", received=initializer, expected=expected) from None
+    if array.ndim != 2 or array.shape[0] != num_prototypes or not np.isfinite(array).all():
+        raise invalid("prototype_initializer", received=f"an array of shape {array.shape}", expected=expected)
+    return array
+
+
+def weight_initializer(initializer, num_channels: int):
+    """The Keras initializer of the prototype weights for a checked `prototype_initializer`."""
+    if isinstance(initializer, str):
+        return keras.initializers.RandomNormal(stddev=num_channels**-0.5)
+    if isinstance(initializer, np.ndarray):
+        if initializer.shape[1] != num_channels:
+            expected = f"an array with {num_channels} columns, the channels of the features"
+            raise invalid("prototype_initializer", received=f"an array of shape {initializer.shape}", expected=expected)
+        return keras.initializers.Constant(initializer)
+    return initializer
+
+
+def serialized_initializer(initializer):
+    """A checked `prototype_initializer` as JSON can hold it."""
+    if isinstance(initializer, np.ndarray):
+        return initializer.tolist()
+    return initializer if isinstance(initializer, str) else keras.initializers.serialize(initializer)
+
+
+def remember(memory, count, embeddings):
+    """Appends a batch to a memory; what does not fit any more is dropped.
+
+    Args:
+        memory: `[memory, channels]`, of which the first `count` rows are in use.
+        count: integer scalar.
+        embeddings: `[batch, channels]`.
+
+    Returns:
+        The new memory `[memory, channels]` and the new count.
+    """
+    batch = tf.shape(embeddings, out_type=count.dtype)[0]
+    memory_size = memory.shape[0]
+    source = (
+        tf.range(memory_size, dtype=count.dtype) - count
+    )  # the row of the batch that goes to each row of the memory
+    is_new = (source >= 0) & (source < batch)
+    rows = tf.gather(embeddings, tf.clip_by_value(source, 0, batch - 1))
+    return tf.where(is_new[:, None], rows, memory), tf.minimum(count + batch, memory_size)
+
+
+def pick_prototypes(memory, num_prototypes: int):
+    """Greedy k-center over a memory; its first vectors, as many as there are prototypes, only repel.
+
+    Reference: thesis section 5.3.4 and its published code: the first m of 1,024 image-level embeddings are the initial
+    set of Algorithm 2, m more are picked. With fewer than 2 m vectors only those that can be spared repel.
+
+    Args:
+        memory: `[memory, channels]`, at least `num_prototypes` rows.
+        num_prototypes: m.
+
+    Returns:
+        `[num_prototypes, channels]`. No gradient.
+    """
+    num_seeds = min(num_prototypes, memory.shape[0] - num_prototypes)
+    seeds = memory[:num_seeds] if num_seeds > 0 else None
+    candidates = memory[max(num_seeds, 0) :]
+    return tf.gather(candidates, greedy_k_center(candidates, num_prototypes, initial=seeds))
