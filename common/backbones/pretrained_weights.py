@@ -124,7 +124,7 @@ def load_parameters(model, path) -> LoadedParameters:
             for name, parameter in expected.items()
             if name in values and values[name].shape != parameter.file_shape
         ],
-        "not finite floating-point numbers": [name for name, value in values.items() if not _is_finite(value)],
+        "not finite floating-point numbers": sorted(name for name, value in values.items() if not _is_finite(value)),
     }
     if any(problems.values()):
         listing = "; ".join(f"{kind} ({len(names)}): {', '.join(names)}" for kind, names in problems.items() if names)

@@ -1,0 +1,212 @@
+"""One table of all backbones x one set of checks."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import common.backbones as backbones
+from common.backbones import InputNormalization, freeze_batch_norm
+
+keras = tf.keras
+
+
+def basic(*widths):
+    """Parameters of basic blocks, one from each width to the next: convolutions, and two a channel of batch norm."""
+    return sum(
+        9 * wide * (narrow + wide) + 4 * wide + (narrow != wide) * (narrow + 2) * wide
+        for narrow, wide in zip(widths, widths[1:])
+    )
+
+
+def pre_activated(narrow, inner, wide, *, projected=True, first_norm=True):
+    """Parameters of one pre-activation bottleneck."""
+    convolutions = narrow * inner + 9 * inner**2 + inner * wide + projected * narrow * wide
+    return convolutions + 2 * (first_norm * narrow + inner + inner)
+
+
+RESNET_V2_20_BLOCKS = sum(
+    (
+        pre_activated(16, 16, 64, first_norm=False),
+        pre_activated(64, 16, 64, projected=False),
+        pre_activated(64, 64, 128),
+        pre_activated(128, 64, 128, projected=False),
+        pre_activated(128, 128, 256),
+        pre_activated(256, 128, 256, projected=False),
+    )
+)
+
+# name: (constructor, channels of the images, of the features, reduction, trainable parameters with live batch norm);
+# the numbers are torchvision's and Keras' published ones, without the classifier.
+BACKBONES = {
+    "resnet10": (backbones.resnet10, 1, 64, 8, 9 * 16 + 32 + basic(16, 16, 32, 64, 64)),
+    "resnet20": (backbones.resnet20, 3, 64, 4, 27 * 16 + 32 + basic(16, 16, 16, 16, 32, 32, 32, 64, 64, 64)),
+    "resnet_v2_20": (backbones.resnet_v2_20, 1, 256, 4, 9 * 16 + 32 + RESNET_V2_20_BLOCKS + 512),
+    "mobilenet_v2": (backbones.mobilenet_v2, 3, 1280, 32, 3_504_872 - 1000 * 1281),
+    "resnet50_torchvision": (
+        lambda **settings: backbones.resnet50(layout="torchvision", **settings),
+        *(3, 2048, 32, 25_557_032 - 1000 * 2049),
+    ),
+    "resnet50_keras": (backbones.resnet50, 3, 2048, 32, 25_583_592 - 1000 * 2049),
+}
+
+
+@pytest.fixture(scope="module", params=BACKBONES)
+def entry(request):
+    """(model with frozen batch norm, channels, features, reduction, parameters)"""
+    build, *facts = BACKBONES[request.param]
+    return build(frozen_batch_norm=True), *facts
+
+
+def images_of(channels, height=33, width=40, batch=2):
+    return np.random.default_rng(0).integers(0, 256, (batch, height, width, channels)).astype(np.uint8)
+
+
+def test_the_table_is_complete():
+    others = {"token_embedding", "freeze_batch_norm", "load_parameters", "save_parameters"}
+    functions = {name for name in backbones.__all__ if not isinstance(getattr(backbones, name), type)}
+    assert functions - others == {name.split("_torchvision")[0].split("_keras")[0] for name in BACKBONES}
+
+
+@pytest.mark.parametrize("size", [(32, 32), (33, 47), (64, 48)])
+def test_feature_maps(entry, size):
+    model, channels, features, reduction, _ = entry
+    height, width = (-(-side // reduction) for side in size)
+    assert model(images_of(channels, *size)).shape == (2, height, width, features)
+    assert model.output_shape == (None, None, None, features)
+    assert model.input_shape == (None, None, None, channels)
+
+
+def test_bytes_and_floats_are_the_same(entry):
+    model, channels, *_ = entry
+    images = images_of(channels)
+    np.testing.assert_array_equal(model(images), model(images.astype(np.float32)))
+    np.testing.assert_array_equal(model(tf.constant(images)), model(tf.constant(images, tf.int64)))
+
+
+@pytest.mark.parametrize(("name", "bound"), [("resnet10", 1.0), ("resnet20", 0.5), ("resnet_v2_20", 0.5)])
+def test_small_networks_normalise_inside(name, bound):
+    build, channels, *_ = BACKBONES[name]
+    normalization = build().layers[1]
+    assert isinstance(normalization, InputNormalization)
+    black, white = normalization(tf.zeros([1, 1, 1, channels])), normalization(tf.fill([1, 1, 1, channels], 255.0))
+    np.testing.assert_allclose([black[0, 0, 0, 0], white[0, 0, 0, 0]], [-bound, bound], atol=1e-6)
+
+
+def test_number_of_parameters(entry):
+    model, *_, num_parameters = entry
+    live = sum(np.prod(weight.shape) for layer in model.layers for weight in trainable_when_live(layer))
+    assert live == num_parameters
+
+
+def trainable_when_live(layer):
+    if isinstance(layer, keras.layers.BatchNormalization):
+        return [layer.gamma, layer.beta]
+    return layer.weights
+
+
+def test_frozen_batch_norm(entry):
+    model, channels, *_ = entry
+    images = images_of(channels)
+    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
+    assert norms
+    before = [weight for layer in norms for weight in layer.get_weights()]
+    outputs = model(images, training=True)
+    np.testing.assert_array_equal(outputs, model(images, training=False))
+    for weight, old in zip([weight for layer in norms for weight in layer.get_weights()], before):
+        np.testing.assert_array_equal(weight, old)
+    trainable = {id(weight) for weight in model.trainable_variables}
+    assert not any(id(weight) in trainable for layer in norms for weight in layer.weights)
+    assert len(trainable) == len(model.weights) - 4 * len(norms)
+
+
+def test_live_batch_norm():
+    model = backbones.resnet10()
+    before = [np.array(weight) for weight in model.non_trainable_variables]
+    images = images_of(1)
+    outputs = model(images, training=True)
+    assert np.abs(outputs - model(images, training=False)).max() > 1e-3
+    assert all(np.abs(new - old).max() > 0 for new, old in zip(map(np.array, model.non_trainable_variables), before))
+
+
+@pytest.mark.parametrize("name", ["resnet10", "mobilenet_v2", pytest.param("resnet50_keras", marks=pytest.mark.slow)])
+def test_saved_models_are_the_same(name, tmp_path):
+    build, channels, *_ = BACKBONES[name]
+    model = build(frozen_batch_norm=True)
+    model.save(tmp_path / "backbone.keras")
+    copy = keras.models.load_model(tmp_path / "backbone.keras")
+    images = images_of(channels)
+    np.testing.assert_array_equal(copy(images), model(images))
+    np.testing.assert_array_equal(copy(images, training=True), model(images))  # still frozen
+    assert len(copy.trainable_variables) == len(model.trainable_variables)
+
+
+@keras.utils.register_keras_serializable(package="backbones_conformance_test")
+class Embedding(keras.Model):
+    """A subclassed model around a backbone, as the trainer makes it."""
+
+    def __init__(self, backbone, **kwargs):
+        super().__init__(**kwargs)
+        self.backbone = backbone
+        self.pooling = keras.layers.GlobalAveragePooling2D()
+        self.head = keras.layers.Dense(3, use_bias=False)
+
+    def call(self, images, training=None):
+        return self.head(self.pooling(self.backbone(images, training=training)))
+
+
+@pytest.mark.parametrize("name", ["resnet10", pytest.param("mobilenet_v2", marks=pytest.mark.slow)])
+def test_inside_a_subclassed_model(name, tmp_path):
+    build, channels, *_ = BACKBONES[name]
+    model = Embedding(build(frozen_batch_norm=False))
+    images = images_of(channels, batch=4)
+    model(images)
+    assert len(model.trainable_variables) == len(model.backbone.trainable_variables) + 1
+    assert len(model.weights) == len(model.backbone.weights) + 1
+    before = model.backbone.get_weights()
+    fit(model, images)
+    assert not any(np.array_equal(new, old) for new, old in zip(model.backbone.get_weights(), before))
+    model.save_weights(str(tmp_path / "model.weights.h5"))
+    copy = Embedding(build(frozen_batch_norm=False))
+    copy(images)
+    copy.load_weights(str(tmp_path / "model.weights.h5"))
+    np.testing.assert_array_equal(copy(images), model(images))
+
+
+def fit(model, images):
+    model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
+    model.fit(images, np.ones((len(images), 3)), epochs=1, batch_size=len(images), verbose=0)
+
+
+def test_frozen_batch_norm_in_fit():
+    model = Embedding(backbones.resnet10(frozen_batch_norm=True))
+    images = images_of(1, batch=4)
+    model(images)
+    frozen = [np.array(weight) for weight in model.non_trainable_variables]
+    trainable = [np.array(weight) for weight in model.trainable_variables]
+    fit(model, images)
+    assert len(frozen) == 4 * 11  # the stem, two a block, two projections
+    assert all(np.array_equal(new, old) for new, old in zip(map(np.array, model.non_trainable_variables), frozen))
+    assert not any(np.array_equal(new, old) for new, old in zip(map(np.array, model.trainable_variables), trainable))
+
+
+def test_thawed_by_the_model_around_and_frozen_again():
+    model = Embedding(backbones.resnet10(frozen_batch_norm=True))
+    model(images_of(1))
+    num_trainable = len(model.trainable_variables)
+    model.trainable = False
+    model.trainable = True
+    assert len(model.trainable_variables) > num_trainable
+    freeze_batch_norm(model.backbone)
+    assert len(model.trainable_variables) == num_trainable
+
+
+def test_traced_for_an_unknown_batch(entry):
+    model, channels, *_ = entry
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, channels], tf.uint8)])
+    def features(images):
+        return model(images, training=False)
+
+    images = images_of(channels)
+    np.testing.assert_allclose(features(images), model(images), rtol=1e-3, atol=1e-4)
+    assert features(images[:1]).shape[0] == 1

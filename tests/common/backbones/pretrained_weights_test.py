@@ -1,0 +1,208 @@
+"""Tests of reading and writing parameters in PyTorch's layout."""
+
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.backbones.pretrained_weights import initialize_weights, load_parameters, named_parameters, save_parameters
+from common.backbones.resnet10 import resnet10
+from common.ops.checks import InvalidInput
+
+keras = tf.keras
+
+GENERATOR = np.random.default_rng(0)
+
+
+def every_kind_of_layer():
+    images = keras.Input((4, 5, 2))
+    x = keras.layers.Conv2D(3, (3, 2), name="features.0")(images)
+    x = keras.layers.DepthwiseConv2D(2, use_bias=False, name="features.1")(x)
+    x = keras.layers.BatchNormalization(epsilon=1e-5, name="features.2")(x)
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
+    return keras.Model(images, keras.layers.Dense(4, name="fc")(x), name="small")
+
+
+def parameters_of_every_kind():
+    """In PyTorch's shapes."""
+    shapes = {
+        "features.0.weight": (3, 2, 3, 2),
+        "features.0.bias": (3,),
+        "features.1.weight": (3, 1, 2, 2),
+        "features.2.weight": (3,),
+        "features.2.bias": (3,),
+        "features.2.running_mean": (3,),
+        "features.2.running_var": (3,),
+        "fc.weight": (4, 3),
+        "fc.bias": (4,),
+    }
+    return {name: GENERATOR.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def loop_network(images, p):
+    """The same network, written out in PyTorch's index order."""
+    batch = len(images)
+    x = np.zeros((batch, 2, 4, 3))
+    for b, i, j, out in np.ndindex(*x.shape):
+        window = images[b, i : i + 3, j : j + 2].transpose(2, 0, 1)  # [in, height, width]
+        x[b, i, j, out] = np.sum(window * p["features.0.weight"][out]) + p["features.0.bias"][out]
+    y = np.zeros((batch, 1, 3, 3))
+    for b, i, j, channel in np.ndindex(*y.shape):
+        y[b, i, j, channel] = np.sum(x[b, i : i + 2, j : j + 2, channel] * p["features.1.weight"][channel, 0])
+    y = (y - p["features.2.running_mean"]) / np.sqrt(p["features.2.running_var"] + 1e-5)
+    y = y * p["features.2.weight"] + p["features.2.bias"]
+    return y.mean(axis=(1, 2)) @ p["fc.weight"].T + p["fc.bias"]
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Writes an `.npz` file with the given arrays."""
+
+    def write(arrays):
+        path = tmp_path / "parameters.npz"
+        np.savez(path, **arrays)
+        return path
+
+    return write
+
+
+def test_every_layout_is_converted(archive):
+    parameters = parameters_of_every_kind()
+    model = every_kind_of_layer()
+    result = load_parameters(model, archive(parameters))
+    images = GENERATOR.normal(size=(2, 4, 5, 2)).astype(np.float32)
+    np.testing.assert_allclose(model(images, training=False), loop_network(images, parameters), rtol=1e-5)
+    assert sorted(result.loaded) == sorted(parameters)
+    assert result.ignored == ()
+
+
+def test_saved_parameters_are_the_files(archive, tmp_path):
+    parameters = parameters_of_every_kind()
+    model = every_kind_of_layer()
+    load_parameters(model, archive(parameters))
+    save_parameters(model, tmp_path / "saved.npz")
+    with np.load(tmp_path / "saved.npz", allow_pickle=False) as saved:
+        assert sorted(saved.files) == sorted(parameters)
+        for name in saved.files:
+            np.testing.assert_array_equal(saved[name], parameters[name])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parameters.npz", "saved.npz"]
+
+
+def test_a_backbone_through_its_file(tmp_path):
+    first, second = resnet10(), resnet10(width=16)
+    path = tmp_path / "resnet10.npz"
+    save_parameters(first, path)
+    assert initialize_weights(second, str(path)) is second
+    images = GENERATOR.integers(0, 256, (2, 32, 32, 1))
+    np.testing.assert_array_equal(first(images), second(images))
+
+
+def test_classifier_and_counters_are_ignored_and_reported(tmp_path):
+    model = resnet10()
+    save_parameters(model, tmp_path / "plain.npz")
+    with np.load(tmp_path / "plain.npz") as plain:
+        extra = {"fc.weight": np.zeros((10, 64)), "bn1.num_batches_tracked": np.array(7)}
+        np.savez(tmp_path / "more.npz", **plain, **extra)
+    result = load_parameters(model, tmp_path / "more.npz")
+    assert result.ignored == ("bn1.num_batches_tracked", "fc.weight")
+    assert len(result.loaded) == len(named_parameters(model))
+
+
+def test_every_misfit_is_listed_and_nothing_is_loaded(archive):
+    parameters = parameters_of_every_kind()
+    del parameters["features.0.bias"]
+    del parameters["fc.weight"]
+    parameters["features.9.weight"] = np.zeros(3, np.float32)
+    parameters["features.1.weight"] = np.zeros((3, 1, 2, 3), np.float32)
+    parameters["features.2.bias"] = np.array([0.0, np.nan, 0.0], np.float32)
+    parameters["fc.bias"] = np.arange(4)
+    model = every_kind_of_layer()
+    before = model.get_weights()
+    with pytest.raises(InvalidInput, match="9 parameters of small") as raised:
+        load_parameters(model, archive(parameters))
+    message = str(raised.value)
+    assert "missing (2): fc.weight, features.0.bias" in message
+    assert "unknown (1): features.9.weight" in message
+    assert "wrong shape (1): features.1.weight [3, 1, 2, 3] instead of [3, 1, 2, 2]" in message
+    assert "not finite floating-point numbers (2): fc.bias, features.2.bias" in message
+    for new, old in zip(model.get_weights(), before):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_another_width_does_not_fit(tmp_path):
+    save_parameters(resnet10(width=8), tmp_path / "narrow.npz")
+    with pytest.raises(
+        InvalidInput, match=r"wrong shape \(\d+\): conv1.weight \[8, 1, 3, 3\] instead of \[16, 1, 3, 3\]"
+    ):
+        resnet10(weights=tmp_path / "narrow.npz")
+
+
+def test_a_layer_without_a_conversion_is_a_programming_error():
+    tokens = keras.Input((3, 2))
+    model = keras.Model(tokens, keras.layers.LSTM(2, name="memory")(tokens))
+    with pytest.raises(ValueError, match="memory.*LSTM"):
+        named_parameters(model)
+
+
+def truncated(path):
+    np.savez(path, **parameters_of_every_kind())
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def flipped_byte(path):
+    np.savez(path, **parameters_of_every_kind())
+    content = bytearray(path.read_bytes())
+    position = content.find(b"NUMPY") + 200
+    content[position] ^= 0xFF
+    path.write_bytes(content)
+
+
+def pickled(path):
+    np.savez(path, **{**parameters_of_every_kind(), "fc.bias": np.array([None, 1.0, "x", {}], dtype=object)})
+
+
+def pytorch_archive(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
+
+
+def text(path):
+    path.write_text("weights")
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [truncated, flipped_byte, pickled, pytorch_archive, text, empty])
+def test_unreadable_files(spoil, tmp_path):
+    path = tmp_path / "weights.npz"
+    spoil(path)
+    with pytest.raises(InvalidInput, match=r"expected an \.npz file with one array a parameter.*Reading it failed"):
+        load_parameters(every_kind_of_layer(), path)
+
+
+def test_a_single_array_is_no_parameter_file(tmp_path):
+    np.save(tmp_path / "weights.npy", np.zeros(3))
+    with pytest.raises(InvalidInput, match="a single array"):
+        load_parameters(every_kind_of_layer(), tmp_path / "weights.npy")
+
+
+def test_missing_file_names_the_choices(tmp_path):
+    with pytest.raises(InvalidInput, match="'imagnet', expected .none., .imagenet. or the path of an existing file"):
+        initialize_weights(every_kind_of_layer(), "imagnet")
+    with pytest.raises(InvalidInput, match="path of an existing file"):
+        initialize_weights(every_kind_of_layer(), tmp_path)
+
+
+def test_imagenet_where_there_is_none():
+    with pytest.raises(InvalidInput, match="no ImageNet weights for resnet10"):
+        resnet10(weights="imagenet")
+
+
+def test_saving_in_a_wrong_place(tmp_path):
+    with pytest.raises(InvalidInput, match=r'ends with "\.npz"'):
+        save_parameters(every_kind_of_layer(), tmp_path / "weights.h5")
+    with pytest.raises(InvalidInput, match="can be written to"):
+        save_parameters(every_kind_of_layer(), tmp_path / "nowhere" / "weights.npz")

@@ -1,0 +1,79 @@
+"""Tests of ResNet-50's two layouts and of what Keras' weights need."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.backbones.pretrained_weights import named_parameters, save_parameters
+from common.backbones.resnet50 import resnet50
+from common.ops.checks import InvalidInput
+
+keras = tf.keras
+
+
+def test_names_are_torchvisions():
+    names = named_parameters(resnet50(layout="torchvision")).keys()
+    assert len(names) == 53 * 5
+    assert {
+        "conv1.weight",
+        "bn1.running_mean",
+        "layer1.0.conv1.weight",
+        "layer1.0.downsample.0.weight",
+        "layer1.0.downsample.1.running_var",
+        "layer3.5.bn3.bias",
+        "layer4.2.conv3.weight",
+    } <= names
+
+
+def test_the_layouts_differ_in_the_strided_convolution():
+    strided = {}
+    for layout in ("torchvision", "keras"):
+        layers = [layer for layer in resnet50(layout=layout).layers if isinstance(layer, keras.layers.Conv2D)]
+        strided[layout] = [layer.kernel_size[0] for layer in layers if layer.strides == (2, 2)]
+    assert strided["torchvision"] == [7, 3, 1, 3, 1, 3, 1]
+    assert strided["keras"] == [7, 1, 1, 1, 1, 1, 1]
+
+
+def test_keras_layout_is_keras_network_with_its_preprocessing(tmp_path):
+    oracle = keras.applications.ResNet50(include_top=False, weights=None)
+    oracle.save_weights(str(tmp_path / "resnet50.weights.h5"))
+    model = resnet50(weights=str(tmp_path / "resnet50.weights.h5"))
+    images = np.random.default_rng(0).integers(0, 256, (2, 64, 40, 3)).astype(np.uint8)
+    expected = oracle(keras.applications.resnet50.preprocess_input(images.astype(np.float32)))
+    np.testing.assert_allclose(model(images), expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+def test_a_file_of_the_other_layout_is_refused(tmp_path):
+    path = tmp_path / "torchvision.npz"
+    save_parameters(resnet50(layout="torchvision"), path)
+    with pytest.raises(InvalidInput, match=r"missing \(\d+\): .*conv1_conv.*unknown \(265\): bn1.bias"):
+        resnet50(weights=path, layout="keras")
+    model = resnet50(weights=path)  # "auto" takes torchvision's layout for an .npz
+    assert "layer1.0.conv1.weight" in named_parameters(model)
+
+
+def test_no_connection(monkeypatch):
+    def unreachable(**settings):
+        assert settings["weights"] == "imagenet"
+        raise Exception("URL fetch failure")
+
+    monkeypatch.setattr(keras.applications, "ResNet50", unreachable)
+    with pytest.raises(InvalidInput, match=r"a connection to the internet.*URL fetch failure.*notop\.h5"):
+        resnet50(weights="imagenet")
+
+
+def test_imagenet_in_torchvisions_layout_says_how_to_get_it():
+    with pytest.raises(InvalidInput, match=r"torchvision\.models\.resnet50"):
+        resnet50(weights="imagenet", layout="torchvision")
+
+
+def test_wrong_arguments(tmp_path):
+    with pytest.raises(InvalidInput, match="auto, torchvision, keras"):
+        resnet50(layout="caffe")
+    with pytest.raises(InvalidInput, match="input_channels"):
+        resnet50(input_channels=2)
+    with pytest.raises(InvalidInput, match="path of an existing file"):
+        resnet50(weights=str(tmp_path / "none.h5"))
+    (tmp_path / "text.h5").write_text("weights")
+    with pytest.raises(InvalidInput, match="Keras says"):
+        resnet50(weights=str(tmp_path / "text.h5"))
