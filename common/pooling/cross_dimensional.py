@@ -1,0 +1,84 @@
+"""Cross-dimensional weighting: loud positions and rare channels count more."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import check_choice, check_positive
+from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
+
+keras = tf.keras
+
+CHANNEL_RATES = ("nonzero", "sigmoid")
+
+
+@keras.utils.register_keras_serializable(package="common")
+class CrossDimensionalPooling(WeightedPooling):
+    """Average weighted by activation over positions and by sparsity over channels (CroW). No weights to train.
+
+        pooled_c = I_c (1/n) sum_j S_j r_jc,         r = max(f, 0)
+        S_j = sqrt( s_j / ||s|| ),   s_j = sum_c r_jc
+        I_c = log( (C epsilon + sum_k Q_k) / (epsilon + Q_c) ),   Q_c = share of positions with r_jc > 0,   C channels
+
+    Exact gradient; the position weights have none where all channels are zero (the square root alone would give NaN),
+    and an all-zero map pools to zero.
+
+    Reference: thesis section 5.3.5 (iv, CroW); Y. Kalantidis, C. Mellina, S. Osindero, "Cross-dimensional weighting for
+    aggregated deep convolutional features", 2016 (a = b = 2). The paper sums where we average. The published code takes
+    for Q the average of `sigmoid(r)`, at least one half, so that channels differ by log 2 at most, but Q has a gradient
+    (`channel_rate="sigmoid"`); it takes 1e-16 for epsilon and has no guard at zero.
+
+    Head: the thesis pools first and then projects (`project_first=False`).
+
+    Args:
+        channel_rate: "nonzero" (the paper) or "sigmoid" (the published code).
+        epsilon: keeps the logarithm finite for channels that are zero everywhere, > 0.
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        `[batch, channels]`, float32 (or float64).
+
+    Raises:
+        InvalidInput: `channel_rate` is unknown or `epsilon` is not positive.
+    """
+
+    def __init__(self, channel_rate: str = "nonzero", *, epsilon: float = 1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.channel_rate = check_choice("channel_rate", channel_rate, CHANNEL_RATES)
+        self.epsilon = float(check_positive("epsilon", epsilon))
+
+    def call(self, features, mask=None, training=None):
+        features, mask = self.full_precision_positions(features, mask)
+        features = tf.nn.relu(features)
+        return self._channel_weights(features, mask) * weighted_mean(_position_weights(features), features, mask)
+
+    def spatial_weights(self, features, mask=None):
+        """The share of each position: `S_j / sum_l S_l` `[batch, positions]`; see `WeightedPooling`."""
+        features, mask = self.full_precision_positions(features, mask)
+        return shares(_position_weights(tf.nn.relu(features)), mask)
+
+    def _channel_weights(self, features, mask):
+        """I `[batch, channels]` of rectified features."""
+        rates = tf.cast(features > 0.0, features.dtype) if self.channel_rate == "nonzero" else tf.sigmoid(features)
+        rates = weighted_mean(tf.ones_like(features[..., 0]), rates, mask)
+        total = tf.reduce_sum(rates, axis=1, keepdims=True)
+        return tf.math.log(features.shape[-1] * self.epsilon + total) - tf.math.log(self.epsilon + rates)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_channels(input_shape))
+
+    def get_config(self):
+        return {**super().get_config(), "channel_rate": self.channel_rate, "epsilon": self.epsilon}
+
+
+def _position_weights(features):
+    """S `[batch, positions]` of rectified features (zero where there is padding)."""
+    sums = tf.reduce_sum(features, axis=-1)
+    largest = tf.stop_gradient(tf.reduce_max(sums, axis=1, keepdims=True))  # S does not depend on the scale of s
+    ratios = tf.math.divide_no_nan(sums, largest)
+    active = ratios > 0.0
+    norms = tf.sqrt(tf.maximum(tf.reduce_sum(ratios * ratios, axis=1, keepdims=True), 1.0))  # at least 1: the largest
+    roots = tf.sqrt(tf.where(active, ratios, 1.0) / norms)
+    return tf.where(active, roots, 0.0)

@@ -1,0 +1,73 @@
+"""Generalised max pooling: weights that make frequent features count no more than rare ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from common.ops.checks import check_positive
+from common.pooling.weighted_pooling import WeightedPooling, shares
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="common")
+class GeneralizedMaxPooling(WeightedPooling):
+    """The vector whose inner product with every local feature is as close to one as a ridge allows (GeMax).
+
+        pooled = argmin_v sum_j (f_j.v - 1)^2 + ridge ||v||^2  =  sum_j a_j f_j,    (F Fᵀ + ridge I) a = 1
+
+    F holds the features `[positions, channels]`. Solved by a Cholesky factorisation of the Gram matrix of positions;
+    the published code inverts that matrix. Exact gradient. The ridge is raised, without gradient, to the rounding error
+    of the Gram matrix when features are so large (squared norms that add up to 4e6 ridges in float32) that the matrix
+    would not be positive definite any more.
+
+    Reference: thesis section 5.3.5 (vi, GeMax); N. Murray, H. Jegou, F. Perronnin, A. Zisserman, "Interferences in
+    match kernels", 2016 (generalised max pooling, dual form). The paper normalises local features, the published code
+    does not, and nor does this layer.
+
+    Head: the thesis pools first and then projects (`project_first=False`).
+
+    Args:
+        ridge: lambda, > 0. As it grows the pooled vector turns to the direction of the average.
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        `[batch, channels]`, float32 (or float64).
+
+    Raises:
+        InvalidInput: `ridge` is not positive.
+    """
+
+    def __init__(self, ridge: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.ridge = float(check_positive("ridge", ridge))
+
+    def call(self, features, mask=None, training=None):
+        features, mask = self.full_precision_positions(features, mask)
+        return tf.linalg.matvec(features, self._coefficients(features), transpose_a=True)
+
+    def spatial_weights(self, features, mask=None):
+        """The share of each position: `|a_j| / sum_l |a_l|` `[batch, positions]`; see `WeightedPooling`.
+
+        A coefficient is negative where a feature is explained away by others.
+        """
+        features, mask = self.full_precision_positions(features, mask)
+        return shares(tf.abs(self._coefficients(features)), mask)
+
+    def _coefficients(self, features):
+        """The coefficients `[batch, positions]`; a position that is masked (zero) does not touch the others."""
+        gram = tf.matmul(features, features, transpose_b=True)  # [batch, positions, positions]
+        rounding = 2.0 * np.finfo(features.dtype.as_numpy_dtype).eps * tf.linalg.trace(gram)
+        ridge = tf.stop_gradient(tf.maximum(rounding, self.ridge))[:, None, None]
+        gram += ridge * tf.eye(tf.shape(gram)[-1], dtype=gram.dtype)
+        ones = tf.ones_like(features[..., :1])
+        return tf.linalg.cholesky_solve(tf.linalg.cholesky(gram), ones)[..., 0]
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_channels(input_shape))
+
+    def get_config(self):
+        return {**super().get_config(), "ridge": self.ridge}

@@ -1,0 +1,57 @@
+"""Feature maps as maps, for poolings that look at a position's neighbours."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import invalid
+
+
+def check_window(name: str, size: int) -> int:
+    """Returns the side of a square window around a position if it is odd and at least 1, else raises `InvalidInput`."""
+    if size < 1 or int(size) != size or size % 2 == 0:
+        raise invalid(name, received=size, expected="an odd integer of at least 1")
+    return int(size)
+
+
+def check_has_neighborhoods(input_shape, name: str, size: int) -> None:
+    """Raises `InvalidInput` if a window larger than 1 is laid over a token sequence, which has no rows and columns.
+
+    Args:
+        input_shape: of a feature map or a token sequence.
+        name: the argument that gives the window.
+        size: the window's side.
+    """
+    if size > 1 and len(input_shape) != 4:
+        raise invalid(
+            "input shape",
+            received=tuple(input_shape),
+            expected="feature maps [batch, height, width, channels]",
+            fix=f"Token sequences have no neighbours in two dimensions: use {name}=1.",
+        )
+
+
+def as_maps(values, features, data_format: str):
+    """Lays values of positions out as the features are.
+
+    Args:
+        values: `[batch, positions, dim]`.
+        features: `[batch, height, width, channels]` (or channels first), or `[batch, positions, channels]`.
+        data_format: "channels_last" or "channels_first".
+
+    Returns:
+        `[batch, height, width, dim]`; tokens become `[batch, positions, 1, dim]`.
+    """
+    if len(features.shape) == 3:
+        return values[:, :, None, :]
+    first = 2 if data_format == "channels_first" else 1
+    height, width = features.shape[first : first + 2]
+    sizes = tf.shape(features)
+    maps = tf.reshape(values, [sizes[0], sizes[first], sizes[first + 1], values.shape[-1]])
+    return tf.ensure_shape(maps, [features.shape[0], height, width, values.shape[-1]])
+
+
+def as_positions(maps):
+    """`[batch, height, width, dim]` -> `[batch, positions, dim]`, row by row."""
+    sizes = tf.shape(maps)
+    return tf.reshape(maps, [sizes[0], sizes[1] * sizes[2], maps.shape[-1]])

@@ -1,0 +1,83 @@
+"""Residuals to learned centers, softly assigned and concatenated."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import check_positive
+from common.ops.normalization import normalize
+from common.pooling.weighted_pooling import WeightedPooling, shares
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="common")
+class NetVLADPooling(WeightedPooling):
+    """Sums of residuals to the centers of clusters, to which features are softly assigned (NetVLAD).
+
+        pooled = v / ||v||,   v = [ V_1 / ||V_1||, ..., V_K / ||V_K|| ]
+        V_k = sum_j a_jk (f_j - c_k),   a_j = softmax_k( w_k.f_j + b_k )
+
+    Centers, w and b are trained independently of each other. The assignments of a position sum to one, so every
+    position takes part with the same weight. Exact gradient; zero, not NaN, where a residual is zero. No tensor of size
+    positions x clusters x channels is made.
+
+    Reference: thesis section 5.3.5 (xii, NetVLAD, 8 x 16 and 64 x 128: clusters x channels of a feature);
+    R. Arandjelovic, P. Gronat, A. Torii, T. Pajdla, J. Sivic, "NetVLAD: CNN architecture for weakly supervised place
+    recognition", 2016, equation 4 with intra-normalisation and the final normalisation. The published code leaves the
+    final one out: it only scales by sqrt(K), which unit-normalised embeddings do not see. The paper starts from k-means
+    over local features, the published code from Glorot uniform values, as here.
+
+    Head: project first, to the channels of a feature. 8 x 16 (128 dimensions):
+    `EmbeddingHead(NetVLADPooling(8), 16, project_first=True)`; 64 x 128 (8,192 dimensions):
+    `EmbeddingHead(NetVLADPooling(64), 128, project_first=True)`.
+
+    Args:
+        num_clusters: K, at least 1.
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        `[batch, clusters * channels]`, cluster by cluster, float32 (or float64).
+
+    Raises:
+        InvalidInput: `num_clusters` is not positive.
+    """
+
+    def __init__(self, num_clusters: int = 8, **kwargs):
+        super().__init__(**kwargs)
+        self.num_clusters = int(check_positive("num_clusters", num_clusters))
+        self.assignment = keras.layers.Dense(self.num_clusters, dtype=self.dtype, name="assignment")
+
+    def build(self, input_shape):
+        channels = self.num_channels(input_shape)
+        self.assignment.build((None, None, channels))
+        self.centers = self.add_weight(
+            name="centers", shape=(self.num_clusters, channels), initializer="glorot_uniform", trainable=True
+        )
+        super().build(input_shape)
+
+    def call(self, features, mask=None, training=None):
+        features, mask = self.full_precision_positions(features, mask)
+        assignments = self._assignments(features, mask)
+        totals = tf.reduce_sum(assignments, axis=1)[..., None] * tf.convert_to_tensor(self.centers)
+        residuals = tf.matmul(assignments, features, transpose_a=True) - totals  # [batch, clusters, channels]
+        residuals = tf.reshape(normalize(residuals, "unit"), [-1, self.num_clusters * features.shape[-1]])
+        return normalize(residuals, "unit")
+
+    def spatial_weights(self, features, mask=None):
+        """The share of each position, `sum_k a_jk / n` `[batch, positions]`: always uniform; see `WeightedPooling`."""
+        features, mask = self.full_precision_positions(features, mask)
+        return shares(tf.reduce_sum(self._assignments(features, mask), axis=-1), mask)
+
+    def _assignments(self, features, mask):
+        """The assignments `[batch, positions, clusters]`; 0 where there is padding."""
+        assignments = tf.nn.softmax(self.assignment(features))
+        return assignments if mask is None else tf.where(mask[..., None], assignments, 0.0)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.num_clusters * self.num_channels(input_shape))
+
+    def get_config(self):
+        return {**super().get_config(), "num_clusters": self.num_clusters}

@@ -1,0 +1,91 @@
+"""Poolings that give every position one weight, so that one can see where they look."""
+
+from __future__ import annotations
+
+import abc
+
+import tensorflow as tf
+
+from common.pooling.feature_pooling import FeaturePooling
+from common.pooling.full_precision import in_full_precision
+from common.pooling.position_counts import num_positions
+
+
+class WeightedPooling(FeaturePooling):
+    """A pooling whose share of attention for each position can be asked for. Computes in float32 (or float64).
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
+
+    Output shape:
+        As the pooling says, in float32 (or float64).
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**in_full_precision(kwargs))
+
+    def build(self, input_shape):
+        self.num_channels(input_shape)  # refuses a wrong rank
+        super().build(input_shape)
+
+    @abc.abstractmethod
+    def spatial_weights(self, features, mask=None):
+        """The share of each position in what is pooled, of the built layer in inference mode.
+
+        Args:
+            features: in one of the input shapes of this layer; what the layer itself is given, so projected features
+                when the projection stands before the pooling.
+            mask: boolean, one value a position, or None.
+
+        Returns:
+            `[batch, positions]`, row by row of a feature map; at least 0, sums to 1.
+        """
+
+    def full_precision_positions(self, features, mask=None):
+        """As `positions_of`, in the type that this layer computes in, and zero where there is padding.
+
+        Args:
+            features: in one of the input shapes of this layer.
+            mask: boolean, one value a position, or None.
+
+        Returns:
+            features `[batch, positions, channels]` and mask `[batch, positions]` (or None).
+        """
+        features, mask = self.positions_of(tf.convert_to_tensor(features), mask)
+        features = tf.cast(features, self.compute_dtype)
+        return (features if mask is None else tf.where(mask[..., None], features, 0.0)), mask
+
+
+def shares(weights, mask=None):
+    """Divides weights by their sum: `s_j = w_j / sum_l w_l`; uniform where all weights are zero.
+
+    Args:
+        weights: `[batch, positions]`, at least 0.
+        mask: boolean `[batch, positions]`, or None. Where it is False the share is 0.
+
+    Returns:
+        `[batch, positions]`; sums to 1, or to 0 where all is masked.
+    """
+    valid = tf.ones_like(weights) if mask is None else tf.cast(mask, weights.dtype)
+    weights = weights * valid
+    # The largest weight is divided out first, so that the sum of tiny weights does not vanish.
+    weights = tf.math.divide_no_nan(weights, tf.reduce_max(weights, axis=1, keepdims=True))
+    weights = tf.where(tf.reduce_any(weights > 0.0, axis=1, keepdims=True), weights, valid)
+    return tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=1, keepdims=True))
+
+
+def weighted_mean(weights, features, mask=None):
+    """`(1/n) sum_j w_j f_j` over the n positions that `mask` allows.
+
+    Args:
+        weights: `[batch, positions]`.
+        features: `[batch, positions, channels]`.
+        mask: boolean `[batch, positions]`, or None.
+
+    Returns:
+        `[batch, channels]`; 0 where all is masked.
+    """
+    if mask is not None:
+        weights = tf.where(mask, weights, 0.0)
+    total = tf.linalg.matvec(features, weights, transpose_a=True)
+    return tf.math.divide_no_nan(total, num_positions(features, mask))

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from common.pooling.generalized_max import GeneralizedMaxPooling
+
+
+def twin(features, ridge):
+    """The primal problem, by normal equations over channels."""
+    pooled = np.zeros((features.shape[0], features.shape[2]))
+    for image, local in enumerate(features):
+        system = ridge * np.eye(features.shape[2])
+        right = np.zeros(features.shape[2])
+        for feature in local:
+            system += np.outer(feature, feature)
+            right += feature
+        pooled[image] = np.linalg.solve(system, right)
+    return pooled
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1.0, 50.0])
+def test_equals_loops(ridge):
+    features = np.random.default_rng(0).normal(size=(3, 3, 4, 5))
+    pooled = GeneralizedMaxPooling(ridge, dtype="float64")(features)
+    np.testing.assert_allclose(pooled, twin(features.reshape(3, 12, 5), ridge), rtol=1e-9)
+
+
+def test_repeated_features_count_no_more_than_rare_ones():
+    tokens = np.array([[[10.0, 0.0]] * 9 + [[0.0, 10.0]]])
+    pooled = GeneralizedMaxPooling(1e-6, dtype="float64")(tokens)
+    np.testing.assert_allclose(pooled, [[0.1, 0.1]], rtol=1e-6)
+
+
+def test_orthogonal_features_by_hand():
+    tokens = np.array([[[1.0, 0.0], [0.0, 2.0]]])
+    pooled = GeneralizedMaxPooling(1.0, dtype="float64")(tokens)
+    np.testing.assert_allclose(pooled, [[1 / 2, 2 / 5]], rtol=1e-12)
+    weights = GeneralizedMaxPooling(1.0, dtype="float64").spatial_weights(tokens)
+    np.testing.assert_allclose(weights, [[5 / 7, 2 / 7]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e8])
+def test_huge_equal_features_are_solved(scale):
+    tokens = np.full((1, 49, 64), scale, np.float32)
+    pooled = GeneralizedMaxPooling()(tokens)
+    np.testing.assert_allclose(pooled, 1 / (64 * scale), rtol=1e-2)
+
+
+def test_ridge_is_not_raised_for_features_of_common_size():
+    features = np.abs(np.random.default_rng(0).normal(size=(2, 49, 1024))).astype(np.float32)
+    pooled = GeneralizedMaxPooling()(features)
+    np.testing.assert_allclose(pooled, twin(features.astype(np.float64), 1.0), atol=1e-5)
+
+
+def test_refuses():
+    with pytest.raises(InvalidInput, match="ridge: received 0"):
+        GeneralizedMaxPooling(0.0)

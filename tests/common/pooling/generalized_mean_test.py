@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.pooling.generalized_mean import GeneralizedMeanPooling
+
+
+def twin(features, power, floor):
+    batch, positions, channels = features.shape
+    pooled = np.zeros((batch, channels))
+    for image in range(batch):
+        for channel in range(channels):
+            total = 0.0
+            for position in range(positions):
+                total += max(features[image, position, channel], floor) ** power
+            pooled[image, channel] = (total / positions) ** (1.0 / power)
+    return pooled
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 3.0, 7.5])
+def test_equals_loops(power):
+    features = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    pooled = GeneralizedMeanPooling(power, floor=1e-3, dtype="float64")(features)
+    np.testing.assert_allclose(pooled, twin(features.reshape(2, 12, 5), power, 1e-3), rtol=1e-12)
+
+
+def test_by_hand():
+    tokens = np.array([[[1.0], [2.0], [2.0], [3.0]]])
+    np.testing.assert_allclose(GeneralizedMeanPooling(dtype="float64")(tokens), [[11.0 ** (1 / 3)]], rtol=1e-12)
+
+
+def test_between_average_and_maximum():
+    tokens = np.abs(np.random.default_rng(0).normal(size=(3, 8, 4)))
+    np.testing.assert_allclose(GeneralizedMeanPooling(1.0, dtype="float64")(tokens), tokens.mean(1), rtol=1e-12)
+    np.testing.assert_allclose(GeneralizedMeanPooling(5e3, dtype="float64")(tokens), tokens.max(1), rtol=1e-3)
+
+
+def test_large_powers_and_features_neither_overflow_nor_vanish():
+    tokens = np.array([[[1e15, 1e-5], [1e14, 2e-5]]], np.float32)
+    pooled = GeneralizedMeanPooling(20.0)(tokens)
+    np.testing.assert_allclose(pooled, twin(tokens.astype(np.float64), 20.0, 1e-6), rtol=1e-5)
+
+
+def test_negative_features_count_as_the_floor():
+    np.testing.assert_allclose(GeneralizedMeanPooling(floor=0.25)(-np.ones((1, 4, 2), np.float32)), 0.25, rtol=1e-6)
+
+
+def test_power_is_trained_unless_fixed():
+    tokens = tf.constant([[[1.0], [2.0]]])
+    layer = GeneralizedMeanPooling(2.0)
+    with tf.GradientTape() as tape:
+        pooled = layer(tokens)
+    # d/dp [(1 + 2^p) / 2]^(1/p) at p = 2
+    expected = 2.5**0.5 * (4 * np.log(2) / 5 / 2 - np.log(2.5) / 4)
+    np.testing.assert_allclose(tape.gradient(pooled, layer.trainable_variables)[0], expected, rtol=1e-5)
+    fixed = GeneralizedMeanPooling(2.0, trainable_power=False)
+    fixed(tokens)
+    assert fixed.trainable_variables == []
+
+
+@pytest.mark.parametrize("arguments", [{"power": 0.0}, {"floor": -1.0}])
+def test_refuses(arguments):
+    with pytest.raises(InvalidInput, match="expected a number greater than 0"):
+        GeneralizedMeanPooling(**arguments)

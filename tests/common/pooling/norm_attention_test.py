@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.pooling.norm_attention import NormAttentionPooling
+
+
+def twin(features, window):
+    """`features` `[height, width, channels]`."""
+    height, width, channels = features.shape
+    side, pooled = window // 2, np.zeros(channels)
+    for row in range(height):
+        for column in range(width):
+            neighbours = [
+                features[i, j]
+                for i in range(max(row - side, 0), min(row + side + 1, height))
+                for j in range(max(column - side, 0), min(column + side + 1, width))
+            ]
+            norm = np.sqrt(sum(value**2 for value in features[row, column]))
+            pooled += norm * np.mean(neighbours, axis=0) / (height * width)
+    return pooled
+
+
+@pytest.mark.parametrize("window", [1, 3, 5])
+def test_equals_loops(window):
+    features = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    pooled = NormAttentionPooling(window, dtype="float64")(features)
+    np.testing.assert_allclose(pooled, [twin(image, window) for image in features], rtol=1e-12)
+
+
+def test_by_hand():
+    features = np.zeros((1, 3, 3, 2))
+    features[0, 0, 0] = [3.0, 4.0]
+    layer = NormAttentionPooling(dtype="float64")
+    np.testing.assert_allclose(layer(features), [[5 / 9 * 3 / 4, 5 / 9]], rtol=1e-12)  # 4 positions in the corner
+    np.testing.assert_allclose(layer.spatial_weights(features), [[1.0] + [0.0] * 8])
+
+
+def test_norms_scale_quadratically():
+    features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
+    layer = NormAttentionPooling(dtype="float64")
+    np.testing.assert_allclose(layer(3.0 * features), 9.0 * layer(features), rtol=1e-12)
+
+
+def test_attention_gradient_can_be_stopped():
+    features = tf.constant(np.random.default_rng(0).normal(size=(1, 1, 1, 3)))
+
+    def gradient(stopped):
+        layer = NormAttentionPooling(1, stop_attention_gradient=stopped, dtype="float64")
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            first = layer(features)[0, 0]
+        return tape.gradient(first, features)[0, 0, 0]
+
+    vector = features[0, 0, 0].numpy()
+    norm = np.linalg.norm(vector)
+    np.testing.assert_allclose(gradient(True), [norm, 0.0, 0.0], rtol=1e-12)
+    np.testing.assert_allclose(gradient(False), norm * np.eye(3)[0] + vector[0] * vector / norm, rtol=1e-12)
+
+
+def test_refuses():
+    with pytest.raises(InvalidInput, match="window: received 2, expected an odd integer"):
+        NormAttentionPooling(2)

@@ -1,0 +1,245 @@
+"""What holds for every pooling: finite and exact gradients, positions without order, masks, layouts, round trips."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.pooling.cbam import CBAMPooling
+from common.pooling.cross_dimensional import CrossDimensionalPooling
+from common.pooling.delf import DeLFPooling
+from common.pooling.generalized_max import GeneralizedMaxPooling
+from common.pooling.generalized_mean import GeneralizedMeanPooling
+from common.pooling.net_vlad import NetVLADPooling
+from common.pooling.norm_attention import NormAttentionPooling
+from common.pooling.optimal_transport import OptimalTransportPooling
+from common.pooling.second_order import SecondOrderPooling
+from common.pooling.second_order_attention import SecondOrderAttentionPooling
+from common.pooling.weighted_pooling import WeightedPooling
+from common.pooling.weldon import WeldonPooling
+
+keras = tf.keras
+
+BATCH, HEIGHT, WIDTH, CHANNELS = 2, 3, 4, 5
+CONSTRUCTORS = {
+    "cbam": lambda **kwargs: CBAMPooling(2, **kwargs),
+    "cbam_1x1": lambda **kwargs: CBAMPooling(1, kernel_size=1, **kwargs),
+    "crow": lambda **kwargs: CrossDimensionalPooling(**kwargs),
+    "crow_sigmoid": lambda **kwargs: CrossDimensionalPooling("sigmoid", **kwargs),
+    "delf": lambda **kwargs: DeLFPooling(6, **kwargs),
+    "gemax": lambda **kwargs: GeneralizedMaxPooling(0.5, **kwargs),
+    "gemean": lambda **kwargs: GeneralizedMeanPooling(2.5, **kwargs),
+    "gsop": lambda **kwargs: SecondOrderPooling(6, **kwargs),
+    "norm_attention": lambda **kwargs: NormAttentionPooling(**kwargs),
+    "norm_attention_1x1": lambda **kwargs: NormAttentionPooling(1, **kwargs),
+    "netvlad": lambda **kwargs: NetVLADPooling(3, **kwargs),
+    "otp": lambda **kwargs: OptimalTransportPooling(3, num_iterations=5, **kwargs),
+    "solar": lambda **kwargs: SecondOrderAttentionPooling(2, output_initializer="glorot_uniform", **kwargs),
+    "weldon": lambda **kwargs: WeldonPooling(3, 2, **kwargs),
+}
+NEIGHBORHOODS = ("cbam", "norm_attention")  # see rows and columns
+ORDERED = (*NEIGHBORHOODS, "gsop")  # positions are not exchangeable
+every_pooling = pytest.mark.parametrize("name", CONSTRUCTORS)
+every_weighted_pooling = pytest.mark.parametrize(
+    "name", [name for name, make in CONSTRUCTORS.items() if isinstance(make(), WeightedPooling)]
+)
+
+
+def random_features(seed=0, dtype=np.float64, batch=BATCH):
+    return np.random.default_rng(seed).normal(size=(batch, HEIGHT, WIDTH, CHANNELS)).astype(dtype)
+
+
+def built(name, dtype="float64", seed=2, shape=(None, HEIGHT, WIDTH, CHANNELS), **kwargs):
+    """A layer whose weights depend on the seed alone."""
+    layer = CONSTRUCTORS[name](dtype=dtype, **kwargs)
+    layer.build(shape)
+    rng = np.random.default_rng(seed)
+    layer.set_weights([random_weight(weight.shape, rng) for weight in layer.get_weights()])
+    return layer
+
+
+def random_weight(shape, rng):
+    """Matrices of both signs; vectors (biases, scales, variances) and the exponent positive."""
+    if len(shape) < 2:
+        return rng.uniform(0.5, 1.5, size=shape) + (len(shape) == 0)
+    return rng.normal(size=shape) / np.prod(shape[:-1]) ** 0.5
+
+
+def gradients(layer, features, training=False):
+    features = tf.convert_to_tensor(features)
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        pooled = layer(features, training=training)
+        total = tf.reduce_sum(pooled * tf.cast(tf.range(1, pooled.shape[-1] + 1), pooled.dtype))
+    return pooled, tape.gradient(total, [features, *layer.trainable_variables])
+
+
+@every_pooling
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.0, 1e4])
+def test_constant_features_have_finite_values_and_gradients(name, value):
+    layer = built(name, "float32")
+    pooled, found = gradients(layer, np.full((BATCH, HEIGHT, WIDTH, CHANNELS), value, np.float32))
+    assert np.all(np.isfinite(pooled))
+    for gradient in found:
+        assert gradient is not None
+        assert np.all(np.isfinite(gradient))
+
+
+@every_pooling
+def test_single_active_position_has_finite_gradients(name):
+    features = np.zeros((BATCH, HEIGHT, WIDTH, CHANNELS), np.float32)
+    features[0, 1, 2, 3] = 1e-20  # its square vanishes
+    features[1, 0, 0] = 3.0
+    pooled, found = gradients(built(name, "float32"), features)
+    assert all(np.all(np.isfinite(tensor)) for tensor in (pooled, *found))
+
+
+@every_pooling
+def test_gradients_equal_central_differences(name):
+    layer, features = built(name), np.abs(random_features()) + 0.1
+    _, found = gradients(layer, features)
+    rng, step = np.random.default_rng(3), 1e-6
+
+    def total(values):
+        pooled = layer(values, training=False).numpy()
+        return np.sum(pooled * np.arange(1, pooled.shape[-1] + 1))
+
+    direction = rng.normal(size=features.shape)
+    expected = (total(features + step * direction) - total(features - step * direction)) / (2 * step)
+    np.testing.assert_allclose(np.sum(found[0] * direction), expected, rtol=1e-6)
+    for variable, gradient in zip(layer.trainable_variables, found[1:]):
+        value, direction = variable.numpy(), rng.normal(size=variable.shape)
+        variable.assign(value + step * direction)
+        above = total(features)
+        variable.assign(value - step * direction)
+        expected = (above - total(features)) / (2 * step)
+        variable.assign(value)
+        np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-5, atol=1e-7)
+
+
+@every_pooling
+def test_every_weight_is_trained(name):
+    _, found = gradients(built(name, "float32"), np.abs(random_features(dtype=np.float32)))
+    for gradient in found:
+        assert np.any(gradient != 0.0)
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name not in ORDERED])
+def test_order_of_positions_does_not_matter(name):
+    layer, features = built(name), random_features()
+    order = np.random.default_rng(4).permutation(HEIGHT * WIDTH)
+    shuffled = features.reshape(BATCH, -1, CHANNELS)[:, order].reshape(features.shape)
+    np.testing.assert_allclose(layer(shuffled), layer(features), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_order_of_positions_matters_where_a_layer_sees_neighbours(name):
+    layer, features = built(name), random_features()
+    order = np.random.default_rng(4).permutation(HEIGHT * WIDTH)
+    shuffled = features.reshape(BATCH, -1, CHANNELS)[:, order].reshape(features.shape)
+    assert np.max(np.abs(layer(shuffled) - layer(features))) > 1e-4
+
+
+@every_pooling
+def test_images_do_not_see_each_other_at_inference(name):
+    layer, features = built(name), random_features(batch=3)
+    together = layer(features, training=False)
+    for index in range(3):
+        alone = layer(features[index : index + 1], training=False)
+        np.testing.assert_allclose(together[index : index + 1], alone, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name not in NEIGHBORHOODS])
+def test_tokens_equal_maps(name):
+    features = random_features()
+    tokens = features.reshape(BATCH, HEIGHT * WIDTH, CHANNELS)
+    of_tokens = built(name, shape=(None, HEIGHT * WIDTH, CHANNELS))(tokens)
+    np.testing.assert_allclose(of_tokens, built(name)(features), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NEIGHBORHOODS)
+def test_tokens_have_no_neighbours(name):
+    with pytest.raises(InvalidInput, match=r"received \(None, 12, 5\), expected feature maps .* use \w+=1"):
+        built(name, shape=(None, HEIGHT * WIDTH, CHANNELS))
+
+
+@every_pooling
+def test_channels_first_equals_channels_last(name):
+    features = random_features()
+    first = built(name, shape=(None, CHANNELS, HEIGHT, WIDTH), data_format="channels_first")
+    np.testing.assert_allclose(first(features.transpose(0, 3, 1, 2)), built(name)(features), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])
+def test_masked_rows_of_a_map_count_as_cut_off(name):
+    layer, features = built(name), random_features()
+    mask = np.ones((BATCH, HEIGHT, WIDTH), bool)
+    mask[:, 2:] = False
+    padded = np.where(mask[..., None], features, 1e3)
+    cut = layer(features[:, :2], training=False)
+    np.testing.assert_allclose(layer(padded, mask=tf.constant(mask), training=False), cut, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])
+def test_image_without_any_position_is_finite(name):
+    layer = built(name, "float32")
+    mask = np.stack([np.zeros((HEIGHT, WIDTH), bool), np.ones((HEIGHT, WIDTH), bool)])
+    features = tf.constant(random_features(dtype=np.float32))
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        pooled = layer(features, mask=tf.constant(mask))
+        total = tf.reduce_sum(pooled)
+    assert np.all(pooled[0] == 0.0)
+    assert np.all(np.isfinite(tape.gradient(total, features)))
+
+
+@every_weighted_pooling
+def test_spatial_weights_sum_to_one(name):
+    layer, features = built(name), random_features()
+    weights = layer.spatial_weights(features)
+    assert weights.shape == (BATCH, HEIGHT * WIDTH)
+    assert np.all(weights >= 0.0)
+    np.testing.assert_allclose(np.sum(weights, axis=1), 1.0, rtol=1e-12)
+    zeros = layer.spatial_weights(np.zeros_like(features))
+    np.testing.assert_allclose(np.sum(zeros, axis=1), 1.0, rtol=1e-12)
+    mask = np.arange(HEIGHT * WIDTH).reshape(1, HEIGHT, WIDTH).repeat(BATCH, 0) % 3 > 0
+    masked = layer.spatial_weights(features, mask=tf.constant(mask))
+    np.testing.assert_allclose(np.sum(masked, axis=1), 1.0, rtol=1e-12)
+    assert np.all(masked.numpy()[~mask.reshape(BATCH, -1)] == 0.0)
+
+
+@every_pooling
+@pytest.mark.parametrize("dtype", [np.float16, tf.bfloat16.as_numpy_dtype])
+def test_half_precision_features_are_pooled_in_float32(name, dtype):
+    features = (30.0 * np.abs(random_features())).astype(dtype)
+    layer = built(name, "mixed_float16" if dtype == np.float16 else "mixed_bfloat16")
+    pooled = layer(features)
+    assert pooled.dtype == tf.float32
+    expected = built(name, "float32")(features.astype(np.float32))
+    np.testing.assert_allclose(pooled, expected, rtol=1e-5, atol=1e-5)
+
+
+@every_pooling
+def test_configuration_round_trip(name):
+    layer = built(name)
+    copy = type(layer).from_config(layer.get_config())
+    assert copy.get_config() == layer.get_config()
+    features = random_features()
+    copy.build((None, HEIGHT, WIDTH, CHANNELS))
+    copy.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(copy(features), layer(features))
+
+
+@every_pooling
+def test_shapes_are_known_in_advance_and_do_not_depend_on_training(name):
+    layer = built(name, "float32")
+    inputs = keras.Input((HEIGHT, WIDTH, CHANNELS))
+    assert tuple(layer(inputs).shape) == tuple(layer.compute_output_shape((None, HEIGHT, WIDTH, CHANNELS)))
+    features = random_features(dtype=np.float32)
+    assert layer(features, training=True).shape == layer(features, training=False).shape
+
+
+@every_pooling
+def test_wrong_rank_is_refused(name):
+    with pytest.raises((InvalidInput, ValueError), match=r"received \(None, 5\), expected"):
+        CONSTRUCTORS[name]().build((None, CHANNELS))

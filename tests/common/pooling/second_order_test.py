@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.pooling.second_order import SecondOrderPooling
+
+EPSILON = 1e-3  # of Keras' batch normalisation
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def normalized(x, layer, training):
+    scale, offset = np.asarray(layer.gamma), np.asarray(layer.beta)
+    mean, variance = np.asarray(layer.moving_mean), np.asarray(layer.moving_variance)
+    if training:
+        mean, variance = x.mean(axis=(0, 1)), x.var(axis=(0, 1))
+    return scale * (x - mean) / np.sqrt(variance + EPSILON) + offset
+
+
+def rows_of_covariances(tokens, branch, of_positions, training):
+    """`[batch, positions, channels]` -> `[batch, 4 * rows]`."""
+    reduced = normalized(np.maximum(tokens, 0.0) @ branch.reduction.get_weights()[0], branch.normalization, training)
+    reduced = np.maximum(reduced, 0.0)
+    covariances = np.stack([np.cov(image, rowvar=of_positions, bias=True) for image in reduced])
+    covariances = normalized(covariances, branch.row_normalization, training)
+    kernel, bias = np.asarray(branch.kernel), np.asarray(branch.bias)
+    outputs = np.zeros((len(tokens), len(kernel), 4))
+    for image in range(len(tokens)):
+        for row in range(len(kernel)):
+            for k in range(4):
+                outputs[image, row, k] = covariances[image, row] @ kernel[row, :, k] + bias[row, k]
+    return outputs.reshape(len(tokens), -1)
+
+
+def twin(tokens, layer, training):
+    def gate(x, dense):
+        kernel, bias = dense.get_weights()
+        return sigmoid(x @ kernel + bias)
+
+    channels = gate(rows_of_covariances(tokens, layer.channel_branch, False, training), layer.channel_gate)
+    rows = rows_of_covariances(tokens, layer.position_branch, True, training)
+    positions = gate(np.maximum(rows, 0.0), layer.position_gate)
+    pooled = np.zeros((tokens.shape[0], tokens.shape[2]))
+    for image in range(tokens.shape[0]):
+        for j in range(tokens.shape[1]):
+            for c in range(tokens.shape[2]):
+                value = tokens[image, j, c]
+                pooled[image, c] += max(channels[image, c] * value, positions[image, j] * value) / tokens.shape[1]
+    return pooled
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_equals_loops(training):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(3, 2, 3, 5))
+    layer = SecondOrderPooling(4, dtype="float64")
+    layer.build(features.shape)
+    layer.set_weights([weight + 0.2 * np.abs(rng.normal(size=weight.shape)) for weight in layer.get_weights()])
+    expected = twin(features.reshape(3, 6, 5), layer, training)
+    np.testing.assert_allclose(layer(features, training=training), expected, rtol=1e-9)
+
+
+def test_closed_gates_halve():
+    features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
+    layer = SecondOrderPooling(4, dtype="float64")
+    layer.build(features.shape)
+    for gate in (layer.channel_gate, layer.position_gate):
+        gate.set_weights([np.zeros_like(weight) for weight in gate.get_weights()])
+    np.testing.assert_allclose(layer(features), features.mean(axis=(1, 2)) / 2, rtol=1e-12)
+
+
+def test_covariances_are_centred():
+    """The same number added to all channels of all positions leaves the attention alone."""
+    rng = np.random.default_rng(0)
+    reduced = np.abs(rng.normal(size=(2, 6, 4)))
+    layer = SecondOrderPooling(4, dtype="float64")
+    layer.build((2, 6, 4))
+    for branch in (layer.channel_branch, layer.position_branch):
+        branch.reduction.set_weights([np.eye(4)])
+        np.testing.assert_allclose(branch(reduced + 3.0), branch(reduced), rtol=1e-9)
+
+
+def test_training_updates_statistics():
+    features = tf.random.stateless_normal([4, 3, 3, 5], [0, 1])
+    layer = SecondOrderPooling(4)
+    layer(features, training=False)
+    before = [np.array(weight) for weight in layer.non_trainable_weights]
+    assert len(before) == 8
+    layer(features, training=True)
+    assert all(np.any(old != new) for old, new in zip(before, layer.non_trainable_weights))
+
+
+def test_refuses():
+    with pytest.raises(InvalidInput, match="attention_dim"):
+        SecondOrderPooling(0)
+    with pytest.raises(InvalidInput, match=r"received \(None, None, None, 8\), expected a known height and width"):
+        SecondOrderPooling().build((None, None, None, 8))
+    with pytest.raises(InvalidInput, match="mask"):
+        SecondOrderPooling(2)(tf.ones([1, 3, 2]), mask=tf.constant([[True, True, False]]))

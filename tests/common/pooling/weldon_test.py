@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.pooling.weldon import WeldonPooling
+
+
+def twin(features, num_largest, num_smallest):
+    batch, _, channels = features.shape
+    pooled = np.zeros((batch, channels))
+    for image in range(batch):
+        for channel in range(channels):
+            values = sorted(features[image, :, channel])
+            pooled[image, channel] = sum(values[-num_largest:]) / num_largest
+            if num_smallest:
+                pooled[image, channel] += sum(values[:num_smallest]) / num_smallest
+    return pooled
+
+
+@pytest.mark.parametrize(("num_largest", "num_smallest"), [(3, 3), (1, 0), (2, 5), (12, 12)])
+def test_equals_loops(num_largest, num_smallest):
+    features = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    pooled = WeldonPooling(num_largest, num_smallest, dtype="float64")(features)
+    np.testing.assert_allclose(pooled, twin(features.reshape(2, 12, 5), num_largest, num_smallest), rtol=1e-12)
+
+
+def test_by_hand():
+    tokens = np.array([[[1.0], [5.0], [-3.0], [2.0], [0.0]]])
+    np.testing.assert_allclose(WeldonPooling(2, 2)(tokens.astype(np.float32)), [[3.5 - 1.5]])
+
+
+def test_ties_select_exactly_k():
+    tokens = tf.constant([[[1.0], [1.0], [1.0], [0.0]]])
+    layer = WeldonPooling(2, 0)
+    with tf.GradientTape() as tape:
+        tape.watch(tokens)
+        pooled = layer(tokens)
+    assert pooled.numpy().item() == 1.0
+    np.testing.assert_array_equal(tape.gradient(pooled, tokens)[0, :, 0], [0.5, 0.5, 0.0, 0.0])
+
+
+def test_mask_may_leave_fewer_positions_than_k():
+    tokens = np.array([[[1.0], [5.0], [-3.0], [2.0]]], np.float32)
+    mask = tf.constant([[True, True, False, False]])
+    np.testing.assert_allclose(WeldonPooling(3, 1)(tokens, mask=mask), [[3.0 + 1.0]])
+
+
+def test_refuses():
+    with pytest.raises(InvalidInput, match="num_largest"):
+        WeldonPooling(0)
+    with pytest.raises(InvalidInput, match="num_smallest"):
+        WeldonPooling(1, -1)
+    with pytest.raises(InvalidInput, match=r"expected at least 5 positions \(num_largest=2, num_smallest=5\)"):
+        WeldonPooling(2, 5).build((None, 2, 2, 7))
