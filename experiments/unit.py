@@ -162,7 +162,7 @@ class Unit:
             "train_seconds": round(seconds, 2),
             "deviations": list(self.dataset.deviations),
         }
-        self.run.write_result(result, embeddings)
+        self.run.write_result(result, embeddings, model.get_weights())
         return self.run.read_result()
 
 

@@ -60,7 +60,10 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 class RunDirectory:
-    """One run's folder: `config.json`, `metrics.jsonl`, `checkpoint.npz`, `test_embeddings.npz`, `result.json`.
+    """One run's folder.
+
+    While it runs: `config.json`, `metrics.jsonl`, `checkpoint.npz`. When it has finished: `weights.npz` (of the best
+    evaluation), `test_embeddings.npz` and `result.json` take the checkpoint's place.
 
     Args:
         path: the folder; made when missing.
@@ -101,12 +104,27 @@ class RunDirectory:
         result = read_json(self.path / "result.json")
         return result if result and result.get("status") == "finished" else None
 
-    def write_result(self, result: dict, test_embeddings: dict[str, np.ndarray]) -> None:
-        """Writes the embeddings, then the result that declares the run finished; then drops the checkpoint."""
+    def write_result(self, result: dict, test_embeddings: dict[str, np.ndarray], weights: list[np.ndarray]) -> None:
+        """Writes weights and embeddings, then the result that declares the run finished; then drops the checkpoint."""
+        write_arrays(self.path / "weights.npz", {f"{index:05d}": weight for index, weight in enumerate(weights)})
         write_arrays(self.path / "test_embeddings.npz", test_embeddings)
         write_json(self.path / "result.json", {"format": FORMAT_VERSION, "status": "finished", **result})
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path / "checkpoint.npz")
+
+    def read_weights(self) -> list[np.ndarray]:
+        """The best weights of a finished run, in the order of the model's `weights`.
+
+        Raises:
+            InvalidInput: the run has not finished, or the file is damaged.
+        """
+        path = self.path / "weights.npz"
+        if not path.exists():
+            raise InvalidInput(
+                f"{path} is missing: the run has not finished. Finish it with the command that began it."
+            )
+        arrays = read_arrays(path)
+        return [arrays[name] for name in sorted(arrays)]
 
     def read_checkpoint(self) -> dict[str, np.ndarray] | None:
         """The arrays of the last checkpoint, or `None`."""

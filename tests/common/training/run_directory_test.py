@@ -79,7 +79,8 @@ def test_a_second_process_is_refused_while_the_first_works(tmp_path):
 def test_a_truncated_result_counts_as_unfinished(tmp_path):
     run = RunDirectory(tmp_path / "run", {})
     run.write_checkpoint({"a": np.zeros(3)})
-    run.write_result({"test": {"MAP@R": 0.5}}, {"queries": np.zeros((2, 3))})
+    run.write_result({"test": {"MAP@R": 0.5}}, {"queries": np.zeros((2, 3))}, [np.ones(2), np.zeros(1)])
+    assert [weight.tolist() for weight in run.read_weights()] == [[1.0, 1.0], [0.0]]
     assert run.read_result()["test"] == {"MAP@R": 0.5}
     assert run.read_checkpoint() is None
     text = (run.path / "result.json").read_text()
@@ -96,3 +97,8 @@ def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
     run.drop_metrics_after(20)
     lines = (run.path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [10, 20]
+
+
+def test_weights_of_an_unfinished_run_are_asked_for_in_vain(tmp_path):
+    with pytest.raises(InvalidInput, match=r"weights\.npz is missing: the run has not finished"):
+        RunDirectory(tmp_path / "run", {}).read_weights()

@@ -1,0 +1,118 @@
+"""The embedding model and its head: order of projection and pooling, mixture of losses, embedding in batches."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import Contrastive, CosineContrastive, ProxyNCA
+from common.ops.checks import InvalidInput
+from common.pooling import GlobalAveragePooling, GlobalMaxPooling
+from common.training import EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
+
+keras = tf.keras
+
+
+def make_backbone():
+    return keras.Sequential([keras.Input((None, None, 3)), keras.layers.Conv2D(5, 3, strides=2)])
+
+
+@keras.utils.register_keras_serializable(package="tests")
+class AttributePooling(GlobalAveragePooling):
+    """Average pooling that also returns the first two channels as attributes."""
+
+    def call(self, features, mask=None, training=None):
+        pooled = super().call(features)
+        return {"pooled": pooled, "attributes": pooled[:, :2]}
+
+
+class SquaredAttributes(keras.layers.Layer):
+    """A loss on attributes with a value that is easy to compute by hand."""
+
+    def call(self, attributes, labels):
+        return tf.reduce_sum(tf.square(attributes)) + tf.cast(tf.reduce_sum(labels), tf.float32)
+
+
+def images(batch=6, size=9, seed=0):
+    return np.random.default_rng(seed).normal(0, 1, (batch, size, size, 3)).astype(np.float32)
+
+
+def test_projection_after_and_before_an_average_is_the_same_function():
+    features = tf.constant(images(size=4))
+    after, before = (EmbeddingHead(GlobalAveragePooling(), 7, project_first=first) for first in (False, True))
+    after(features), before(features)
+    before.set_weights(after.get_weights())
+    np.testing.assert_allclose(after(features)["embeddings"], before(features)["embeddings"], atol=1e-6)
+
+
+def test_projection_and_a_maximum_do_not_commute():
+    features = tf.constant(images(size=4))
+    after, before = (EmbeddingHead(GlobalMaxPooling(), 7, project_first=first) for first in (False, True))
+    after(features), before(features)
+    before.set_weights(after.get_weights())
+    kernel = after.get_weights()[0]
+    pooled = features.numpy().max(axis=(1, 2))
+    np.testing.assert_allclose(after(features)["embeddings"], pooled @ kernel, rtol=1e-5, atol=1e-6)
+    projected = (features.numpy() @ kernel).max(axis=(1, 2))
+    np.testing.assert_allclose(before(features)["embeddings"], projected, rtol=1e-5, atol=1e-6)
+
+
+def test_head_round_trip():
+    head = EmbeddingHead(GlobalMaxPooling(), 7, project_first=True)
+    copy = EmbeddingHead.from_config(head.get_config())
+    assert (copy.embedding_dim, copy.project_first, type(copy.pooling)) == (7, True, GlobalMaxPooling)
+
+
+@pytest.mark.parametrize("normalization", ["unit", "clip", "none"])
+def test_embeddings_leave_normalized(normalization):
+    head = EmbeddingHead(GlobalAveragePooling(), 4)
+    model = EmbeddingModel(make_backbone(), head, Contrastive(), normalization=normalization)
+    inputs = tf.constant(images())
+    raw = model.head(model.backbone(inputs))["embeddings"].numpy()
+    norms = np.linalg.norm(raw, axis=1, keepdims=True)
+    expected = {"unit": raw / norms, "clip": raw / np.maximum(norms, 1), "none": raw}[normalization]
+    np.testing.assert_allclose(model(inputs), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_two_losses_are_mixed():
+    head = EmbeddingHead(AttributePooling(), 4)
+    metric_loss, attribute_loss = CosineContrastive(), SquaredAttributes()
+    model = EmbeddingModel(make_backbone(), head, metric_loss, attribute_loss=attribute_loss, attribute_weight=0.25)
+    inputs, labels = tf.constant(images()), tf.constant([0, 0, 1, 1, 2, 2])
+    outputs = model.outputs_of(inputs, training=True)
+    expected = 0.75 * metric_loss(outputs["embeddings"], labels) + 0.25 * attribute_loss(outputs["attributes"], labels)
+    np.testing.assert_allclose(model.training_loss(inputs, labels), expected, rtol=1e-6)
+
+
+def test_embed_keeps_the_order_and_the_last_smaller_batch():
+    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), Contrastive())
+    inputs = images(batch=7)
+    batches = tf.data.Dataset.from_tensor_slices(inputs).batch(3)
+    np.testing.assert_allclose(model.embed(batches), model(tf.constant(inputs)), rtol=1e-5, atol=1e-6)
+    features = model.embed(batches, output="features")
+    averages = model.backbone(inputs).numpy().mean(axis=(1, 2))
+    np.testing.assert_allclose(features, averages / np.linalg.norm(averages, axis=1, keepdims=True), rtol=1e-5)
+    with pytest.raises(InvalidInput, match="output.*embeddings, features"):
+        model.embed(batches, output="logits")
+
+
+def test_every_part_is_trained_by_fit_and_proxies_faster():
+    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ProxyNCA(3, 4))
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    model.build_on(images(), labels)
+    proxies = model.metric_loss.fast_variables[0]
+    before, proxies_before = [np.array(weight) for weight in model.get_weights()], np.array(proxies)
+    model.compile_training(TwoSpeedOptimizer(keras.optimizers.Adam(1e-4), 100.0))
+    model.fit(tf.data.Dataset.from_tensors((images(), labels)).repeat(2), verbose=0)
+    steps = [np.abs(new - old).max() for old, new in zip(before, model.get_weights())]
+    assert min(steps) > 0
+    np.testing.assert_allclose(np.abs(np.array(proxies) - proxies_before).max(), 0.02, rtol=0.2)
+
+
+def test_bad_arguments():
+    parts = (make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), Contrastive())
+    with pytest.raises(InvalidInput, match="attribute_weight.*0.1.*0 without an attribute_loss"):
+        EmbeddingModel(*parts, attribute_weight=0.1)
+    with pytest.raises(InvalidInput, match="normalization.*'l2'.*unit"):
+        EmbeddingModel(*parts, normalization="l2")
+    with pytest.raises(InvalidInput, match="embedding_dim"):
+        EmbeddingHead(GlobalAveragePooling(), 0)
