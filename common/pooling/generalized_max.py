@@ -18,9 +18,9 @@ class GeneralizedMaxPooling(WeightedPooling):
         pooled = argmin_v sum_j (f_j.v - 1)^2 + ridge ||v||^2  =  sum_j a_j f_j,    (F Fᵀ + ridge I) a = 1
 
     F holds the features `[positions, channels]`. Solved by a Cholesky factorisation of the Gram matrix of positions;
-    the published code inverts that matrix. Exact gradient. The ridge is raised, without gradient, to the rounding error
-    of the Gram matrix when features are so large (squared norms that add up to 4e6 ridges in float32) that the matrix
-    would not be positive definite any more.
+    the published code inverts that matrix. The Gram matrix and its solution are float64: in float32, and sooner in the
+    TensorFloat-32 of recent GPUs, rounding makes it indefinite for large features. Exact gradient. Where squared norms
+    add up to more than 2e15 ridges, the ridge is raised (without gradient) to the rounding error of the matrix.
 
     Reference: thesis section 5.3.5 (vi, GeMax); N. Murray, H. Jegou, F. Perronnin, A. Zisserman, "Interferences in
     match kernels", 2016 (generalised max pooling, dual form). The paper normalises local features, the published code
@@ -59,12 +59,13 @@ class GeneralizedMaxPooling(WeightedPooling):
 
     def _coefficients(self, features):
         """The coefficients `[batch, positions]`; a position that is masked (zero) does not touch the others."""
+        features = tf.cast(features, tf.float64)
         gram = tf.matmul(features, features, transpose_b=True)  # [batch, positions, positions]
-        rounding = 2.0 * np.finfo(features.dtype.as_numpy_dtype).eps * tf.linalg.trace(gram)
+        rounding = 2.0 * np.finfo(np.float64).eps * tf.linalg.trace(gram)
         ridge = tf.stop_gradient(tf.maximum(rounding, self.ridge))[:, None, None]
         gram += ridge * tf.eye(tf.shape(gram)[-1], dtype=gram.dtype)
-        ones = tf.ones_like(features[..., :1])
-        return tf.linalg.cholesky_solve(tf.linalg.cholesky(gram), ones)[..., 0]
+        coefficients = tf.linalg.cholesky_solve(tf.linalg.cholesky(gram), tf.ones_like(features[..., :1]))
+        return tf.cast(coefficients[..., 0], self.compute_dtype)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.num_channels(input_shape))

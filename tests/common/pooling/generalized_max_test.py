@@ -39,17 +39,17 @@ def test_orthogonal_features_by_hand():
     np.testing.assert_allclose(weights, [[5 / 7, 2 / 7]], rtol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e2, 1e4, 1e8])
+@pytest.mark.parametrize("scale", [1e2, 1e4, 1e8, 1e12])
 def test_huge_equal_features_are_solved(scale):
     tokens = np.full((1, 49, 64), scale, np.float32)
     pooled = GeneralizedMaxPooling()(tokens)
-    np.testing.assert_allclose(pooled, 1 / (64 * scale), rtol=1e-2)
+    np.testing.assert_allclose(pooled, 1 / (64 * scale), rtol=1e-3)
 
 
 def test_ridge_is_not_raised_for_features_of_common_size():
     features = np.abs(np.random.default_rng(0).normal(size=(2, 49, 1024))).astype(np.float32)
     pooled = GeneralizedMaxPooling()(features)
-    np.testing.assert_allclose(pooled, twin(features.astype(np.float64), 1.0), atol=1e-5)
+    np.testing.assert_allclose(pooled, twin(features.astype(np.float64), 1.0), atol=1e-6)
 
 
 def test_refuses():
