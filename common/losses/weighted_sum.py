@@ -31,8 +31,8 @@ class WeightedSum(MetricLoss):
             raise invalid(
                 "weights", received=weights, expected=f"one number for each of {len(losses)} losses (at least one)"
             )
-        self.parts = list(losses)
-        self.part_weights = weights
+        self.parts = tuple(losses)  # a tuple: `tf.train.Checkpoint` does not see into the lists of Keras 3
+        self.part_weights = tuple(weights)
 
     @property
     def fast_variables(self):
@@ -47,7 +47,7 @@ class WeightedSum(MetricLoss):
         config = super().get_config()
         del config["normalization"]
         losses = [keras.utils.serialize_keras_object(part) for part in self.parts]
-        return {**config, "losses": losses, "weights": self.part_weights}
+        return {**config, "losses": losses, "weights": list(self.part_weights)}
 
     @classmethod
     def from_config(cls, config):

@@ -1,0 +1,282 @@
+"""One table of all losses, and what holds for each of them. A new loss adds a line to the table."""
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common import losses
+from common.references import References
+
+keras = tf.keras
+
+BATCH, DIM, NUM_CLASSES = 12, 5, 4
+
+# Name -> constructor from the keywords of every `MetricLoss`. Composers hand the keywords on to the losses inside.
+LOSSES = {
+    "Contrastive": lambda **kw: losses.Contrastive(0.2, 0.9, **kw),
+    "CosineContrastive": lambda **kw: losses.CosineContrastive(0.3, **kw),
+    "Triplet": lambda **kw: losses.Triplet(0.2, **kw),
+    "Triplet over references": lambda **kw: losses.Triplet(0.2, "references", **kw),
+    "MultiSimilarity": lambda **kw: losses.MultiSimilarity(2.0, 20.0, 0.4, **kw),
+    "MultiSimilarity over references": lambda **kw: losses.MultiSimilarity(anchors="references", **kw),
+    "ProxyNCA": lambda **kw: losses.ProxyNCA(NUM_CLASSES, DIM, 2, **kw),
+    "ProxyAnchor": lambda **kw: losses.ProxyAnchor(NUM_CLASSES, DIM, **kw),
+    "SoftTriple": lambda **kw: losses.SoftTriple(NUM_CLASSES, DIM, 3, **kw),
+    "CrossBatchMemoryLoss": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
+        losses.Contrastive(0.2, 0.9, dtype=dtype, **kw), 2 * BATCH, DIM, start_step=0, dtype=dtype
+    ),
+    "CrossBatchMemoryLoss of proxies": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
+        losses.ProxyNCA(NUM_CLASSES, DIM, dtype=dtype, **kw), BATCH // 2, DIM, start_step=1, dtype=dtype
+    ),
+    "WeightedSum": lambda dtype="float32", **kw: losses.WeightedSum(
+        [losses.Triplet(0.3, dtype=dtype, **kw), losses.ProxyAnchor(NUM_CLASSES, DIM, dtype=dtype, **kw)],
+        [0.5, 2.0],
+        dtype=dtype,
+    ),
+}
+
+
+@pytest.fixture(params=list(LOSSES), scope="module")
+def create(request):
+    return LOSSES[request.param]
+
+
+@pytest.fixture(params=["alone", "references"])
+def references(request):
+    return random_references(1) if request.param == "references" else None
+
+
+def random_batch(seed=0, size=BATCH):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(size, DIM)), rng.integers(0, NUM_CLASSES, size)
+
+
+def random_references(seed):
+    embeddings, labels = random_batch(seed, size=9)
+    return References(embeddings, labels, np.arange(9) != 4)
+
+
+def remember(loss):
+    """Fills a memory, if the loss has one, so that its second term takes part."""
+    for seed in (10, 11):
+        loss(*random_batch(seed), training=True)
+    return loss
+
+
+def test_the_table_has_every_loss():
+    exported = {
+        name
+        for name in losses.__all__
+        if inspect.isclass(getattr(losses, name)) and issubclass(getattr(losses, name), losses.MetricLoss)
+    } - {"MetricLoss"}
+    assert exported == {name.split(" ")[0] for name in LOSSES}
+
+
+def test_every_loss_has_the_one_signature(create):
+    parameters = inspect.signature(create().call).parameters
+    assert list(parameters)[:3] == ["embeddings", "labels", "references"]
+    assert parameters["references"].default is None
+    assert set(parameters) <= {"embeddings", "labels", "references", "training"}
+
+
+def test_returns_a_finite_float32_scalar(create, references):
+    value = create()(*random_batch(), references)
+    assert value.shape == ()
+    assert value.dtype == tf.float32
+    assert np.isfinite(value)
+
+
+def assert_compiled_equals_eager(loss, sizes, references, jit_compile):
+    """Values and gradients over given references and over the batch, through a function of unknown batch size."""
+
+    def values_and_gradients(embeddings, labels):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(embeddings)
+            values = [loss(embeddings, labels), loss(embeddings, labels, references)]
+        return values, [tape.gradient(value, embeddings) for value in values]
+
+    signature = [tf.TensorSpec([None, DIM], tf.float32), tf.TensorSpec([None], tf.int64)]
+    compiled = tf.function(values_and_gradients, input_signature=signature, jit_compile=jit_compile)
+    for size in sizes:
+        embeddings, labels = random_batch(size=size)
+        embeddings, labels = tf.constant(embeddings, tf.float32), tf.constant(labels)
+        for result, expected in zip(compiled(embeddings, labels), values_and_gradients(embeddings, labels)):
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_function_of_unknown_batch_size_equals_eager(create):
+    assert_compiled_equals_eager(remember(create()), [BATCH, BATCH - 3], random_references(1), jit_compile=False)
+
+
+@pytest.mark.slow
+def test_xla_equals_eager(create):
+    assert_compiled_equals_eager(remember(create()), [BATCH], random_references(1), jit_compile=True)
+
+
+@pytest.mark.parametrize("normalization", ["unit", "clip"])
+def test_gradient_equals_central_differences(create, references, normalization):
+    loss = remember(create(normalization=normalization, dtype="float64"))
+    embeddings, labels = random_batch()
+    points = [tf.Variable(embeddings * 0.7), *loss.trainable_variables]
+    if references is not None:
+        points.append(tf.Variable(references.embeddings))
+
+    def value():
+        given = references and References(points[-1], references.labels, references.valid)
+        return loss(points[0], labels, given)
+
+    with tf.GradientTape() as tape:
+        total = value()
+    rng, step = np.random.default_rng(2), 1e-6
+    for point, gradient in zip(points, tape.gradient(total, points)):
+        start = np.array(point)
+        for _ in range(2):  # along random directions
+            direction = rng.normal(size=start.shape)
+            point.assign(start + step * direction)
+            above = float(value())
+            point.assign(start - step * direction)
+            numeric = (above - float(value())) / (2 * step)
+            point.assign(start)
+            analytic = 0.0 if gradient is None else np.sum(gradient * direction)
+            np.testing.assert_allclose(analytic, numeric, rtol=1e-5, atol=1e-7)
+
+
+def test_order_of_the_batch_does_not_matter(create, references):
+    loss = remember(create())
+    embeddings, labels = random_batch()
+    order = np.random.default_rng(3).permutation(BATCH)
+    expected = loss(embeddings, labels, references)
+    np.testing.assert_allclose(loss(embeddings[order], labels[order], references), expected, rtol=1e-5)
+
+
+def test_names_of_the_classes_do_not_matter(create):
+    loss = create()
+    embeddings, labels = random_batch()
+    given = random_references(1)
+    names = np.array([2**53 + 1, 2**24 + 1, 2**53, 2**24])  # neighbours that a float would merge
+    renamed = loss(embeddings, names[labels], given._replace(labels=names[given.labels]))
+    np.testing.assert_allclose(renamed, loss(embeddings, labels, given), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+def test_labels_of_any_integer_type(create, references, dtype):
+    loss = create()
+    embeddings, labels = random_batch()
+    assert loss(embeddings, labels.astype(dtype), references) == loss(embeddings, labels, references)
+
+
+@pytest.mark.parametrize("classes", ["one", "each its own", "mixed"])
+@pytest.mark.parametrize("embeddings", ["coincident", "zero", "large"])
+def test_value_and_gradient_are_finite(create, classes, embeddings):
+    loss = create()
+    points = {"coincident": np.ones((4, DIM)), "zero": np.zeros((4, DIM)), "large": 1000.0 * np.eye(4, DIM)}[embeddings]
+    points = tf.constant(points, tf.float16)
+    labels = np.array({"one": [1, 1, 1, 1], "each its own": [0, 1, 2, 3], "mixed": [0, 0, 1, 1]}[classes])
+    for references in (
+        None,
+        References(points, labels, np.arange(4) < 2),
+        References(points, labels, np.zeros(4, bool)),
+    ):
+        with tf.GradientTape() as tape:
+            tape.watch(points)
+            value = loss(points, labels, references, training=True)
+        gradients = tape.gradient(value, [points, *loss.trainable_variables])
+        assert np.isfinite(value)
+        assert all(np.all(np.isfinite(gradient)) for gradient in gradients if gradient is not None)
+
+
+def test_mixed_precision_policy_leaves_the_loss_in_float32(create, references):
+    embeddings, labels = random_batch()
+    half = tf.constant(embeddings, tf.float16)
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        loss = create()
+        value = loss(half, labels, references)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert value.dtype == tf.float32
+    assert all(variable.dtype == "float32" for variable in loss.trainable_variables)
+    np.testing.assert_allclose(value, loss(tf.cast(half, tf.float32), labels, references), rtol=1e-6)
+
+
+def test_config_round_trip(create):
+    loss = create(normalization="clip")
+    again = type(loss).from_config(loss.get_config())
+    assert again.get_config() == loss.get_config()
+    serialized = keras.utils.deserialize_keras_object(keras.utils.serialize_keras_object(loss))
+    assert serialized.get_config() == loss.get_config()
+
+
+def test_fast_variables_are_trainable(create):
+    loss = create()
+    trainable = {id(variable) for variable in loss.trainable_variables}
+    assert {id(variable) for variable in loss.fast_variables} <= trainable
+
+
+@keras.utils.register_keras_serializable(package="conformance")
+class ModelWithLoss(keras.Model):
+    """The smallest model that owns a metric loss and trains it."""
+
+    def __init__(self, metric_loss, **kwargs):
+        super().__init__(**kwargs)
+        self.metric_loss = metric_loss
+        self.project = keras.layers.Dense(DIM)
+
+    def call(self, inputs):
+        return self.project(inputs)
+
+    def train_step(self, data):
+        inputs, labels = data
+        with tf.GradientTape() as tape:
+            value = self.metric_loss(self(inputs), labels, training=True)
+        gradients = tape.gradient(value, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": value}
+
+    def get_config(self):
+        return {**super().get_config(), "metric_loss": keras.utils.serialize_keras_object(self.metric_loss)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "metric_loss": keras.utils.deserialize_keras_object(config["metric_loss"])})
+
+
+@pytest.fixture(scope="module")
+def trained_model(create):
+    model = ModelWithLoss(create())
+    inputs, labels = random_batch(size=2 * BATCH)
+    model.compile(optimizer=keras.optimizers.SGD(0.01))
+    model.fit(inputs.astype(np.float32), labels, batch_size=BATCH, epochs=2, verbose=0)
+    return model
+
+
+def assert_equal_state(loss, other):
+    assert len(loss.weights) == len(other.weights)
+    for weight, other_weight in zip(loss.weights, other.weights):
+        np.testing.assert_array_equal(weight, other_weight)
+    batch = random_batch(6)
+    np.testing.assert_allclose(loss(*batch), other(*batch), rtol=1e-6)
+
+
+def test_trains_as_a_part_of_a_model(create, trained_model):
+    loss, untrained = trained_model.metric_loss, create()
+    for variable in loss.trainable_variables:
+        assert any(variable is owned for owned in trained_model.trainable_variables)
+        assert np.all(np.isfinite(variable))
+    for trained, new in zip(loss.non_trainable_variables, untrained.non_trainable_variables):
+        assert np.any(np.array(trained) != np.array(new)), "the memory and its counters advance in fit"
+
+
+def test_keras_file_restores_the_loss_with_its_state(trained_model, tmp_path):
+    trained_model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert_equal_state(trained_model.metric_loss, restored.metric_loss)
+
+
+def test_checkpoint_restores_the_state(create, trained_model, tmp_path):
+    path = tf.train.Checkpoint(loss=trained_model.metric_loss).save(str(tmp_path / "checkpoint"))
+    restored = create()
+    tf.train.Checkpoint(loss=restored).restore(path).assert_existing_objects_matched()
+    assert_equal_state(trained_model.metric_loss, restored)
