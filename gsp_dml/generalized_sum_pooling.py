@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from common.ops.checks import check_fraction, check_positive, invalid
 from common.ops.normalization import normalize
-from common.pooling.feature_pooling import FeaturePooling, masked_mean
+from common.pooling.feature_pooling import masked_mean
+from common.pooling.weighted_pooling import WeightedPooling, shares
 from gsp_dml.partial_transport import Transport, check_solver, partial_transport
 from gsp_dml.prototype_costs import prototype_costs
 from gsp_dml.prototype_initializer import (
@@ -24,7 +25,7 @@ keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="gsp_dml")
-class GeneralizedSumPooling(FeaturePooling):
+class GeneralizedSumPooling(WeightedPooling):
     """Weighted average of local features whose weights solve a partial transport problem to m trainable prototypes.
 
         pooled = sum_j p_j f_j,   p_j = (1/n - rho_j)/mu,   z_i = (1/mu) sum_j pi_ji,   rho, pi solve (P2) for the costs
@@ -56,7 +57,8 @@ class GeneralizedSumPooling(FeaturePooling):
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.
         return_attention: return a dictionary with "attention" too.
-        data_format: "channels_last", "channels_first" or None (the Keras default); for feature maps.
+        **kwargs: `data_format` ("channels_last", "channels_first" or None for the Keras default; for feature maps) and
+            the arguments of a Keras layer.
 
     Call arguments:
         features: see below.
@@ -90,11 +92,9 @@ class GeneralizedSumPooling(FeaturePooling):
         trainable_transport_ratio: bool = False,
         return_attributes: bool = False,
         return_attention: bool = False,
-        data_format: str | None = None,
-        dtype=None,
         **kwargs,
     ):
-        super().__init__(data_format=data_format, dtype=_full_precision(dtype), **kwargs)
+        super().__init__(**kwargs)
         self.num_prototypes = int(check_positive("num_prototypes", num_prototypes))
         self.transport_ratio = float(check_fraction("transport_ratio", transport_ratio))
         self.smoothing = float(check_positive("smoothing", smoothing))
@@ -139,10 +139,7 @@ class GeneralizedSumPooling(FeaturePooling):
 
     def call(self, features, mask=None, training=None):
         layout = features
-        features, mask = self.positions_of(features, mask)
-        features = tf.cast(features, self.compute_dtype)
-        if mask is not None:
-            features = tf.where(mask[..., None], features, 0.0)
+        features, mask = self.full_precision_positions(features, mask)
         has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
         transport = self.transport(features, mask, has_prototypes)
         pooled = tf.linalg.matvec(features, transport.weights, transpose_a=True)  # [batch, channels]
@@ -154,6 +151,10 @@ class GeneralizedSumPooling(FeaturePooling):
         if self.return_attention:
             outputs["attention"] = self._in_layout_of(layout, transport.plan)
         return outputs
+
+    def spatial_weights(self, features, mask=None):
+        features, mask = self.full_precision_positions(features, mask)
+        return self.transport(features, mask).weights
 
     def transport(self, features, mask=None, has_prototypes=None) -> Transport:
         """The solution of the transport problem for local features.
@@ -183,8 +184,7 @@ class GeneralizedSumPooling(FeaturePooling):
         if not self.collects_features:
             return transport
         has_prototypes = self.has_prototypes() if has_prototypes is None else has_prototypes
-        positions = tf.ones_like(transport.weights) if mask is None else tf.cast(mask, transport.weights.dtype)
-        uniform = tf.math.divide_no_nan(positions, tf.reduce_sum(positions, axis=-1, keepdims=True))
+        uniform = shares(tf.ones_like(transport.weights), mask)
         return Transport(
             tf.where(has_prototypes, transport.weights, uniform),
             *(None if part is None else tf.where(has_prototypes, part, 0.0) for part in transport[1:]),
@@ -262,11 +262,3 @@ class GeneralizedSumPooling(FeaturePooling):
             shape = tf.shape(features)
             return tf.transpose(tf.reshape(plan, [shape[0], shape[2], shape[3], self.num_prototypes]), [0, 3, 1, 2])
         return tf.reshape(plan, tf.concat([tf.shape(features)[:3], [self.num_prototypes]], 0))
-
-
-def _full_precision(dtype) -> str:
-    """float64 if that is asked for, else float32: half precision loses the weights (exp(-17) is 0 in float16)."""
-    if dtype is None:
-        dtype = keras.backend.floatx()
-    name = dtype if isinstance(dtype, str) else dtype.name
-    return "float64" if name == "float64" else "float32"

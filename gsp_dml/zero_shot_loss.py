@@ -1,0 +1,168 @@
+"""The zero-shot prediction loss: attributes must transfer from some classes to others."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import check_choice, check_positive
+from common.ops.precision import at_least_float32
+from common.references.proxy_bank import proxy_initializer, serialized_initializer
+
+keras = tf.keras
+
+REDUCTIONS = ("sum_of_means", "mean")
+HALVES = ("classes", "even_odd")
+
+
+@keras.utils.register_keras_serializable(package="gsp_dml")
+class ZeroShotPredictionLoss(keras.layers.Layer):
+    """Fits attributes to label embeddings on half of the classes of a batch and classifies the other half with it.
+
+        A_b = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T       for each half b; columns z_i and v_(y_i)
+        L = sum_b 1/|b'| sum_{i in b'} - log softmax_{y_i}( scale v_1^T A_b z_i, ..., scale v_C^T A_b z_i )
+
+    with b' the other half. The softmax runs over all training classes, in both directions. The halves have no class in
+    common, so the map from attributes to labels is tested on classes that it has not seen.
+
+    Reference: thesis section 5.2.3, problem (P3) and equation 5.2.4; ICCV 2023 equation 4.4. Erratum: as printed,
+    log(1 + sum_j exp((v_j - v_(y_i))^T A z_i)) counts j = y_i twice; this is the cross-entropy that the text names.
+    Published code: logit_scale 9.5, reduction "mean", halves "even_odd", label_initializer "he_normal_over_proxies".
+
+    Exact gradient through the regression (one Cholesky factorisation of a batch x batch matrix). Attributes that are
+    all zero (the prototypes are not there yet) give the constant 2 log C with gradient zero.
+
+    Args:
+        num_classes: C, number of training classes, at least 2; labels are 0..C-1.
+        embedding_dim: dimension of the label embeddings; the thesis does not state it, here usually the embedding's.
+        ridge: regularisation of the regression, above 0.
+        logit_scale: factor on the logits, above 0.
+        reduction: "sum_of_means" (equation 5.2.4) or "mean" over the whole batch.
+        halves: "classes" (classes in the order in which the batch shows them go to one half and the other in turn) or
+            "even_odd" (positions of the batch; disjoint only if it is interleaved over an even number of classes).
+        label_initializer: as of `common.references.ProxyBank`.
+        dtype: of the computation, "float32" or "float64".
+
+    Call arguments:
+        attributes: z, `[batch, prototypes]`.
+        labels: integers, `[batch]`, of two classes at least.
+
+    Output: a scalar.
+
+    Raises:
+        InvalidInput: an argument is out of its range.
+        tf.errors.InvalidArgumentError: the batch has one class only. Inside XLA, which drops checks, the loss is NaN.
+
+    Example:
+        >>> loss = ZeroShotPredictionLoss(num_classes=100, embedding_dim=128)
+        >>> value = loss(outputs["attributes"], labels)
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        ridge: float = 0.05,
+        *,
+        logit_scale: float = 1.0,
+        reduction: str = "sum_of_means",
+        halves: str = "classes",
+        label_initializer="he_normal",
+        dtype="float32",
+        **kwargs,
+    ):
+        super().__init__(dtype=dtype, **kwargs)
+        check_positive("num_classes - 1", num_classes - 1)
+        self.num_classes = int(num_classes)
+        self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))
+        self.ridge = float(check_positive("ridge", ridge))
+        self.logit_scale = float(check_positive("logit_scale", logit_scale))
+        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
+        self.halves = check_choice("halves", halves, HALVES)
+        self.label_initializer = label_initializer
+        self.label_embeddings = self.add_weight(
+            name="label_embeddings",
+            shape=(self.num_classes, self.embedding_dim),
+            initializer=proxy_initializer(label_initializer),
+            trainable=True,
+        )
+        self.built = True  # the constructor makes all of the state
+
+    @property
+    def fast_variables(self):
+        """Label embeddings train at the base learning rate."""
+        return []
+
+    def call(self, attributes, labels):
+        attributes = tf.cast(attributes, self.compute_dtype)
+        labels = tf.reshape(tf.cast(labels, tf.int64), [-1])
+        half = half_of_classes(labels) if self.halves == "classes" else half_of_positions(labels)
+        members = tf.cast(tf.equal(half[None, :], tf.constant([[0], [1]])), attributes.dtype)  # [2, batch]
+        sizes = tf.reduce_sum(members, axis=1)
+        tf.debugging.assert_positive(
+            sizes, "The zero-shot loss needs a batch of at least two classes to split: draw more classes a batch."
+        )
+        label_embeddings = tf.convert_to_tensor(self.label_embeddings)
+        predictions = predict_other_half(attributes, tf.gather(label_embeddings, labels), half, self.ridge)
+        logits = self.logit_scale * tf.matmul(predictions, label_embeddings, transpose_b=True)  # [batch, classes]
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        sums = tf.linalg.matvec(members, losses)
+        loss = tf.reduce_sum(sums / sizes) if self.reduction == "sum_of_means" else tf.reduce_mean(losses)
+        return tf.where(tf.reduce_min(sizes) > 0, loss, float("nan"))
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "embedding_dim": self.embedding_dim,
+            "ridge": self.ridge,
+            "logit_scale": self.logit_scale,
+            "reduction": self.reduction,
+            "halves": self.halves,
+            "label_initializer": serialized_initializer(self.label_initializer),
+        }
+
+
+def predict_other_half(attributes, targets, half, ridge: float):
+    """Predicts the targets of each half of a batch by ridge regression on the other half.
+
+        t_i = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T z_i,       b the half that i is not in
+
+    In dual form: the Gram matrix of the batch, with what crosses the halves set to zero, holds both problems in
+    one matrix, which stays well conditioned for any attributes because of the ridge.
+
+    Reference: thesis (P3) and its solution.
+
+    Args:
+        attributes: z, `[batch, prototypes]`.
+        targets: v, `[batch, dim]`.
+        half: integers, `[batch]`: 0 or 1.
+        ridge: above 0.
+
+    Returns:
+        `[batch, dim]`. Exact gradient.
+    """
+    attributes, targets = at_least_float32(attributes), at_least_float32(targets)
+    gram = tf.matmul(attributes, attributes, transpose_b=True)
+    same = tf.cast(tf.equal(half[:, None], half[None, :]), gram.dtype)  # [batch, batch]
+    factor = tf.linalg.cholesky(gram * same + ridge * tf.eye(tf.shape(gram)[0], dtype=gram.dtype))
+    return tf.matmul(gram * (1.0 - same), tf.linalg.cholesky_solve(factor, targets))
+
+
+def half_of_classes(labels):
+    """Sends the classes of a batch, in order of their first appearance, to half 0 and half 1 in turn.
+
+    Args:
+        labels: integers, `[batch]`.
+
+    Returns:
+        int32 `[batch]`: 0 or 1, the same for all of a class; the numbers of classes differ by at most one.
+    """
+    same = tf.equal(labels[:, None], labels[None, :])  # [batch, batch]
+    first = tf.argmax(tf.cast(same, tf.int32), axis=1, output_type=tf.int32)  # where the class of each appears first
+    is_first = tf.cast(tf.equal(first, tf.range(tf.size(labels))), tf.int32)
+    return tf.gather(tf.cumsum(is_first, exclusive=True), first) % 2
+
+
+def half_of_positions(labels):
+    """Even positions of a batch to half 0, odd ones to half 1; int32 `[batch]`."""
+    return tf.range(tf.size(labels)) % 2

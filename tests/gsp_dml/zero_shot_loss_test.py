@@ -1,0 +1,158 @@
+"""Zero-shot prediction loss: numbers against NumPy, the halves, the errors, and what happens without attributes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, half_of_classes, predict_other_half
+
+LABELS = np.array([4, 4, 1, 1, 1, 7, 0, 0, 7, 4])  # halves by first appearance: {4, 7} and {1, 0}
+
+
+def random_attributes(batch=10, prototypes=6, seed=0):
+    attributes = np.random.default_rng(seed).random((batch, prototypes))
+    return attributes / attributes.sum(axis=1, keepdims=True)
+
+
+def primal_loss(attributes, labels, embeddings, halves, ridge, scale, reduction):
+    """Equation 5.2.4 in NumPy, with the normal equations of (P3) in their primal form."""
+    terms = []
+    for fitted, other in (halves, halves[::-1]):
+        z, v = attributes[fitted].T, embeddings[labels[fitted]].T
+        regression = v @ z.T @ np.linalg.inv(z @ z.T + ridge * np.eye(len(z)))
+        logits = scale * (embeddings @ regression @ attributes[other].T).T
+        terms.append(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(other)), labels[other]])
+    return sum(term.mean() for term in terms) if reduction == "sum_of_means" else np.concatenate(terms).mean()
+
+
+@pytest.mark.parametrize("reduction", ["sum_of_means", "mean"])
+@pytest.mark.parametrize(
+    ("halves", "indices"),
+    [
+        ("classes", ([0, 1, 5, 8, 9], [2, 3, 4, 6, 7])),
+        ("even_odd", ([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])),
+    ],
+)
+def test_the_loss_equals_its_primal_form(halves, indices, reduction):
+    loss = ZeroShotPredictionLoss(
+        8, 5, ridge=0.03, logit_scale=2.5, reduction=reduction, halves=halves, dtype="float64"
+    )
+    attributes = random_attributes()
+    embeddings = np.asarray(loss.get_weights()[0], np.float64)
+    expected = primal_loss(attributes, LABELS, embeddings, indices, 0.03, 2.5, reduction)
+    np.testing.assert_allclose(loss(attributes, LABELS), expected, rtol=1e-10)
+
+
+def test_labels_far_above_float32_integers_are_told_apart():
+    labels = tf.constant([2**24, 2**24 + 1, 2**24, 2**24 + 1], tf.int64)
+    np.testing.assert_array_equal(half_of_classes(labels), [0, 1, 0, 1])
+
+
+def test_halves_share_no_class_and_are_balanced_for_any_batch():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        labels = rng.integers(0, rng.integers(2, 9), size=rng.integers(2, 30))
+        half = half_of_classes(tf.constant(labels)).numpy()
+        classes = [set(labels[half == side]) for side in (0, 1)]
+        assert not classes[0] & classes[1]
+        assert 0 <= len(classes[0]) - len(classes[1]) <= 1
+
+
+def test_permuting_samples_within_the_order_of_classes_changes_nothing():
+    loss = ZeroShotPredictionLoss(8, 5, dtype="float64")
+    attributes = random_attributes()
+    order = [1, 9, 0, 4, 2, 3, 8, 5, 7, 6]  # classes still appear as 4, 1, 7, 0
+    np.testing.assert_allclose(loss(attributes[order], LABELS[order]), loss(attributes, LABELS), rtol=1e-12)
+
+
+def test_the_gradient_agrees_with_central_differences():
+    loss = ZeroShotPredictionLoss(8, 3, logit_scale=3.0, dtype="float64")
+    attributes = tf.constant(random_attributes(prototypes=4))
+    theoretical, numerical = tf.test.compute_gradient(lambda z: loss(z, LABELS), [attributes], delta=1e-5)
+    np.testing.assert_allclose(theoretical[0], numerical[0], atol=1e-7)
+
+
+def test_without_attributes_the_loss_is_constant_and_has_no_gradient():
+    loss = ZeroShotPredictionLoss(8, 5)
+    attributes = tf.zeros([10, 6])
+    with tf.GradientTape() as tape:
+        tape.watch(attributes)
+        value = loss(attributes, LABELS)
+    gradients = tape.gradient(value, [attributes, *loss.trainable_variables])
+    np.testing.assert_allclose(value, 2 * np.log(8), rtol=1e-6)
+    for gradient in gradients:
+        np.testing.assert_array_equal(tf.convert_to_tensor(gradient), np.zeros(gradient.shape))
+
+
+def test_a_batch_of_one_class_is_an_error_and_never_a_finite_number():
+    loss = ZeroShotPredictionLoss(8, 5)
+    attributes, labels = random_attributes(4), np.array([3, 3, 3, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at least two classes"):
+        loss(attributes, labels)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at least two classes"):
+        tf.function(loss)(attributes, labels)
+    for reduction in ("sum_of_means", "mean"):
+        loss = ZeroShotPredictionLoss(8, 5, reduction=reduction)
+        assert np.isnan(tf.function(loss, jit_compile=True)(attributes, labels))
+
+
+def test_attributes_that_transfer_are_recovered():
+    """Label embeddings that are linear in the attributes are predicted for unseen classes."""
+    rng = np.random.default_rng(0)
+    attributes = rng.normal(size=(12, 4))
+    targets = attributes @ rng.normal(size=(4, 3))
+    predictions = predict_other_half(attributes, targets, tf.constant([0] * 6 + [1] * 6), 1e-9)
+    np.testing.assert_allclose(predictions, targets, atol=1e-6)
+
+
+def test_training_reaches_the_label_embeddings_and_the_attributes():
+    loss = ZeroShotPredictionLoss(8, 5, logit_scale=9.5)
+    scores = tf.Variable(np.random.default_rng(0).normal(size=(10, 6)).astype("float32"))
+    optimizer = tf.keras.optimizers.Adam(0.05)
+
+    def value():
+        return loss(tf.nn.softmax(scores), LABELS)
+
+    start = float(value())
+    for _ in range(30):
+        with tf.GradientTape() as tape:
+            result = value()
+        variables = [scores, *loss.trainable_variables]
+        optimizer.apply_gradients(zip(tape.gradient(result, variables), variables))
+    assert float(value()) < 0.8 * start
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_functions_xla_half_precision_and_unknown_batches_agree_with_eager(dtype):
+    loss = ZeroShotPredictionLoss(8, 5)
+    attributes, labels = random_attributes().astype("float32"), LABELS.astype(dtype)
+    expected = loss(attributes, labels)
+    signature = [tf.TensorSpec([None, 6]), tf.TensorSpec([None], dtype)]
+    np.testing.assert_allclose(tf.function(loss.call, signature)(attributes, labels), expected, rtol=1e-5)
+    np.testing.assert_allclose(tf.function(loss, jit_compile=True)(attributes, labels), expected, rtol=1e-5)
+    assert loss(tf.cast(attributes, tf.float16), labels).dtype == tf.float32
+
+
+def test_the_configuration_restores_the_layer():
+    loss = ZeroShotPredictionLoss(8, 5, 0.1, logit_scale=9.5, reduction="mean", halves="even_odd")
+    copy = ZeroShotPredictionLoss.from_config(loss.get_config())
+    copy.set_weights(loss.get_weights())
+    attributes = random_attributes()
+    np.testing.assert_array_equal(copy(attributes, LABELS), loss(attributes, LABELS))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_classes": 1}, "num_classes"),
+        ({"embedding_dim": 0}, "embedding_dim"),
+        ({"ridge": 0.0}, "ridge"),
+        ({"logit_scale": -1.0}, "logit_scale"),
+        ({"reduction": "sum"}, "sum_of_means, mean"),
+        ({"halves": "random"}, "classes, even_odd"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        ZeroShotPredictionLoss(**{"num_classes": 8, "embedding_dim": 5, **arguments})
