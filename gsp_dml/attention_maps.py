@@ -1,0 +1,91 @@
+"""Where a pooling looks: maps over the image, and how much of the weight falls on a known target."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.ops.checks import invalid
+
+
+def upsample_map(attention, height: int, width: int):
+    """Enlarges maps over positions to the size of the image, bilinearly, so that they can be laid over it.
+
+    Position (r, c) of an H x W map stands for the image around ((r + 1/2) height/H, (c + 1/2) width/W).
+
+    Args:
+        attention: `[..., rows, columns]`.
+        height, width: of the image in pixels.
+
+    Returns:
+        `[..., height, width]`, within the range of the map.
+    """
+    attention = np.asarray(attention, np.float64)
+    rows = _interpolation(attention.shape[-2], height)  # [height, rows]
+    columns = _interpolation(attention.shape[-1], width)  # [width, columns]
+    return rows @ attention @ columns.T
+
+
+def weighted_feature_norm(weights, features):
+    """The share of each position in the sum of the lengths of what is added up: `w_j ||f_j|| / sum_l w_l ||f_l||`.
+
+    A weight tells where a pooling looks, this tells what reaches the embedding: a feature that the network has set to
+    zero adds nothing, whatever its weight.
+
+    Args:
+        weights: pooling weights, `[examples, positions]`, at least 0.
+        features: what they weight, `[examples, positions, channels]`.
+
+    Returns:
+        `[examples, positions]`; sums to one (uniform where all is zero).
+    """
+    contributions = np.asarray(weights, np.float64) * np.linalg.norm(np.asarray(features, np.float64), axis=-1)
+    total = contributions.sum(axis=-1, keepdims=True)
+    uniform = np.full_like(contributions, 1 / contributions.shape[-1])
+    return np.divide(contributions, total, out=uniform, where=total > 0)
+
+
+def target_share(weights, targets, map_shape: tuple[int, int], tiles_per_side: int = 2):
+    """The part of the weight that falls on the target's tile of a collage; `1 / tiles_per_side^2` by chance.
+
+    A position that lies on the border of tiles counts for each of them with the part of its area.
+
+    Args:
+        weights: `[examples, positions]`, at least 0, each row with sum one.
+        targets: the tile of each example, row by row from 0, `[examples]`.
+        map_shape: rows and columns of the feature map, row by row in `weights`.
+        tiles_per_side: tiles in a row, and in a column, of the collage.
+
+    Returns:
+        `[examples]`, from 0 to 1.
+
+    Raises:
+        InvalidInput: the map has another number of positions, or there is no such tile.
+    """
+    weights, targets = np.asarray(weights, np.float64), np.asarray(targets)
+    height, width = map_shape
+    if weights.ndim != 2 or weights.shape != (len(targets), height * width):
+        expected = f"[{len(targets)}, {height} x {width}]: a row for each target"
+        raise invalid("weights", received=f"shape {list(weights.shape)}", expected=expected)
+    num_tiles = tiles_per_side**2
+    if len(targets) and not 0 <= targets.min() <= targets.max() < num_tiles:
+        expected = f"tiles from 0 to {num_tiles - 1}"
+        raise invalid("targets", received=f"{targets.min()} to {targets.max()}", expected=expected)
+    maps = weights.reshape(-1, height, width)
+    rows, columns = _overlap(height, tiles_per_side), _overlap(width, tiles_per_side)
+    shares = np.einsum("tr,erc,sc->ets", rows, maps, columns).reshape(-1, num_tiles)
+    return shares[np.arange(len(targets)), targets]
+
+
+def _overlap(num_positions: int, num_tiles: int):
+    """The part of each position that lies in each tile, along one side, `[tiles, positions]`; columns sum to one."""
+    edges = np.arange(num_positions + 1) * num_tiles / num_positions  # in units of tiles
+    tiles = np.arange(num_tiles)[:, None]
+    inside = np.minimum(edges[None, 1:], tiles + 1) - np.maximum(edges[None, :-1], tiles)
+    return np.maximum(inside, 0) * num_positions / num_tiles
+
+
+def _interpolation(num_positions: int, num_pixels: int):
+    """Weights of linear interpolation between the centers of positions, `[pixels, positions]`; rows sum to one."""
+    places = (np.arange(num_pixels) + 0.5) * num_positions / num_pixels - 0.5
+    places = np.clip(places, 0, num_positions - 1)
+    return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(num_positions)))

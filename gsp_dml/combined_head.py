@@ -1,0 +1,93 @@
+"""Generalized sum pooling together with the maximum or the generalised mean: the papers' GMP+GSP and GeMean+GSP."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.ops.checks import check_choice, check_positive
+from common.pooling import GeneralizedMeanPooling, GlobalMaxPooling
+from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
+
+keras = tf.keras
+
+AGGREGATIONS = ("max", "generalized_mean")
+
+
+@keras.utils.register_keras_serializable(package="gsp_dml")
+class CombinedSumHead(keras.layers.Layer):
+    """Pools and projects with one linear map W, which the prototypes and a second aggregation share.
+
+        max                embedding = sum_j p_j W f_j + W max_j f_j
+        generalized_mean   embedding = W [ (1/n) sum_j max(n p_j f_j, 1e-6)^q ]^(1/q)
+
+    The weights p solve the transport problem of `pooling` for the projected features W f_j (prototypes live in the
+    embedding space); the maximum and the generalised mean (q learned, starts at 3) are over the features f_j of the
+    backbone, as they want values behind a ReLU. With p = 1/n these are GAP+GMP and GeMean.
+
+    Reference: thesis section 5.3.5, figure 5.12 (GMP+GSP); ICCV 2023 table 2 (GMP+GSP, GeMean+GSP); formulas from the
+    published code (`augment_max_pool`, `use_gemp`). Exact gradient but for the transport's closed form.
+
+    Args:
+        pooling: gives the weights; its attributes are returned too.
+        embedding_dim: rows of W, at least 1.
+        aggregation: "max" or "generalized_mean".
+
+    Input shape:
+        `[batch, height, width, channels]` or `[batch, positions, channels]`.
+
+    Output shape:
+        A dictionary: `embeddings` `[batch, embedding_dim]` and `attributes` `[batch, prototypes]`.
+    """
+
+    project_first = True  # what `pooling` looks at are projected features
+
+    def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: int, aggregation: str, **kwargs):
+        super().__init__(**kwargs)
+        self.pooling = pooling
+        self.pooling.return_attributes = True
+        self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))
+        self.aggregation = check_choice("aggregation", aggregation, AGGREGATIONS)
+        self.second_pooling = GlobalMaxPooling() if aggregation == "max" else GeneralizedMeanPooling()
+        self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
+
+    def build(self, input_shape):
+        channels = input_shape[-1]
+        self.projection.build((None, channels))
+        if not self.pooling.built:
+            self.pooling.build((*input_shape[:-1], self.embedding_dim))
+        if not self.second_pooling.built:
+            self.second_pooling.build((None, None, channels))
+        super().build(input_shape)
+
+    def call(self, features, training=None):
+        projected, _ = self.pooling.full_precision_positions(self.projection(features))
+        features, _ = self.pooling.full_precision_positions(features)
+        collects = training and self.pooling.collects_features
+        has_prototypes = self.pooling.collect(projected) if collects else self.pooling.has_prototypes()
+        transport = self.pooling.transport(projected, has_prototypes=has_prototypes)
+        if self.aggregation == "max":
+            weighted_sum = tf.linalg.matvec(projected, transport.weights, transpose_a=True)
+            embeddings = weighted_sum + self.projection(self.second_pooling(features))
+        else:
+            num_positions = tf.cast(tf.shape(features)[1], features.dtype)
+            weighted = features * (num_positions * transport.weights)[..., None]
+            embeddings = self.projection(self.second_pooling(weighted))
+        return {"embeddings": embeddings, "attributes": transport.attributes}
+
+    def compute_output_shape(self, input_shape):
+        batch = input_shape[0]
+        return {"embeddings": (batch, self.embedding_dim), "attributes": (batch, self.pooling.num_prototypes)}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "pooling": keras.layers.serialize(self.pooling),
+            "embedding_dim": self.embedding_dim,
+            "aggregation": self.aggregation,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        config["pooling"] = keras.layers.deserialize(config["pooling"])
+        return cls(**config)

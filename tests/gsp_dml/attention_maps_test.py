@@ -1,0 +1,60 @@
+"""Maps placed by hand: enlarging them, and the share of a tile."""
+
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from gsp_dml.attention_maps import target_share, upsample_map, weighted_feature_norm
+
+
+def test_enlarging_interpolates_between_centres_and_holds_the_border():
+    rows = upsample_map(np.array([[0.0, 0.0], [1.0, 1.0]]), 4, 2)
+    np.testing.assert_allclose(rows[:, 0], [0, 0.25, 0.75, 1])
+    np.testing.assert_allclose(rows[:, 1], rows[:, 0])
+
+
+def test_enlarging_keeps_constants_and_leading_dimensions():
+    maps = np.full((2, 3, 5, 4), 0.7)
+    enlarged = upsample_map(maps, 16, 9)
+    assert enlarged.shape == (2, 3, 16, 9)
+    np.testing.assert_allclose(enlarged, 0.7)
+
+
+def test_uniform_weights_fall_on_every_tile_alike():
+    for side in (2, 3, 5, 6):
+        share = target_share(np.full((4, side * side), 1 / side**2), np.arange(4), (side, side))
+        np.testing.assert_allclose(share, 0.25)
+
+
+def test_tiles_are_counted_row_by_row():
+    weights = np.zeros((4, 36))
+    weights[:, 1 * 6 + 4] = 1.0  # upper right
+    np.testing.assert_allclose(target_share(weights, np.arange(4), (6, 6)), [0, 1, 0, 0], atol=1e-12)
+
+
+def test_a_position_between_tiles_counts_by_its_area():
+    weights = np.zeros((4, 9))
+    weights[:, 1] = 1.0  # the middle of the upper row of a 3 x 3 map
+    np.testing.assert_allclose(target_share(weights, np.arange(4), (3, 3)), [0.5, 0.5, 0, 0])
+
+
+def test_maps_need_not_be_square():
+    weights = np.random.default_rng(0).dirichlet(np.ones(24), size=3)
+    expected = weights.reshape(3, 4, 6)[:, 2:, :3].sum((1, 2))
+    np.testing.assert_allclose(target_share(weights, np.full(3, 2), (4, 6)), expected)
+
+
+def test_what_is_zero_adds_nothing_whatever_its_weight():
+    features = np.zeros((1, 3, 2))
+    features[0, 0] = [3, 4]
+    features[0, 1] = [1, 0]
+    shares = weighted_feature_norm([[0.1, 0.2, 0.7]], features)
+    np.testing.assert_allclose(shares, [[0.5 / 0.7, 0.2 / 0.7, 0]])
+    np.testing.assert_allclose(weighted_feature_norm([[0.1, 0.2, 0.7]], np.zeros((1, 3, 2))), 1 / 3)
+
+
+def test_wrong_shapes_and_tiles_are_named():
+    with pytest.raises(InvalidInput, match=r"weights.*\[2, 8\].*3 x 3"):
+        target_share(np.ones((2, 8)), [0, 1], (3, 3))
+    with pytest.raises(InvalidInput, match="targets.*0 to 4.*0 to 3"):
+        target_share(np.ones((2, 9)), [0, 4], (3, 3))

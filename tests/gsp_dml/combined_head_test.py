@@ -1,0 +1,88 @@
+"""GMP+GSP and GeMean+GSP against NumPy, with the weights of the plain layer."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from gsp_dml import GeneralizedSumPooling
+from gsp_dml.combined_head import CombinedSumHead
+
+keras = tf.keras
+
+
+@pytest.fixture
+def features():
+    return np.abs(np.random.default_rng(0).normal(size=(4, 3, 3, 6))).astype(np.float32)
+
+
+def head_of(aggregation, **kwargs):
+    prototypes = np.random.default_rng(1).normal(size=(5, 4))
+    settings = {"transport_ratio": 0.3, "smoothing": 20.0, "prototype_initializer": prototypes, **kwargs}
+    return CombinedSumHead(GeneralizedSumPooling(5, **settings), 4, aggregation)
+
+
+def parts_of(head, features):
+    """Flat features, the projection and n p."""
+    kernel = np.asarray(head.projection.kernel)
+    flat = features.reshape(4, 9, 6)
+    return flat, kernel, 9 * np.asarray(head.pooling.spatial_weights(tf.constant(flat @ kernel)))
+
+
+def test_the_maximum_is_added_through_the_same_projection(features):
+    head = head_of("max")
+    outputs = head(features)
+    flat, kernel, weights = parts_of(head, features)
+    expected = (weights[..., None] * flat).mean(1) @ kernel + flat.max(1) @ kernel
+    np.testing.assert_allclose(outputs["embeddings"], expected, rtol=1e-5, atol=1e-5)
+    assert weights.std() > 0.1
+    assert len(head.trainable_weights) == 2  # one projection, prototypes
+
+
+def test_the_generalised_mean_is_over_weighted_features(features):
+    head = head_of("generalized_mean")
+    outputs = head(features)
+    flat, kernel, weights = parts_of(head, features)
+    powers = np.maximum(weights[..., None] * flat, 1e-6) ** 3
+    np.testing.assert_allclose(outputs["embeddings"], powers.mean(1) ** (1 / 3) @ kernel, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
+def test_without_selection_the_second_aggregation_alone_is_left(features, aggregation):
+    head = head_of(aggregation, transport_ratio=1.0)
+    outputs = np.asarray(head(features)["embeddings"])
+    flat, kernel, weights = parts_of(head, features)
+    np.testing.assert_allclose(weights, 1.0, rtol=1e-5)
+    pooled = flat.mean(1) + flat.max(1) if aggregation == "max" else (flat**3).mean(1) ** (1 / 3)
+    np.testing.assert_allclose(outputs, pooled @ kernel, rtol=1e-4, atol=1e-5)
+
+
+def test_prototypes_come_from_a_memory_as_in_the_plain_layer(features):
+    head = head_of("max", prototype_initializer="feature_memory", memory_size=8)
+    np.testing.assert_array_equal(head(features, training=True)["attributes"], 0)
+    head(features, training=True)
+    np.testing.assert_allclose(np.sum(head(features)["attributes"], axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
+def test_every_weight_has_a_gradient(features, aggregation):
+    head = head_of(aggregation)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(head(features, training=True)["embeddings"] ** 2)
+    gradients = tape.gradient(loss, head.trainable_weights)
+    assert len(gradients) == (2 if aggregation == "max" else 3)
+    assert all(np.abs(gradient).max() > 0 for gradient in gradients)
+
+
+def test_it_is_restored_from_its_configuration(features):
+    head = head_of("generalized_mean")
+    expected = head(features)
+    twin = CombinedSumHead.from_config(head.get_config())
+    twin(features)
+    twin.set_weights(head.get_weights())
+    np.testing.assert_allclose(twin(features)["embeddings"], expected["embeddings"], rtol=1e-6)
+
+
+def test_an_unknown_aggregation_lists_the_choices():
+    with pytest.raises(InvalidInput, match=r"aggregation.*'median'.*generalized_mean"):
+        head_of("median")
