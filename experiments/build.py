@@ -12,10 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from common import backbones, data, losses, pooling
-from common.ops.checks import InvalidInput, check_choice
+from common.ops.checks import InvalidInput, check_choice, invalid
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.config import ExperimentConfig
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+from gsp_dml.combined_head import CombinedSumHead
 
 keras = tf.keras
 
@@ -65,21 +66,44 @@ LOSSES = {
 }
 PAIR_LOSSES = ("c1", "c2", "triplet", "ms")
 
+
+def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
+    return GeneralizedSumPooling(
+        num_prototypes=config.num_prototypes,
+        transport_ratio=config.transport_ratio,
+        smoothing=config.smoothing,
+        solver=config.solver,
+        num_iterations=config.num_iterations,
+        memory_size=config.memory_size,
+        return_attributes=True,
+    )
+
+
 POOLINGS = {
     "gap": lambda c: pooling.GlobalAveragePooling(),
     "gmp": lambda c: pooling.GlobalMaxPooling(),
     "gap+gmp": lambda c: pooling.GlobalAverageMaxPooling(),
-    "gsp": lambda c: GeneralizedSumPooling(
-        num_prototypes=c.num_prototypes,
-        transport_ratio=c.transport_ratio,
-        smoothing=c.smoothing,
-        solver=c.solver,
-        num_iterations=c.num_iterations,
-        memory_size=c.memory_size,
-        return_attributes=True,
-    ),
+    "cbam": lambda c: pooling.CBAMPooling(),
+    "crow": lambda c: pooling.CrossDimensionalPooling(),
+    "delf": lambda c: pooling.DeLFPooling(),
+    "gemax": lambda c: pooling.GeneralizedMaxPooling(),
+    "gemean": lambda c: pooling.GeneralizedMeanPooling(),
+    "gsop": lambda c: pooling.SecondOrderPooling(),
+    "otp_8x16": lambda c: pooling.OptimalTransportPooling(8),
+    "otp_64x128": lambda c: pooling.OptimalTransportPooling(64),
+    "solar": lambda c: pooling.SecondOrderAttentionPooling(),
+    "tsmk": lambda c: pooling.NormAttentionPooling(),
+    "netvlad_8x16": lambda c: pooling.NetVLADPooling(8),
+    "netvlad_64x128": lambda c: pooling.NetVLADPooling(64),
+    "weldon": lambda c: pooling.WeldonPooling(),
+    "gsp": _generalized_sum_pooling,
+    "gmp+gsp": _generalized_sum_pooling,
+    "gemean+gsp": _generalized_sum_pooling,
 }
-PROJECT_FIRST = ("gsp",)
+PROJECT_FIRST = ("gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128")
+# Poolings that concatenate one vector a prototype; the projection gives the channels of one of them.
+CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
+COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
 
 BACKBONES = {
     "resnet10": backbones.resnet10,
@@ -193,6 +217,18 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
     return build(dataset.channels, frozen_batch_norm=config.frozen_batch_norm, weights=config.weights)
 
 
+def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
+    """Pooling and projection, in the order that the pooling wants."""
+    check_choice("--pooling", config.pooling, POOLINGS)
+    layer = POOLINGS[config.pooling](config)
+    if config.pooling in COMBINED_WITH_GSP:
+        return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
+    parts = CONCATENATED.get(config.pooling, 1)
+    if config.embedding_dim % parts:
+        raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
+    return EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
+
+
 def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
     """The model that a configuration describes, with the backbone's initial parameters.
 
@@ -201,9 +237,8 @@ def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: in
         dataset: gives the number of channels.
         num_classes: training classes, for proxies and label embeddings.
     """
-    check_choice("--pooling", config.pooling, POOLINGS)
+    head = build_head(config)
     backbone = build_backbone(config, dataset)
-    head = EmbeddingHead(POOLINGS[config.pooling](config), config.embedding_dim, config.pooling in PROJECT_FIRST)
     attribute_loss = None
     if config.zero_shot_weight:
         attribute_loss = ZeroShotPredictionLoss(

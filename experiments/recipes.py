@@ -96,13 +96,20 @@ def resolve(dataset: str, loss: str, pooling: str, recipe: str, budget: str, ove
     if base_loss != loss:
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
-    if pooling == "gsp":
+    if uses_gsp(pooling):
         values |= _gsp_parameters(dataset, base_loss)
+    if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
+        values["embedding_dim"] = 64 * 128
     if recipe == "published_code":
         values |= _published_code_switches(values, base_loss)
     values |= _budget_limits(budget, values)
     _refuse_unused(values, overrides, loss, pooling)
     return ExperimentConfig(**{**values, **overrides})
+
+
+def uses_gsp(pooling: str) -> bool:
+    """Whether a pooling is generalized sum pooling, alone or combined."""
+    return pooling == "gsp" or pooling.endswith("+gsp")
 
 
 def _model_and_training(dataset: str, base_loss: str, chapter: int) -> dict:
@@ -198,7 +205,7 @@ def _published_code_switches(values: dict, base_loss: str) -> dict:
         switches |= {"warm_up_epochs": 0, "warm_up_steps": values["steps_per_evaluation"]}
     if values.get("memory_batches"):
         switches |= {"memory_fills_first": True, "memory_holds_batch": True}
-    if values["pooling"] == "gsp":
+    if uses_gsp(values["pooling"]):
         switches |= {"solver": "fixed_point", "num_iterations": 100}
         switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
     if base_loss in PROXY_LOSSES:
@@ -211,18 +218,18 @@ def _published_code_switches(values: dict, base_loss: str) -> dict:
 def _budget_limits(budget: str, values: dict) -> dict:
     if budget == "full":
         return {}
-    limits = {"smoke": {"steps": 4, "max_steps": 8}, "demo": {"steps": 200, "max_steps": 1200}}[budget]
+    limits = {"smoke": {"steps": 4, "max_steps": 8}, "demo": {"steps": 200, "max_steps": 1000}}[budget]
     changes = {"steps_per_evaluation": limits["steps"], "max_steps": limits["max_steps"], "patience": 5}
     if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
         changes |= {"image_size": 64, "warm_up_epochs": 0, "warm_up_steps": 2 if values["warm_up_epochs"] else 0}
-    if values["pooling"] == "gsp" and budget == "smoke":
+    if uses_gsp(values["pooling"]) and budget == "smoke":
         changes["memory_size"] = max(2 * values["num_prototypes"], 128)
     return changes
 
 
 def _refuse_unused(values: dict, overrides: dict, loss: str, pooling: str) -> None:
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
-    optional -= {"num_iterations"} if pooling == "gsp" else set()
+    optional -= {"num_iterations"} if uses_gsp(pooling) else set()
     unused = sorted(name for name in overrides if name in optional and name not in values)
     if unused:
         flags = ", ".join(f"--{name}" for name in unused)

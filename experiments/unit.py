@@ -24,6 +24,7 @@ from common.training import (
 )
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.selection import selection_callbacks
 
 keras = tf.keras
 
@@ -89,6 +90,7 @@ class Unit:
             self._schedule(checkpoint_seconds),
             self._make_update,
             self._gradient_transforms(model),
+            extra_callbacks=selection_callbacks(model, self.validation, self.config, self.dataset),
             description=f"{self.config.method} fold {self.fold} repeat {self.repeat}",
         )
         return self._write_result(model, history, untrained, time.monotonic() - started)

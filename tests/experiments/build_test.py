@@ -1,0 +1,66 @@
+"""Every pooling name builds a head of the right size, and what is seen of it adds up."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data import Dataset, Examples
+from common.ops.checks import InvalidInput
+from experiments import build
+from experiments.recipes import resolve
+from experiments.selection import has_weights, selection_callbacks, selection_of, target_shares
+
+keras = tf.keras
+
+
+@pytest.fixture(scope="module")
+def collages():
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 4)
+    images = generator.integers(0, 256, (16, 48, 48, 1)).astype(np.uint8)
+    examples = Examples(labels, inputs=images, positions=generator.integers(4, size=16))
+    return Dataset(
+        name="collages",
+        train=examples,
+        test=examples,
+        validation=examples,
+        kind="memory_images",
+        native_size=48,
+        channels=1,
+    )
+
+
+def built(pooling, collages, **overrides):
+    config = resolve("glyph_collage", "pnca", pooling, "thesis", "smoke", overrides)
+    model = build.build_model(config, collages, num_classes=4)
+    model.build_on(tf.constant(collages.train.inputs), tf.constant(collages.train.labels))
+    return config, model
+
+
+@pytest.mark.parametrize("pooling", build.POOLINGS)
+def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
+    config, model = built(pooling, collages)
+    batches = tf.data.Dataset.from_tensor_slices(collages.test.inputs).batch(10)
+    embeddings = model.embed(batches)
+    assert embeddings.shape == (16, 8192 if pooling.endswith("_64x128") else 128)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-4)
+    shares = target_shares(model, collages.test, batches)
+    assert (shares is None) == (not has_weights(model.head.pooling))
+    if shares is not None:
+        selection = selection_of(model, batches)
+        np.testing.assert_allclose(selection.weights.sum(1), 1, rtol=1e-4)
+        assert selection.map_shape == (6, 6)
+        assert all(0 < share < 1 for share in shares.values())
+    callbacks = selection_callbacks(model, collages.validation, config, collages)
+    assert len(callbacks) == pooling.endswith("gsp")
+
+
+def test_a_size_that_cannot_be_cut_in_parts_is_refused(collages):
+    with pytest.raises(InvalidInput, match="embedding_dim.*received 100.*multiple of 8"):
+        built("netvlad_8x16", collages, embedding_dim=100)
+
+
+def test_poolings_without_weights_say_so(collages):
+    _, model = built("gmp", collages)
+    with pytest.raises(InvalidInput, match="GlobalMaxPooling"):
+        selection_of(model, tf.data.Dataset.from_tensors(collages.test.inputs))
