@@ -54,11 +54,13 @@ class Contrastive(MetricLoss):
         self.positive_margin = check_non_negative("positive_margin", positive_margin)
         self.negative_margin = check_non_negative("negative_margin", negative_margin)
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         return contrastive(distances, pairs.positive, pairs.negative, self.positive_margin, self.negative_margin)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         margins = {"positive_margin": self.positive_margin, "negative_margin": self.negative_margin}
         return {**super().get_config(), **margins}

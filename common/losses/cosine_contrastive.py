@@ -34,7 +34,8 @@ class CosineContrastive(MetricLoss):
         super().__init__(**kwargs)
         self.margin = margin
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
         nothing = tf.zeros_like(similarities)
@@ -43,5 +44,6 @@ class CosineContrastive(MetricLoss):
         num_anchors = tf.cast(tf.maximum(tf.shape(similarities)[0], 1), similarities.dtype)
         return tf.reduce_sum(too_far + too_close) / num_anchors
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         return {**super().get_config(), "margin": self.margin}

@@ -64,7 +64,8 @@ class CrossBatchMemoryLoss(MetricLoss):
         """Those of the loss."""
         return self.loss.fast_variables
 
-    def call(self, embeddings, labels, references=None, training=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None, training=None):
+        """The loss of a batch; see the class."""
         batch_loss = self.loss(embeddings, labels, references)
         if training and self.enqueue_first:
             self.memory.enqueue(embeddings, labels)
@@ -86,7 +87,8 @@ class CrossBatchMemoryLoss(MetricLoss):
             first_step += -(-self.memory.memory_size // batch_size)  # rounded up
         return tf.convert_to_tensor(self.step) >= first_step
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         config = super().get_config()
         del config["normalization"]
         return {

@@ -40,14 +40,16 @@ class MultiSimilarity(MetricLoss):
         self.threshold = threshold
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         excess = pairwise_inner_products(pairs.anchors, pairs.references) - self.threshold  # [anchors, references]
         pull = log1p_sum_exp(-self.positive_scale * excess, pairs.positive) / self.positive_scale  # [anchors]
         push = log1p_sum_exp(self.negative_scale * excess, pairs.negative) / self.negative_scale
         return masked_mean(pull + push, pairs.valid_anchors)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "positive_scale": self.positive_scale,

@@ -55,7 +55,8 @@ class ProxyAnchor(MetricLoss):
         """The proxies."""
         return [self.proxy_bank.proxies]
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         if references is None:
             self.proxy_bank.check_labels(labels)
             references = self.proxy_bank.references()
@@ -66,7 +67,8 @@ class ProxyAnchor(MetricLoss):
         has_positives, has_negatives = (tf.reduce_any(mask, axis=1) for mask in (pairs.positive, pairs.negative))
         return masked_mean(pull, has_positives) + masked_mean(push, has_negatives)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "num_classes": self.proxy_bank.num_classes,

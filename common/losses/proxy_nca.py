@@ -61,7 +61,8 @@ class ProxyNCA(MetricLoss):
         """The proxies."""
         return [self.proxy_bank.proxies]
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         if references is None:
             self.proxy_bank.check_labels(labels)
             references = self.proxy_bank.references()
@@ -69,7 +70,8 @@ class ProxyNCA(MetricLoss):
         logits = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature
         return negative_log_probability(logits, pairs.positive, pairs.negative)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "num_classes": self.proxy_bank.num_classes,

@@ -82,7 +82,8 @@ class SoftTriple(MetricLoss):
         """The centres."""
         return [self.proxy_bank.proxies]
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         if references is not None:
             groups = consecutive_labels(references.labels)
             return self._cross_entropy(embeddings, labels, references, groups, tf.size(groups))
@@ -104,7 +105,8 @@ class SoftTriple(MetricLoss):
         logits = self.scale * (means - self.margin * tf.cast(own, means.dtype))
         return negative_log_probability(*(tf.transpose(x) for x in (logits, own, occupied & ~own)))
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         return {
             **super().get_config(),
             "num_classes": self.proxy_bank.num_classes,

@@ -92,10 +92,12 @@ class Triplet(MetricLoss):
         self.margin = check_non_negative("margin", margin)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         return triplet(distances, pairs.positive, pairs.negative, self.margin)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         return {**super().get_config(), "margin": self.margin, "anchors": self.anchors}

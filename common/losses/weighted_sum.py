@@ -39,11 +39,13 @@ class WeightedSum(MetricLoss):
         """Those of all losses."""
         return [variable for part in self.parts for variable in part.fast_variables]
 
-    def call(self, embeddings, labels, references=None):  # noqa: D102 (MetricLoss)
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
         terms = [w * part(embeddings, labels, references) for w, part in zip(self.part_weights, self.parts)]
         return tf.add_n(terms)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self):
+        """The constructor's arguments."""
         config = super().get_config()
         del config["normalization"]
         losses = [keras.utils.serialize_keras_object(part) for part in self.parts]

@@ -46,7 +46,7 @@ def compare(
         A `Comparison`, computed in at least float32.
 
     Raises:
-        InvalidInput: an argument has the wrong rank or type.
+        InvalidInput: an argument has the wrong rank or type, or the dimensions of the two sides differ.
     """
     check_choice("anchors", anchors, ANCHORS)
     embeddings = normalize(embeddings, normalization)
@@ -57,6 +57,10 @@ def compare(
         return Comparison(embeddings, embeddings, positive, negative, tf.ones_like(labels, tf.bool))
     positive, negative = pair_masks(labels, references.labels, references.valid)
     others = normalize(tf.cast(references.embeddings, embeddings.dtype), normalization)
+    if not others.shape[-1:].is_compatible_with(embeddings.shape[-1:]):
+        raise invalid(
+            "dimension of embeddings", received=embeddings.shape[-1], expected=f"the references' {others.shape[-1]}"
+        )
     if anchors == "embeddings":
         return Comparison(embeddings, others, positive, negative, tf.ones_like(labels, tf.bool))
     valid = tf.ones_like(references.labels, tf.bool) if references.valid is None else tf.cast(references.valid, tf.bool)

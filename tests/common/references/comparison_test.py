@@ -40,3 +40,8 @@ def test_references_as_anchors_swap_the_sides():
 def test_unknown_anchors_list_the_choices():
     with pytest.raises(InvalidInput, match="anchors: received 'batch', expected one of embeddings, references"):
         compare(EMBEDDINGS, LABELS, anchors="batch")
+
+
+def test_dimensions_that_differ_are_refused():
+    with pytest.raises(InvalidInput, match="dimension of embeddings: received 3, expected the references' 2"):
+        compare(np.ones((3, 3)), LABELS, REFERENCES)
