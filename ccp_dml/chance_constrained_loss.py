@@ -1,0 +1,110 @@
+"""The loss of one projection problem: a batch against the proxies of all classes."""
+
+import numpy as np
+import tensorflow as tf
+
+from ccp_dml.class_representatives import Representatives
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_non_negative, invalid
+from common.ops.normalization import normalize
+from common.references.proxy_bank import ProxyBank
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable(package="ccp_dml")
+class ChanceConstrainedLoss(MetricLoss):
+    """Any metric loss between a batch and the proxies: `loss(batch, proxies) + w · loss(batch, batch)`.
+
+    Proxies are weights of this layer, so they are trained, saved and restored with the model, at the learning rate of
+    the network: they are not among the `fast_variables`. Between projection problems `AlternatingProjections`
+    replaces them.
+
+    The mean over pairs is the one of `loss` (C1's, for one, is a sum over proxies). Triplet and multi-similarity are
+    given with `anchors="references"`: each proxy is an anchor over the batch, its positives and negatives.
+
+    Reference: thesis eq. 3.2.11 and Algorithm 1 (w = 0); the published code has w = .1 and the batch as the anchors.
+
+    Args:
+        loss: the `MetricLoss` of both terms. It normalises embeddings and proxies alike.
+        proxies: the `ProxyBank` of all training classes.
+        in_batch_weight: w, at least 0.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Call arguments: those of `MetricLoss`, embeddings `[batch, dim]` and labels `[batch]`. With `references` the loss
+    is over them, without the proxies.
+
+    Raises:
+        InvalidInput: a negative weight.
+        tf.errors.InvalidArgumentError: a label without proxies (not checked inside XLA).
+
+    Example:
+        >>> proxies = ProxyBank(num_classes=75, proxies_per_class=8, embedding_dim=128)
+        >>> loss = ChanceConstrainedLoss(Contrastive(normalization="clip"), proxies)
+    """
+
+    def __init__(self, loss: MetricLoss, proxies: ProxyBank, in_batch_weight=0.0, **kwargs):
+        super().__init__(normalization=loss.normalization, **kwargs)
+        self.loss = loss
+        self.proxies = proxies
+        self.in_batch_weight = check_non_negative("in_batch_weight", in_batch_weight)
+
+    @property
+    def fast_variables(self):
+        """Those of the loss; the proxies of CCP learn as fast as the network."""
+        return self.loss.fast_variables
+
+    def call(self, embeddings, labels, references=None, training=None):  # noqa: D102 (MetricLoss)
+        del training  # taken so that Keras 2 hands it on to a loss with a memory
+        if references is not None:
+            return self.loss(embeddings, labels, references)
+        self.proxies.check_labels(labels)
+        proxy_loss = self.loss(embeddings, labels, self.proxies.references())
+        if self.in_batch_weight == 0:
+            return proxy_loss
+        return proxy_loss + self.in_batch_weight * self.loss(embeddings, labels)
+
+    @property
+    def representatives_per_class(self) -> int:
+        """Proxies of each class."""
+        return self.proxies.proxies_per_class
+
+    def representatives(self) -> np.ndarray:
+        """The proxies as the loss compares them: normalised, `[classes, proxies_per_class, dim]`."""
+        proxies = normalize(self.proxies.references().embeddings, self.normalization)
+        return proxies.numpy().reshape(self._shape)
+
+    def adopt(self, problem: int, chosen: Representatives) -> None:
+        """Begins a problem from the chosen embeddings.
+
+        Args:
+            problem: index of the problem.
+            chosen: of every class, `[classes, proxies_per_class, dim]`.
+
+        Raises:
+            InvalidInput: they are not as many as the proxies, or of another dimension.
+        """
+        del problem
+        if chosen.embeddings.shape != self._shape:
+            raise invalid("representatives", received=chosen.embeddings.shape, expected=f"the shape {self._shape}")
+        self.proxies.proxies.assign(chosen.embeddings.reshape(-1, self.proxies.embedding_dim))
+
+    @property
+    def _shape(self):
+        return self.proxies.num_classes, self.proxies.proxies_per_class, self.proxies.embedding_dim
+
+    def get_config(self):  # noqa: D102
+        config = super().get_config()
+        del config["normalization"]
+        return {
+            **config,
+            "loss": keras.utils.serialize_keras_object(self.loss),
+            "proxies": keras.utils.serialize_keras_object(self.proxies),
+            "in_batch_weight": self.in_batch_weight,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """The loss that `get_config` describes."""
+        layers = {name: keras.utils.deserialize_keras_object(config[name]) for name in ("loss", "proxies")}
+        return cls(**{**config, **layers})

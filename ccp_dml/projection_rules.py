@@ -1,0 +1,57 @@
+"""When a projection problem ends and what the next one takes from it: the thesis' rules and the published code's."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from common.ops.checks import check_choice, check_non_negative, check_positive
+
+CONTINUE_FROM = ("best", "last")
+FIRST_CENTERS = ("sample", "origin")
+
+
+@dataclasses.dataclass(frozen=True)
+class ProjectionRules:
+    """What the thesis leaves open, or its published code does otherwise. The defaults are the thesis recipe.
+
+    Attributes:
+        metric: the log entry to maximise.
+        patience: evaluations without improvement after which a problem ends, > 0.
+        min_delta: the smallest change that counts as an improvement, >= 0.
+        continue_from: the next problem begins from the weights of the problem's `best` evaluation, which also embed
+            its pools, or from the `last` weights; θ* and the proxies that repel are the best ones in both cases.
+        first_centers: the first proxies are chosen beginning with a random `sample` of each class, or with the sample
+            that is farthest from the `origin`.
+        first_rate: λ of the first problem; None: as in all others.
+        reads_late: each evaluation sees the metric of the one before it (0 at first).
+        max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
+            never replaced (thesis figure 3.7a, "Loss-Proxy").
+
+    Raises:
+        InvalidInput: a value is out of its range.
+    """
+
+    metric: str = "MAP@R"
+    patience: int = 3
+    min_delta: float = 1e-5
+    continue_from: str = "best"
+    first_centers: str = "sample"
+    first_rate: float | None = None
+    reads_late: bool = False
+    max_problems: int | None = None
+
+    def __post_init__(self):
+        check_positive("projection_patience", self.patience)
+        check_non_negative("min_delta", self.min_delta)
+        check_choice("continue_from", self.continue_from, CONTINUE_FROM)
+        check_choice("first_centers", self.first_centers, FIRST_CENTERS)
+        if self.first_rate is not None:
+            check_non_negative("first_rate", self.first_rate)
+        if self.max_problems is not None:
+            check_positive("max_problems", self.max_problems)
+
+    @classmethod
+    def published_code(cls, **changes) -> ProjectionRules:
+        """The rules of the authors' published code, with `changes` to single ones."""
+        switches = {"continue_from": "last", "first_centers": "origin", "first_rate": 0.0, "reads_late": True}
+        return cls(**{**switches, **changes})

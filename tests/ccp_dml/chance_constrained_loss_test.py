@@ -1,0 +1,108 @@
+"""The composer: its terms, its proxies, and that nothing at SOP's size grows with the square of the proxies."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.measure import peak_growth_gb
+from ccp_dml import ChanceConstrainedLoss, Representatives
+from common.losses import Contrastive, CosineContrastive, CrossBatchMemoryLoss, MultiSimilarity, ProxyNCA, Triplet
+from common.ops.checks import InvalidInput
+from common.references import ProxyBank, References
+
+keras = tf.keras
+CLASSES, PROXIES, DIM = 5, 2, 4
+PAIR_LOSSES = [
+    Contrastive(0.1, 0.9, normalization="clip"),
+    CosineContrastive(0.3),
+    Triplet(0.2, anchors="references"),
+    Triplet(0.2),
+    MultiSimilarity(2.0, 10.0, 0.5, anchors="references"),
+]
+
+
+def batch(seed=0, size=6):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(size, DIM)).astype(np.float32), rng.integers(0, CLASSES, size)
+
+
+@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("weight", [0.0, 0.1])
+def test_is_the_loss_over_proxies_plus_the_weighted_one_over_the_batch(base, weight):
+    bank = ProxyBank(CLASSES, PROXIES, DIM)
+    loss = ChanceConstrainedLoss(base, bank, in_batch_weight=weight)
+    embeddings, labels = batch()
+    proxies = References(np.array(bank.proxies), np.repeat(np.arange(CLASSES), PROXIES))
+    expected = float(base(embeddings, labels, proxies)) + weight * float(base(embeddings, labels))
+    np.testing.assert_allclose(loss(embeddings, labels), expected, rtol=1e-6)
+    others = References(*batch(seed=1))
+    np.testing.assert_allclose(loss(embeddings, labels, others), base(embeddings, labels, others), rtol=1e-6)
+
+
+def test_proxies_are_trained_but_not_fast():
+    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    assert [tuple(variable.shape) for variable in loss.trainable_variables] == [(CLASSES * PROXIES, DIM)]
+    assert loss.fast_variables == []
+    around_proxies = ChanceConstrainedLoss(ProxyNCA(CLASSES, DIM), ProxyBank(CLASSES, PROXIES, DIM))
+    assert [tuple(variable.shape) for variable in around_proxies.fast_variables] == [(CLASSES, DIM)]
+
+
+def test_a_cross_batch_memory_inside_advances_in_training():
+    loss = ChanceConstrainedLoss(
+        CrossBatchMemoryLoss(CosineContrastive(), 12, DIM, start_step=0), ProxyBank(CLASSES, PROXIES, DIM)
+    )
+    loss(*batch())
+    assert int(loss.loss.step) == 0
+    loss(*batch(), training=True)
+    assert int(loss.loss.step) == 1
+
+
+@pytest.mark.parametrize("normalization", ["clip", "unit", "none"])
+def test_representatives_come_back_as_the_loss_compares_them(normalization):
+    bank = ProxyBank(CLASSES, PROXIES, DIM)
+    loss = ChanceConstrainedLoss(Contrastive(normalization=normalization), bank)
+    chosen = np.random.default_rng(0).normal(size=(CLASSES, PROXIES, DIM)).astype(np.float32)
+    loss.adopt(0, Representatives(np.zeros((CLASSES, PROXIES)), chosen))
+    np.testing.assert_array_equal(np.array(bank.proxies)[PROXIES], chosen[1, 0])
+    norms = np.linalg.norm(chosen, axis=-1, keepdims=True)
+    expected = {"clip": chosen / np.maximum(norms, 1), "unit": chosen / norms, "none": chosen}[normalization]
+    np.testing.assert_allclose(loss.representatives(), expected, rtol=1e-6)
+    with pytest.raises(InvalidInput, match="representatives"):
+        loss.adopt(0, Representatives(np.zeros((CLASSES, 1)), chosen[:, :1]))
+
+
+def test_a_label_without_proxies_is_an_error():
+    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected 0..4"):
+        loss(np.zeros((2, DIM), np.float32), np.array([0, CLASSES]))
+    with pytest.raises(InvalidInput, match="in_batch_weight"):
+        ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM), in_batch_weight=-0.1)
+
+
+@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
+def test_can_be_rebuilt_from_its_configuration(base):
+    loss = ChanceConstrainedLoss(base, ProxyBank(CLASSES, PROXIES, DIM), in_batch_weight=0.2)
+    again = keras.layers.deserialize(keras.layers.serialize(loss))
+    again.set_weights(loss.get_weights())
+    np.testing.assert_array_equal(again(*batch()), loss(*batch()))
+    assert again.normalization == base.normalization
+
+
+@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
+def test_memory_at_the_size_of_sop(base):
+    """8,488 x 4 proxies: batch x proxies is 4.3 MB, proxies² 4.6 GB, batch x proxies² 148 GB."""
+    loss = ChanceConstrainedLoss(base, ProxyBank(8_488, 4, 128))
+    embeddings = tf.random.stateless_normal([32, 128], [1, 2])
+    labels = tf.repeat(tf.range(8) * 1000, 4)
+
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            value = loss(embeddings, labels)
+        return tape.gradient(value, [embeddings, *loss.trainable_variables])
+
+    (_, proxy_gradient), growth = peak_growth_gb(gradients)
+    assert np.all(np.isfinite(proxy_gradient))
+    assert np.any(proxy_gradient)
+    assert growth < 0.4

@@ -1,0 +1,173 @@
+"""One CCP step against its gradient written out by hand, in a plain Keras model and in the project's own."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel, ProximalTerm
+from common.losses import Contrastive, CosineContrastive, MultiSimilarity, Triplet
+from common.ops.checks import InvalidInput
+from common.pooling import GlobalAveragePooling
+from common.references import ProxyBank
+from common.training import EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
+
+keras = tf.keras
+CLASSES, PROXIES, INPUTS, DIM, BATCH = 3, 2, 5, 4, 6
+LEARNING_RATE, RATE = 0.5, 0.3
+LABELS = np.array([0, 0, 1, 1, 2, 2])
+PROXY_LABELS = np.repeat(np.arange(CLASSES), PROXIES)
+
+
+# Gradients of each loss with respect to samples z and proxies r, pair by pair, as in thesis 3.3.2.1.
+
+
+def contrastive_by_hand(z, r, positive_margin=0.3, negative_margin=1.1):
+    terms = {True: [], False: []}
+    for i, j in np.ndindex(len(z), len(r)):
+        difference = z[i] - r[j]
+        distance = np.linalg.norm(difference)
+        same = LABELS[i] == PROXY_LABELS[j]
+        if same and distance > positive_margin:
+            terms[True].append((i, j, difference / distance))
+        if not same and distance < negative_margin:
+            terms[False].append((i, j, -difference / distance))
+    return average_of_pairs(z, r, terms[True]) + average_of_pairs(z, r, terms[False])
+
+
+def average_of_pairs(z, r, terms):
+    gradient = np.zeros((len(z) + len(r), z.shape[1]))
+    for i, j, direction in terms:
+        gradient[i] += direction / len(terms)
+        gradient[len(z) + j] -= direction / len(terms)
+    return gradient
+
+
+def cosine_contrastive_by_hand(z, r, margin=0.2):
+    gradient = np.zeros((len(z) + len(r), z.shape[1]))
+    for i, j in np.ndindex(len(z), len(r)):
+        similarity, same = z[i] @ r[j], LABELS[i] == PROXY_LABELS[j]
+        slope = -1.0 if same and similarity < 1 - 1e-5 else 1.0 if not same and similarity > margin else 0.0
+        gradient[i] += slope * r[j] / len(z)
+        gradient[len(z) + j] += slope * z[i] / len(z)
+    return gradient
+
+
+def triplet_by_hand(z, r, margin=0.4):
+    active = []
+    for anchor, p, n in np.ndindex(len(r), len(z), len(z)):
+        if LABELS[p] == PROXY_LABELS[anchor] != LABELS[n]:
+            to_positive, to_negative = z[p] - r[anchor], z[n] - r[anchor]
+            lengths = np.linalg.norm(to_positive), np.linalg.norm(to_negative)
+            if lengths[0] - lengths[1] + margin > 0:
+                active.append((anchor, p, n, to_positive / lengths[0], to_negative / lengths[1]))
+    gradient = np.zeros((len(z) + len(r), z.shape[1]))
+    for anchor, p, n, pull, push in active:
+        gradient[p] += pull / len(active)
+        gradient[n] -= push / len(active)
+        gradient[len(z) + anchor] += (push - pull) / len(active)
+    return gradient
+
+
+def multi_similarity_by_hand(z, r, alpha=2.0, beta=8.0, base=0.4):
+    gradient = np.zeros((len(z) + len(r), z.shape[1]))
+    for anchor in range(len(r)):
+        same = PROXY_LABELS[anchor] == LABELS
+        similarities = z @ r[anchor]
+        positives = {i: np.exp(alpha * (base - similarities[i])) for i in np.flatnonzero(same)}
+        negatives = {i: np.exp(beta * (similarities[i] - base)) for i in np.flatnonzero(~same)}
+        for sign, group in ((-1, positives), (1, negatives)):
+            for i, weight in group.items():
+                slope = sign * weight / (1 + sum(group.values())) / len(r)
+                gradient[i] += slope * r[anchor]
+                gradient[len(z) + anchor] += slope * z[i]
+    return gradient
+
+
+CASES = {
+    "c2": (lambda n: Contrastive(0.3, 1.1, normalization=n), contrastive_by_hand),
+    "c1": (lambda n: CosineContrastive(0.2, normalization=n), cosine_contrastive_by_hand),
+    "triplet": (lambda n: Triplet(0.4, anchors="references", normalization=n), triplet_by_hand),
+    "ms": (lambda n: MultiSimilarity(2.0, 8.0, 0.4, anchors="references", normalization=n), multi_similarity_by_hand),
+}
+
+
+def clip(v):
+    return v / np.maximum(1.0, np.linalg.norm(v, axis=1, keepdims=True))
+
+
+def through_clip(v, gradient):
+    """The gradient before the norm clip, of the gradient behind it."""
+    norms = np.linalg.norm(v, axis=1, keepdims=True)
+    units = v / norms
+    tangential = (gradient - units * (units * gradient).sum(1, keepdims=True)) / norms
+    return np.where(norms > 1, tangential, gradient)
+
+
+def step_by_hand(gradient_of, weights, proxies, inputs, target, proximal_sign=1.0):
+    """Weights and proxies after one step of gradient descent on loss(proxies x batch) + (λ/2) ‖W - W*‖²."""
+    z = inputs @ weights
+    gradient = gradient_of(clip(z), clip(proxies))
+    weight_gradient = inputs.T @ through_clip(z, gradient[:BATCH]) + proximal_sign * RATE * (weights - target)
+    proxy_gradient = through_clip(proxies, gradient[BATCH:])
+    return weights - LEARNING_RATE * weight_gradient, proxies - LEARNING_RATE * proxy_gradient
+
+
+def start(seed):
+    rng = np.random.default_rng(seed)
+    arrays = rng.normal(size=(INPUTS, DIM)), rng.normal(size=(CLASSES * PROXIES, DIM)), rng.normal(size=(BATCH, INPUTS))
+    weights, proxies, inputs = (array.astype(np.float32).astype(np.float64) / 2 for array in arrays)
+    return weights, proxies, inputs, weights + np.float32(0.5)
+
+
+def keras_step(loss, weights, proxies, inputs, target):
+    network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.Dense(DIM, use_bias=False)])
+    network.set_weights([target.astype(np.float32)])
+    bank = ProxyBank(CLASSES, PROXIES, DIM)
+    bank.proxies.assign(proxies.astype(np.float32))
+    model = ChanceConstrainedModel(network, ChanceConstrainedLoss(loss, bank), rate=RATE)
+    network.set_weights([weights.astype(np.float32)])
+    model.compile(keras.optimizers.SGD(LEARNING_RATE))
+    model.fit(inputs.astype(np.float32), LABELS, batch_size=BATCH, shuffle=False, verbose=0)
+    return network.get_weights()[0], np.array(bank.proxies)
+
+
+def project_step(loss, weights, proxies, inputs, target):
+    bank = ProxyBank(CLASSES, PROXIES, DIM)
+    bank.proxies.assign(proxies.astype(np.float32))
+    backbone = keras.Sequential([keras.Input((1, 1, INPUTS)), keras.layers.Activation("linear")])
+    head = EmbeddingHead(GlobalAveragePooling(), DIM)
+    model = EmbeddingModel(backbone, head, ChanceConstrainedLoss(loss, bank), normalization="clip")
+    images, labels = tf.constant(inputs[:, None, None, :], tf.float32), tf.constant(LABELS)
+    model.build_on(images, labels)
+    head.set_weights([target.astype(np.float32)])
+    term = ProximalTerm(head.trainable_variables, RATE)
+    head.set_weights([weights.astype(np.float32)])
+    model.compile_training(TwoSpeedOptimizer(keras.optimizers.SGD(LEARNING_RATE), 100.0), [term])
+    model.train_step((images, labels))
+    return head.get_weights()[0], np.array(bank.proxies)
+
+
+@pytest.mark.parametrize("step", [keras_step, project_step])
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_is_the_one_written_out_by_hand(name, step):
+    make_loss, gradient_of = CASES[name]
+    for seed in range(3):
+        found = step(make_loss("clip"), *start(seed))
+        expected = step_by_hand(gradient_of, *start(seed))
+        assert np.abs(expected[1] - start(seed)[1]).max() > 1e-2  # proxies move, at the rate of the network
+        np.testing.assert_allclose(found[0], expected[0], atol=2e-6)
+        np.testing.assert_allclose(found[1], expected[1], atol=2e-6)
+        misprint = step_by_hand(gradient_of, *start(seed), proximal_sign=-1.0)
+        assert np.abs(found[0] - misprint[0]).min() > 0.1
+
+
+def test_the_starting_points_are_inside_and_outside_of_the_ball():
+    weights, proxies, inputs, _ = start(0)
+    for vectors in (inputs @ weights, proxies):
+        assert 0 < (np.linalg.norm(vectors, axis=1) > 1).sum() < len(vectors)
+
+
+def test_a_network_that_is_not_built_is_refused():
+    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    with pytest.raises(InvalidInput, match="network: .* expected one that is built"):
+        ChanceConstrainedModel(keras.Sequential([keras.layers.Dense(DIM)]), loss)

@@ -1,0 +1,99 @@
+"""Pools: who is in them, that they are pure functions of seed and problem, and that they are embedded in batches."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ccp_dml import ClassPools, sample_pools
+from common.data import CenterCrop, Examples, NoAugmentation, RandomShift
+from common.ops.checks import InvalidInput
+
+LABELS = np.array([2, 0, 1, 0, 2, 2, 0, 2, 2, 1])
+
+
+def test_members_are_of_their_class_and_not_repeated_while_there_are_enough():
+    for seed in range(20):
+        pools = sample_pools(LABELS, 3, 2, seed)
+        assert pools.shape == (3, 3)
+        assert pools.dtype == np.int64
+        np.testing.assert_array_equal(LABELS[pools], [[0] * 3, [1] * 3, [2] * 3])
+        assert len(set(pools[0])) == 3
+        assert len(set(pools[2])) == 3
+        assert set(pools[1]) == {2, 9}  # two examples: both before either is repeated
+        assert len(set(pools[1][:2])) == 2
+
+
+def test_all_members_have_their_chance():
+    firsts = {int(sample_pools(LABELS, 2, 2, seed)[2, 0]) for seed in range(100)}
+    assert firsts == {0, 4, 5, 7, 8}
+
+
+def test_a_pool_smaller_than_the_number_of_proxies():
+    with pytest.raises(InvalidInput, match="pool_size: received 3, expected at least .* 4"):
+        sample_pools(LABELS, 3, 4, seed=0)
+    with pytest.raises(InvalidInput, match="pool_size"):
+        ClassPools(list, Examples(LABELS), NoAugmentation(), pool_size=3, num_representatives=4, seed=0)
+
+
+def test_labels_with_gaps():
+    with pytest.raises(InvalidInput, match="every label"):
+        sample_pools([0, 2, 2], 1, 1, seed=0)
+
+
+def make_pools(seed=0, augmentation=None, batch_size=4, seen=None):
+    """Pools of 'images' whose embedding is their pixels."""
+    images = np.random.default_rng(1).integers(0, 255, (len(LABELS), 6, 6, 1)).astype(np.uint8)
+
+    def embed(batches):
+        arrays = [np.asarray(batch) for batch in batches]
+        if seen is not None:
+            seen.extend(len(array) for array in arrays)
+        return np.concatenate(arrays).reshape(-1, 36).astype(np.float32)
+
+    examples = Examples(LABELS, images)
+    augmentation = augmentation or NoAugmentation()
+    return ClassPools(embed, examples, augmentation, 5, 2, seed, batch_size), images
+
+
+@pytest.mark.parametrize("batch_size", [4, 15, 100])
+def test_embeddings_are_those_of_the_drawn_examples(batch_size):
+    seen = []
+    pools, images = make_pools(batch_size=batch_size, seen=seen)
+    expected = images.reshape(len(LABELS), 36)[pools.indices(2)]
+    np.testing.assert_array_equal(pools(2), expected)
+    assert set(seen) == {min(batch_size, 15)}
+
+
+def test_positions_lead_back_to_examples():
+    pools, images = make_pools()
+    positions = np.array([[4, 0], [1, 2], [3, 3]])
+    indices = pools.examples_at(3, positions)
+    assert indices.shape == (3, 2)
+    np.testing.assert_array_equal(
+        images.reshape(-1, 36)[indices], np.take_along_axis(pools(3), positions[:, :, None], axis=1)
+    )
+
+
+def test_pools_are_functions_of_seed_and_problem():
+    augmented = {key: make_pools(key[0], RandomShift(2))[0](key[1]) for key in ((0, 0), (0, 1), (1, 0))}
+    again, _ = make_pools(0, RandomShift(2))
+    again(5)
+    np.testing.assert_array_equal(again(0), augmented[0, 0])
+    assert np.any(augmented[0, 0] != augmented[0, 1])
+    assert np.any(augmented[0, 0] != augmented[1, 0])
+    plain, _ = make_pools(0)
+    assert np.any(plain(0) != augmented[0, 0])
+    np.testing.assert_array_equal(plain.indices(0), again.indices(0))
+    assert np.any(plain.indices(0) != plain.indices(1))
+
+
+def test_image_files(tmp_path):
+    paths = []
+    for index in range(len(LABELS)):
+        paths.append(str(tmp_path / f"{index}.png"))
+        tf.io.write_file(paths[-1], tf.io.encode_png(tf.fill([8, 8, 3], tf.constant(index * 20, tf.uint8))))
+    examples = Examples(LABELS, paths=np.array(paths))
+    pools = ClassPools(
+        lambda batches: np.concatenate([batch.numpy()[:, 0, 0] for batch in batches]), examples, CenterCrop(8), 3, 2, 0
+    )
+    np.testing.assert_array_equal(pools(0)[..., 0], pools.indices(0) * 20.0)
