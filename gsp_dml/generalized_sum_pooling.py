@@ -6,7 +6,7 @@ import math
 
 import tensorflow as tf
 
-from common.ops.checks import check_fraction, check_positive, invalid
+from common.ops.checks import check_choice, check_fraction, check_non_negative, check_positive, invalid
 from common.ops.normalization import normalize
 from common.pooling.feature_pooling import masked_mean
 from common.pooling.weighted_pooling import WeightedPooling, shares
@@ -14,7 +14,10 @@ from gsp_dml.partial_transport import Transport, check_solver, partial_transport
 from gsp_dml.prototype_costs import prototype_costs
 from gsp_dml.prototype_initializer import (
     FEATURE_MEMORY,
+    IMAGE_AVERAGES,
+    MEMORY_FEATURES,
     check_prototype_initializer,
+    one_feature_an_image,
     pick_prototypes,
     remember,
     serialized_initializer,
@@ -42,8 +45,8 @@ class GeneralizedSumPooling(WeightedPooling):
     unknown batch size and unknown image sizes.
 
     With `prototype_initializer="feature_memory"` the layer first is average pooling with attributes 0: calls with
-    `training=True` collect the clipped averages of their images until there are `memory_size`; the call that completes
-    them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as above. Memory
+    `training=True` collect a clipped vector of each of their images until there are `memory_size`; the call that
+    completes them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as above. Memory
     and progress are weights: a restored model goes on where it was.
 
     Args:
@@ -54,6 +57,8 @@ class GeneralizedSumPooling(WeightedPooling):
         num_iterations: of the solver; None for its default.
         prototype_initializer: "feature_memory", "random", a Keras initializer, or an array `[prototypes, channels]`.
         memory_size: images in the feature memory, at least `num_prototypes`.
+        memory_features: what is remembered of an image: "image_averages" (thesis) or "local_features", one an image.
+        memory_delay: images that pass before the memory is filled: average pooling until features mean something.
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.
         return_attention: return a dictionary with "attention" too.
@@ -89,6 +94,8 @@ class GeneralizedSumPooling(WeightedPooling):
         num_iterations: int | None = None,
         prototype_initializer=FEATURE_MEMORY,
         memory_size: int = 1024,
+        memory_features: str = IMAGE_AVERAGES,
+        memory_delay: int = 0,
         trainable_transport_ratio: bool = False,
         return_attributes: bool = False,
         return_attention: bool = False,
@@ -106,6 +113,8 @@ class GeneralizedSumPooling(WeightedPooling):
         if memory_size < num_prototypes:
             expected = f"at least num_prototypes = {num_prototypes}"
             raise invalid("memory_size", received=memory_size, expected=expected)
+        self.memory_features = check_choice("memory_features", memory_features, MEMORY_FEATURES)
+        self.memory_delay = int(check_non_negative("memory_delay", memory_delay))
         self.trainable_transport_ratio = bool(trainable_transport_ratio)
         if self.trainable_transport_ratio and self.transport_ratio == 1:
             raise invalid("transport_ratio", received=1.0, expected="a number below 1 when it is trainable")
@@ -133,7 +142,11 @@ class GeneralizedSumPooling(WeightedPooling):
                 name="memory", shape=(self.memory_size, channels), initializer="zeros", trainable=False
             )
             self.memory_count = self.add_weight(
-                name="memory_count", shape=(), dtype="int64", initializer="zeros", trainable=False
+                name="memory_count",
+                shape=(),
+                dtype="int64",
+                initializer=keras.initializers.Constant(-self.memory_delay),
+                trainable=False,
             )
         super().build(input_shape)
 
@@ -195,7 +208,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return tf.constant(True) if not self.collects_features else self.memory_count >= self.memory_size
 
     def collect(self, features, mask=None):
-        """Adds image averages to the feature memory; picks the prototypes when it is full.
+        """Adds a vector an image to the feature memory; picks the prototypes when it is full.
 
         Args:
             features: `[batch, positions, channels]`.
@@ -207,10 +220,13 @@ class GeneralizedSumPooling(WeightedPooling):
         had_prototypes = self.has_prototypes()
 
         def fill():
-            embeddings = tf.stop_gradient(normalize(masked_mean(features, mask), "clip"))
-            memory, count = remember(
-                tf.convert_to_tensor(self.memory), tf.convert_to_tensor(self.memory_count), embeddings
-            )
+            count = tf.convert_to_tensor(self.memory_count)
+            if self.memory_features == IMAGE_AVERAGES:
+                vectors = masked_mean(features, mask)
+            else:
+                vectors = one_feature_an_image(features, mask, count)
+            embeddings = tf.stop_gradient(normalize(vectors, "clip"))
+            memory, count = remember(tf.convert_to_tensor(self.memory), count, embeddings)
             self.memory.assign(memory)
             self.memory_count.assign(count)
             self.prototypes.assign(
@@ -249,6 +265,8 @@ class GeneralizedSumPooling(WeightedPooling):
             "num_iterations": self.num_iterations,
             "prototype_initializer": serialized_initializer(self.prototype_initializer),
             "memory_size": self.memory_size,
+            "memory_features": self.memory_features,
+            "memory_delay": self.memory_delay,
             "trainable_transport_ratio": self.trainable_transport_ratio,
             "return_attributes": self.return_attributes,
             "return_attention": self.return_attention,

@@ -12,6 +12,11 @@ keras = tf.keras
 
 FEATURE_MEMORY = "feature_memory"
 RANDOM = "random"
+IMAGE_AVERAGES = "image_averages"
+LOCAL_FEATURES = "local_features"
+MEMORY_FEATURES = (IMAGE_AVERAGES, LOCAL_FEATURES)
+
+_GOLDEN_RATIO = 0.6180339887498949
 
 
 def check_prototype_initializer(initializer, num_prototypes: int):
@@ -55,12 +60,34 @@ def serialized_initializer(initializer):
     return initializer if isinstance(initializer, str) else keras.initializers.serialize(initializer)
 
 
+def one_feature_an_image(features, mask, first_image):
+    """The feature at one position of each image, at another one in each: without randomness, but evenly spread.
+
+    Args:
+        features: `[batch, positions, channels]`.
+        mask: boolean `[batch, positions]`, or None.
+        first_image: how many images were seen before, integer scalar; position r of n is frac(0.618 image) n.
+
+    Returns:
+        `[batch, channels]`.
+    """
+    batch = tf.shape(features)[0]
+    images = tf.cast(first_image, tf.float64) + tf.cast(tf.range(batch), tf.float64)
+    draws = images * _GOLDEN_RATIO - tf.floor(images * _GOLDEN_RATIO)  # in [0, 1)
+    valid = tf.ones(tf.shape(features)[:2], tf.float64) if mask is None else tf.cast(mask, tf.float64)
+    ranks = tf.floor(draws * tf.reduce_sum(valid, axis=1))  # the how-manieth valid position of each image
+    positions = tf.argmax(
+        tf.cast(tf.cumsum(valid, axis=1) > ranks[:, None], tf.int32), axis=1
+    )  # the first for which it is true
+    return tf.gather(features, positions, axis=1, batch_dims=1)
+
+
 def remember(memory, count, embeddings):
     """Appends a batch to a memory; what does not fit any more is dropped.
 
     Args:
         memory: `[memory, channels]`, of which the first `count` rows are in use.
-        count: integer scalar.
+        count: integer scalar; below 0, so many vectors are dropped before the first one is kept.
         embeddings: `[batch, channels]`.
 
     Returns:
