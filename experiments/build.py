@@ -75,6 +75,8 @@ def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
         solver=config.solver,
         num_iterations=config.num_iterations,
         memory_size=config.memory_size,
+        memory_features=config.memory_features or "image_averages",
+        memory_delay=(config.memory_delay or 0) * config.batch_size,
         return_attributes=True,
     )
 
@@ -239,6 +241,8 @@ def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: in
     """
     head = build_head(config)
     backbone = build_backbone(config, dataset)
+    if config.frozen_backbone:
+        backbone.trainable = False
     attribute_loss = None
     if config.zero_shot_weight:
         attribute_loss = ZeroShotPredictionLoss(

@@ -78,11 +78,14 @@ class ExperimentConfig:
     solver: str | None = _field("gsp: `exact` or `fixed_point`", None)
     num_iterations: int | None = _field("gsp: iterations of the fixed-point solver", None)
     memory_size: int | None = _field("gsp: average embeddings collected before prototypes are chosen", None)
+    memory_features: str | None = _field("gsp: memory of `image_averages` (default) or of `local_features`", None)
+    memory_delay: int | None = _field("gsp: update steps before the memory is filled (default: none)", None)
     zero_shot_weight: float | None = _field("gsp: weight of the zero-shot prediction loss (lambda), in [0, 1]", None)
     zero_shot_ridge: float | None = _field("gsp: ridge of the zero-shot regression", None)
     zero_shot_scale: float | None = _field("gsp: scale of the zero-shot logits", None)
     zero_shot_reduction: str | None = _field("gsp: `sum_of_means` of the halves or the `mean` of the batch", None)
     zero_shot_halves: str | None = _field("gsp: halves of the batch by `classes` or by `even_odd` positions", None)
+    frozen_backbone: bool | None = _field("train the head and the loss alone (default: everything)", None)
     seed: int = _field("seed of weights, batches and augmentation; fold and repeat are mixed in", 0)
 
     def __post_init__(self):

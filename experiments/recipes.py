@@ -229,7 +229,8 @@ def _budget_limits(budget: str, values: dict) -> dict:
 
 def _refuse_unused(values: dict, overrides: dict, loss: str, pooling: str) -> None:
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
-    optional -= {"num_iterations"} if uses_gsp(pooling) else set()
+    optional -= {"frozen_backbone"}
+    optional -= {"num_iterations", "memory_features", "memory_delay"} if uses_gsp(pooling) else set()
     unused = sorted(name for name in overrides if name in optional and name not in values)
     if unused:
         flags = ", ".join(f"--{name}" for name in unused)
