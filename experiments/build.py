@@ -112,6 +112,9 @@ BACKBONES = {
     "resnet20": backbones.resnet20,
     "mobilenet_v2": backbones.mobilenet_v2,
     "resnet50": backbones.resnet50,
+    "bn_inception": backbones.bn_inception,
+    "efficientnet_lite0": backbones.efficientnet_lite0,
+    **{name: functools.partial(backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
     "token_embedding": backbones.token_embedding,
 }
 AUGMENTATIONS = {

@@ -1,9 +1,18 @@
 """Convolutional networks: functions that return a keras.Model from images in 0..255 to feature maps."""
 
+from common.backbones.bn_inception import bn_inception
 from common.backbones.convolution import freeze_batch_norm
+from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.input_normalization import InputNormalization
+from common.backbones.keras_application import KERAS_APPLICATIONS, keras_backbone
 from common.backbones.mobilenet_v2 import mobilenet_v2
-from common.backbones.pretrained_weights import LoadedParameters, load_parameters, save_parameters
+from common.backbones.pretrained_weights import (
+    LoadedParameters,
+    assign_parameters,
+    load_parameters,
+    read_arrays,
+    save_parameters,
+)
 from common.backbones.resnet10 import resnet10
 from common.backbones.resnet20 import resnet20
 from common.backbones.resnet50 import resnet50
@@ -12,10 +21,16 @@ from common.backbones.token_embedding import token_embedding
 
 __all__ = [
     "InputNormalization",
+    "KERAS_APPLICATIONS",
     "LoadedParameters",
+    "assign_parameters",
+    "bn_inception",
+    "efficientnet_lite0",
     "freeze_batch_norm",
+    "keras_backbone",
     "load_parameters",
     "mobilenet_v2",
+    "read_arrays",
     "resnet10",
     "resnet20",
     "resnet50",

@@ -9,8 +9,8 @@ import tensorflow as tf
 keras = tf.keras
 
 
-def convolution(x, filters, kernel_size, name, *, stride=1):
-    """A convolution without bias, padded by `kernel_size // 2` on all sides.
+def convolution(x, filters, kernel_size, name, *, stride=1, use_bias=False, padding="symmetric"):
+    """A convolution, by default without bias and padded by `kernel_size // 2` on all sides.
 
     TensorFlow's "same" pads a strided convolution more on the bottom and right than on the top and left (or not at all
     on the latter), which shifts the features against PyTorch's; hence the explicit padding.
@@ -21,25 +21,27 @@ def convolution(x, filters, kernel_size, name, *, stride=1):
         kernel_size: side of the square kernel, odd.
         name: the layer's name.
         stride: 1 or more.
+        use_bias: whether an offset is added to each output channel.
+        padding: "symmetric" (PyTorch's), or "same" for parameters that were trained in TensorFlow.
 
     Returns:
         [batch, ceil(height / stride), ceil(width / stride), filters]
     """
-    x, padding = _pad(x, kernel_size, stride, name)
+    x, padding = _pad(x, kernel_size, stride, name, padding)
     return keras.layers.Conv2D(
         filters,
         kernel_size,
         strides=stride,
         padding=padding,
-        use_bias=False,
+        use_bias=use_bias,
         kernel_initializer=keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal"),
         name=name,
     )(x)
 
 
-def depthwise_convolution(x, kernel_size, name, *, stride=1):
+def depthwise_convolution(x, kernel_size, name, *, stride=1, padding="symmetric"):
     """The same with one kernel a channel: [batch, height, width, channels] -> [batch, height', width', channels]."""
-    x, padding = _pad(x, kernel_size, stride, name)
+    x, padding = _pad(x, kernel_size, stride, name, padding)
     return keras.layers.DepthwiseConv2D(
         kernel_size,
         strides=stride,
@@ -50,16 +52,16 @@ def depthwise_convolution(x, kernel_size, name, *, stride=1):
     )(x)
 
 
-def _pad(x, kernel_size, stride, name):
+def _pad(x, kernel_size, stride, name, padding):
     """`x` padded where "same" would not do it symmetrically, and the padding that is left to the convolution."""
-    if stride == 1 or kernel_size == 1:
+    if stride == 1 or kernel_size == 1 or padding == "same":
         return x, "same"
     return keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}.padding")(x), "valid"
 
 
-def batch_normalization(x, name):
-    """Batch normalisation with PyTorch's constants (epsilon 1e-5; its momentum .1 is Keras' .9)."""
-    return keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-5, name=name)(x)
+def batch_normalization(x, name, *, momentum=0.9, epsilon=1e-5):
+    """Batch normalisation, by default with PyTorch's constants (its momentum .1 is Keras' .9)."""
+    return keras.layers.BatchNormalization(momentum=momentum, epsilon=epsilon, name=name)(x)
 
 
 def rectifier(x, name, *, max_value=None):

@@ -6,13 +6,105 @@ import os
 
 import tensorflow as tf
 
+from common.backbones.convolution import freeze_batch_norm
+from common.backbones.input_normalization import (
+    CAFFE_MEAN_BGR,
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    InputNormalization,
+    check_image_channels,
+)
 from common.backbones.pretrained_weights import check_weights_file, initialize_weights
-from common.ops.checks import invalid
+from common.ops.checks import check_choice, invalid
 
 keras = tf.keras
+_networks = keras.applications
+
+# How the images of a network's training were normalised: `preprocess_input` of its module, as a layer's settings.
+# Three means, also where they are equal, so that grey images become three channels.
+NORMALIZATIONS = {
+    "caffe": {"mean": CAFFE_MEAN_BGR, "scale": 1.0, "channel_order": "bgr"},
+    "torch": {"mean": IMAGENET_MEAN, "std": IMAGENET_STD},
+    "minus_one_to_one": {"mean": (1.0, 1.0, 1.0), "scale": 1.0 / 127.5},
+    "inside": {"mean": (0.0, 0.0, 0.0), "scale": 1.0},  # the network has layers for it
+}
+
+KERAS_APPLICATIONS = {
+    "ConvNeXtBase": (_networks.ConvNeXtBase, "inside"),
+    "ConvNeXtLarge": (_networks.ConvNeXtLarge, "inside"),
+    "ConvNeXtSmall": (_networks.ConvNeXtSmall, "inside"),
+    "ConvNeXtTiny": (_networks.ConvNeXtTiny, "inside"),
+    "ConvNeXtXLarge": (_networks.ConvNeXtXLarge, "inside"),
+    "DenseNet121": (_networks.DenseNet121, "torch"),
+    "DenseNet169": (_networks.DenseNet169, "torch"),
+    "DenseNet201": (_networks.DenseNet201, "torch"),
+    "EfficientNetB0": (_networks.EfficientNetB0, "inside"),
+    "EfficientNetB1": (_networks.EfficientNetB1, "inside"),
+    "EfficientNetB2": (_networks.EfficientNetB2, "inside"),
+    "EfficientNetB3": (_networks.EfficientNetB3, "inside"),
+    "EfficientNetB4": (_networks.EfficientNetB4, "inside"),
+    "EfficientNetB5": (_networks.EfficientNetB5, "inside"),
+    "EfficientNetB6": (_networks.EfficientNetB6, "inside"),
+    "EfficientNetB7": (_networks.EfficientNetB7, "inside"),
+    "EfficientNetV2B0": (_networks.EfficientNetV2B0, "inside"),
+    "EfficientNetV2B1": (_networks.EfficientNetV2B1, "inside"),
+    "EfficientNetV2B2": (_networks.EfficientNetV2B2, "inside"),
+    "EfficientNetV2B3": (_networks.EfficientNetV2B3, "inside"),
+    "EfficientNetV2L": (_networks.EfficientNetV2L, "inside"),
+    "EfficientNetV2M": (_networks.EfficientNetV2M, "inside"),
+    "EfficientNetV2S": (_networks.EfficientNetV2S, "inside"),
+    "InceptionResNetV2": (_networks.InceptionResNetV2, "minus_one_to_one"),
+    "InceptionV3": (_networks.InceptionV3, "minus_one_to_one"),
+    "MobileNet": (_networks.MobileNet, "minus_one_to_one"),
+    "MobileNetV2": (_networks.MobileNetV2, "minus_one_to_one"),
+    "MobileNetV3Large": (_networks.MobileNetV3Large, "inside"),
+    "MobileNetV3Small": (_networks.MobileNetV3Small, "inside"),
+    "NASNetLarge": (_networks.NASNetLarge, "minus_one_to_one"),
+    "NASNetMobile": (_networks.NASNetMobile, "minus_one_to_one"),
+    "ResNet50": (_networks.ResNet50, "caffe"),
+    "ResNet50V2": (_networks.ResNet50V2, "minus_one_to_one"),
+    "ResNet101": (_networks.ResNet101, "caffe"),
+    "ResNet101V2": (_networks.ResNet101V2, "minus_one_to_one"),
+    "ResNet152": (_networks.ResNet152, "caffe"),
+    "ResNet152V2": (_networks.ResNet152V2, "minus_one_to_one"),
+    "VGG16": (_networks.VGG16, "caffe"),
+    "VGG19": (_networks.VGG19, "caffe"),
+    "Xception": (_networks.Xception, "minus_one_to_one"),
+}
 
 
-def keras_application(application, normalized_images, weights, *, url):
+def keras_backbone(name, input_channels=3, *, frozen_batch_norm=True, weights="none"):
+    """A network of `keras.applications` by its name there, without its classifier, with its own normalisation inside.
+
+    Args:
+        name: one of `KERAS_APPLICATIONS`, e.g. "EfficientNetB0".
+        input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
+        frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
+        weights: "none"; "imagenet" (downloaded once, then from Keras' cache); the path of Keras' own `.h5` file.
+
+    Input shape: [batch, height, width, input_channels], values 0..255; the smallest size depends on the network.
+    Output shape: [batch, height', width', channels]; height and width about a 32nd for most networks.
+
+    Returns:
+        a keras.Model
+
+    Raises:
+        InvalidInput: another name or number of channels, no network, or a file that does not exist or does not fit.
+    """
+    check_choice("backbone", name, KERAS_APPLICATIONS)
+    check_image_channels(input_channels)
+    if os.fspath(weights) not in ("none", "imagenet") and not os.fspath(weights).endswith(".h5"):
+        raise invalid("weights", received=weights, expected=f'"none", "imagenet" or an .h5 file of Keras for {name}')
+    application, normalization = KERAS_APPLICATIONS[name]
+    images = keras.Input((None, None, input_channels), name="images")
+    x = InputNormalization(**NORMALIZATIONS[normalization], name="input_normalization")(images)
+    model = keras_application(application, x, weights)
+    if frozen_batch_norm:
+        freeze_batch_norm(model)
+    return model
+
+
+def keras_application(application, normalized_images, weights, *, url=None):
     """A network of `keras.applications` without its classifier, on images that a layer of ours has normalised.
 
     Args:
@@ -20,7 +112,7 @@ def keras_application(application, normalized_images, weights, *, url):
         normalized_images: symbolic [batch, height, width, 3], made from a `keras.Input`.
         weights: "none"; "imagenet" (downloaded once, then from Keras' cache); the path of Keras' own `.h5` file, or of
             an `.npz` file that `save_parameters` wrote.
-        url: where Keras has the `.h5` file; shown when the download fails.
+        url: where Keras has the `.h5` file, if Keras' own message might not say so; shown when the download fails.
 
     Returns:
         a keras.Model from the images to feature maps [batch, height', width', channels]
@@ -36,11 +128,12 @@ def keras_application(application, normalized_images, weights, *, url):
             include_top=False, weights=weights if from_keras else None, input_tensor=normalized_images
         )
     except Exception as error:  # Keras raises a bare Exception when a download fails
+        file = f"The file that fits is {url}" if url else "The file that fits is the one of this network without top"
         raise invalid(
             "weights",
             received=weights,
             expected="a connection to the internet (imagenet), or a file that fits (a path)",
-            fix=f"Keras says: {error}. The file that fits is {url}; its path can be given as the weights.",
+            fix=f"Keras says: {error}. {file}; its path can be given as the weights.",
         ) from error
     model = keras.Model(network.inputs[0], network.output, name=network.name)  # takes a tensor, not a list of one
     return model if from_keras else initialize_weights(model, weights)

@@ -113,55 +113,82 @@ def load_parameters(model, path) -> LoadedParameters:
     Example:
         `load_parameters(mobilenet_v2(), "mobilenet_v2.npz").ignored` is ("classifier.1.bias", ...).
     """
+    return assign_parameters(model, read_arrays(path), source=path)
+
+
+def assign_parameters(model, values, *, source) -> LoadedParameters:
+    """Sets every variable of `model` from arrays in PyTorch's names and layouts; all or nothing.
+
+    Vectors may have the shape [1, channels], as in files that were ported before PyTorch 0.4 (BN-Inception's).
+
+    Args:
+        model: a backbone as the functions of this package return it.
+        values: arrays by name.
+        source: where the arrays come from, for the message.
+
+    Returns:
+        The names that were assigned, and those that were not needed.
+
+    Raises:
+        InvalidInput: the arrays do not fit; every missing, unknown and misshapen name is listed.
+    """
     expected = named_parameters(model)
-    values, others = _read(path, expected)
+    others = values.keys() - expected.keys()
     ignored = {name for name in others if name.startswith(CLASSIFIER_PREFIXES) or name.endswith(BATCH_COUNTER)}
+    found = {name: _squeezed(values[name], expected[name].file_shape) for name in expected if name in values}
     problems = {
-        "missing": sorted(expected.keys() - values.keys()),
+        "missing": sorted(expected.keys() - found.keys()),
         "unknown": sorted(others - ignored),
         "wrong shape": [
-            f"{name} {list(values[name].shape)} instead of {list(parameter.file_shape)}"
-            for name, parameter in expected.items()
-            if name in values and values[name].shape != parameter.file_shape
+            f"{name} {list(value.shape)} instead of {list(expected[name].file_shape)}"
+            for name, value in found.items()
+            if value.shape != expected[name].file_shape
         ],
-        "not finite floating-point numbers": sorted(name for name, value in values.items() if not _is_finite(value)),
+        "not finite floating-point numbers": sorted(name for name, value in found.items() if not _is_finite(value)),
     }
     if any(problems.values()):
         listing = "; ".join(f"{kind} ({len(names)}): {', '.join(names)}" for kind, names in problems.items() if names)
         raise invalid(
             "weights",
-            received=os.fspath(path),
+            received=os.fspath(source),
             expected=f"a file with the {len(expected)} parameters of {model.name}",
             fix=f"In this file: {listing}. Choose the backbone that the file was made for.",
         )
     for name, (variable, axes) in expected.items():
-        variable.assign(values[name].transpose(axes).astype(np.float32))
+        variable.assign(found[name].transpose(axes).astype(np.float32))
     return LoadedParameters(tuple(expected), tuple(sorted(ignored)))
+
+
+def _squeezed(value, shape):
+    return value.reshape(shape) if value.shape == (1, *shape) else value
 
 
 def _is_finite(value) -> bool:
     return np.issubdtype(value.dtype, np.floating) and bool(np.isfinite(value).all())
 
 
-def _read(path, wanted) -> tuple[dict[str, np.ndarray], set[str]]:
-    """The arrays of the file whose names are in `wanted`, and the other names."""
+def read_arrays(path) -> dict[str, np.ndarray]:
+    """All arrays of an `.npz` file by name; it is read without pickle.
+
+    Raises:
+        InvalidInput: there is no such file, or it is damaged or of another kind.
+    """
     check_weights_file(path)
     try:
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it is a single array")
         with archive:
-            names = set(archive.files)
-            if any(name.endswith("data.pkl") for name in names):
+            if any(name.endswith("data.pkl") for name in archive.files):
                 raise ValueError("it is a PyTorch file")
-            return {name: archive[name] for name in names.intersection(wanted)}, names.difference(wanted)
+            return {name: archive[name] for name in archive.files}
     except _UNREADABLE as error:
         raise invalid(
             "weights",
             received=os.fspath(path),
             expected="an .npz file with one array a parameter",
-            fix=f"Reading it failed: {error}. A PyTorch file has to be converted, where PyTorch is installed: "
-            "numpy.savez(npz, **{name: value.numpy() for name, value in torch.load(pth, weights_only=True).items()}).",
+            fix=f"Reading it failed: {error}. A PyTorch file has to be converted: "
+            "python -m experiments.convert_weights --backbone=NAME --input=FILE.pth --output=FILE.npz.",
         ) from error
 
 

@@ -1,0 +1,114 @@
+"""Tests of BN-Inception: names, map sizes, and features equal to PyTorch's where PyTorch and its port are installed."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.backbones.bn_inception import bn_inception
+from common.backbones.pretrained_weights import load_parameters, named_parameters
+from common.ops.checks import InvalidInput
+
+keras = tf.keras
+
+
+@pytest.fixture(scope="module")
+def model():
+    return bn_inception()
+
+
+def test_names_are_pretrainedmodels(model):
+    names = named_parameters(model).keys()
+    assert len(names) == (3 + 8 * 7 + 2 * 5) * 6  # convolutions with bias, each with a batch norm
+    assert {
+        "conv1_7x7_s2.weight",
+        "conv1_7x7_s2_bn.running_mean",
+        "conv2_3x3_reduce.bias",
+        "inception_3a_1x1.weight",
+        "inception_3c_double_3x3_2_bn.running_var",
+        "inception_4e_3x3_bn.weight",
+        "inception_5b_pool_proj_bn.bias",
+    } <= names
+
+
+@pytest.mark.parametrize(("size", "side"), [(224, 7), (227, 7), (256, 8), (64, 2), (7, 1), (75, 3)])
+def test_size_of_the_map(model, size, side):
+    assert -(-((size + 1) // 8) // 4) == side  # the formula of the docstring
+    shape = keras.Sequential([keras.Input((size, size, 3)), model]).output_shape
+    assert tuple(shape) == (None, side, side, 1024)
+
+
+def test_images_are_taken_as_caffe_does(model):
+    normalization = model.get_layer("input_normalization")
+    red = tf.constant([[[[255.0, 0.0, 1.0]]]])
+    np.testing.assert_allclose(normalization(red), [[[[1 - 104, -117, 255 - 128]]]], atol=1e-4)
+
+
+def test_imagenet_weights_say_where_they_are_and_which_command_converts_them():
+    with pytest.raises(InvalidInput) as raised:
+        bn_inception(weights="imagenet")
+    message = str(raised.value)
+    assert "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth" in message
+    assert (
+        "python -m experiments.convert_weights --backbone=bn_inception "
+        "--input=bn_inception-52deb4733.pth --output=bn_inception.npz"
+    ) in message
+    assert "--weights=bn_inception.npz" in message
+
+
+def test_other_channels():
+    with pytest.raises(InvalidInput, match="input_channels"):
+        bn_inception(input_channels=2)
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    """The package's network with random parameters, batch norm's statistics included.
+
+    Only its own file is read: the package imports torchvision, which need not fit the PyTorch at hand.
+    """
+    torch = pytest.importorskip("torch", reason="PyTorch, the oracle, is not installed")
+    package = importlib.util.find_spec("pretrainedmodels")
+    if package is None:
+        pytest.skip("pretrainedmodels, the oracle, is not installed")
+    path = Path(package.origin).parent / "models" / "bninception.py"
+    spec = importlib.util.spec_from_file_location("bninception_oracle", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    torch.manual_seed(0)
+    network = module.bninception(pretrained=None).eval()
+    generator = torch.Generator().manual_seed(1)
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            for tensor in (layer.weight.data, layer.running_var):
+                tensor.uniform_(0.6, 1.4, generator=generator)
+            for tensor in (layer.bias.data, layer.running_mean):
+                tensor.uniform_(-0.2, 0.2, generator=generator)
+    return network
+
+
+@pytest.fixture(scope="module")
+def converted(oracle, tmp_path_factory):
+    path = tmp_path_factory.mktemp("bn_inception") / "parameters.npz"
+    np.savez(path, **{name: value.numpy() for name, value in oracle.state_dict().items()})
+    model = bn_inception()
+    result = load_parameters(model, path)
+    learnt = [name for name in oracle.state_dict() if not name.endswith("num_batches_tracked")]
+    assert {*result.loaded, "last_linear.weight", "last_linear.bias"} == set(learnt)
+    return model
+
+
+@pytest.mark.parametrize("size", [(31, 70), (66, 127), (227, 224)])
+def test_features_equal_pytorchs(oracle, converted, size):
+    import torch
+
+    images = np.random.default_rng(0).uniform(0, 255, (1, *size, 3)).astype(np.float32)
+    with torch.no_grad():
+        inputs = torch.from_numpy((images[..., ::-1] - np.float32([104, 117, 128])).transpose(0, 3, 1, 2).copy())
+        expected = oracle.features(inputs).numpy().transpose(0, 2, 3, 1)
+    features = np.asarray(converted(images, training=False))
+    assert features.shape == expected.shape
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(features, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
