@@ -136,7 +136,7 @@ def _photograph_training(dataset: str, base_loss: str, chapter: int) -> dict:
     patience = 60 if chapter == 3 else (10 if large else 15)
     slow = base_loss == "panchor" and dataset == "sop" and chapter == 5
     return {
-        "backbone": "resnet50",
+        "backbone": "bn_inception",
         "weights": "imagenet",
         "image_size": 227,
         "crop": "thesis",
