@@ -218,8 +218,10 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
     if dataset.kind == "tokens":
         return backbones.token_embedding(int(dataset.train.inputs.max()) + 1, config.embedding_dim)
-    build = BACKBONES[config.backbone]
-    return build(dataset.channels, frozen_batch_norm=config.frozen_batch_norm, weights=config.weights)
+    settings = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
+    if config.backbone in backbones.KERAS_APPLICATIONS:
+        settings["image_size"] = config.image_size
+    return BACKBONES[config.backbone](dataset.channels, **settings)
 
 
 def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:

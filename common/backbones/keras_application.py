@@ -71,32 +71,39 @@ KERAS_APPLICATIONS = {
     "VGG19": (_networks.VGG19, "caffe"),
     "Xception": (_networks.Xception, "minus_one_to_one"),
 }
+NEED_IMAGE_SIZE = ("NASNetLarge", "NASNetMobile")  # their branches fit only if padded for the very size
 
 
-def keras_backbone(name, input_channels=3, *, frozen_batch_norm=True, weights="none"):
+def keras_backbone(name, input_channels=3, *, frozen_batch_norm=True, weights="none", image_size=None):
     """A network of `keras.applications` by its name there, without its classifier, with its own normalisation inside.
+
+    Several of these networks choose their padding by the size of their images. Made without a size, they pad as for
+    multiples of 32: for other sizes the features differ from Keras' (227: a map of 7 x 7 in the place of 8 x 8).
 
     Args:
         name: one of `KERAS_APPLICATIONS`, e.g. "EfficientNetB0".
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none"; "imagenet" (downloaded once, then from Keras' cache); the path of Keras' own `.h5` file.
+        image_size: height and width of the images, in pixels; None: any. The smallest depends on the network.
 
-    Input shape: [batch, height, width, input_channels], values 0..255; the smallest size depends on the network.
+    Input shape: [batch, height, width, input_channels], values 0..255.
     Output shape: [batch, height', width', channels]; height and width about a 32nd for most networks.
 
     Returns:
         a keras.Model
 
     Raises:
-        InvalidInput: another name or number of channels, no network, or a file that does not exist or does not fit.
+        InvalidInput: another name, number of channels or image size, no network, or a file that does not exist or fit.
     """
     check_choice("backbone", name, KERAS_APPLICATIONS)
     check_image_channels(input_channels)
+    if image_size is None and name in NEED_IMAGE_SIZE:
+        raise invalid("image_size", received=image_size, expected=f"a number of pixels; {name} is made for one size")
     if os.fspath(weights) not in ("none", "imagenet") and not os.fspath(weights).endswith(".h5"):
         raise invalid("weights", received=weights, expected=f'"none", "imagenet" or an .h5 file of Keras for {name}')
     application, normalization = KERAS_APPLICATIONS[name]
-    images = keras.Input((None, None, input_channels), name="images")
+    images = keras.Input((image_size, image_size, input_channels), name="images")
     x = InputNormalization(**NORMALIZATIONS[normalization], name="input_normalization")(images)
     model = keras_application(application, x, weights)
     if frozen_batch_norm:
@@ -128,6 +135,13 @@ def keras_application(application, normalized_images, weights, *, url=None):
             include_top=False, weights=weights if from_keras else None, input_tensor=normalized_images
         )
     except Exception as error:  # Keras raises a bare Exception when a download fails
+        if not from_keras:
+            raise invalid(
+                "image_size",
+                received=tuple(normalized_images.shape[1:3]),
+                expected="images that are large enough for the network",
+                fix=f"Keras says: {error}",
+            ) from error
         file = f"The file that fits is {url}" if url else "The file that fits is the one of this network without top"
         raise invalid(
             "weights",
