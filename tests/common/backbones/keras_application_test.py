@@ -1,0 +1,127 @@
+"""Tests of the networks of `keras.applications`: all there, normalised as Keras does, and clear when they cannot be."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.backbones import KERAS_APPLICATIONS, keras_backbone
+from common.backbones.input_normalization import InputNormalization
+from common.backbones.keras_application import NORMALIZATIONS
+from common.ops.checks import InvalidInput
+
+keras = tf.keras
+
+# The module of each network whose images are not normalised inside.
+PREPROCESSING = {
+    "DenseNet": keras.applications.densenet,
+    "InceptionR": keras.applications.inception_resnet_v2,
+    "InceptionV3": keras.applications.inception_v3,
+    "MobileNet": keras.applications.mobilenet,
+    "MobileNetV2": keras.applications.mobilenet_v2,
+    "NASNet": keras.applications.nasnet,
+    "ResNet": keras.applications.resnet,
+    "VGG16": keras.applications.vgg16,
+    "VGG19": keras.applications.vgg19,
+    "Xception": keras.applications.xception,
+}
+V2_RESNETS = keras.applications.resnet_v2
+ONLY_IN_KERAS_2 = ("RegNet", "ResNetRS")
+
+
+def test_every_network_of_keras_is_there():
+    of_keras = {name for name in dir(keras.applications) if name[0].isupper() and not name.startswith(ONLY_IN_KERAS_2)}
+    assert set(KERAS_APPLICATIONS) == of_keras
+    for name, (application, _) in KERAS_APPLICATIONS.items():
+        assert application.__name__ == name
+
+
+@pytest.mark.parametrize("name", KERAS_APPLICATIONS)
+def test_images_are_normalised_as_by_keras(name):
+    """Where Keras has a function for it, ours is equal; where the network does it, ours changes nothing."""
+    images = np.random.default_rng(0).integers(0, 256, (1, 2, 3, 3)).astype(np.float32)
+    if name.startswith(("ConvNeXt", "EfficientNet", "MobileNetV3")):
+        expected = images
+    elif name.startswith("ResNet") and name.endswith("V2"):
+        expected = V2_RESNETS.preprocess_input(images.copy())
+    else:
+        module = PREPROCESSING[max((prefix for prefix in PREPROCESSING if name.startswith(prefix)), key=len)]
+        expected = module.preprocess_input(images.copy())
+    layer = InputNormalization(**NORMALIZATIONS[KERAS_APPLICATIONS[name][1]])
+    np.testing.assert_allclose(layer(tf.constant(images)), expected, atol=2e-5)
+    assert layer(tf.constant(images[..., :1])).shape == (1, 2, 3, 3)  # grey images become three channels
+
+
+@pytest.mark.parametrize("image_size", [None, 64, 49])
+def test_features_are_keras(image_size):
+    size = image_size or 64
+    oracle = keras.applications.MobileNet(include_top=False, weights=None, input_shape=(size, size, 3))
+    model = keras_backbone("MobileNet", image_size=image_size)
+    model.set_weights(oracle.get_weights())
+    images = np.random.default_rng(0).integers(0, 256, (2, size, size, 3)).astype(np.uint8)
+    expected = np.asarray(oracle(images / np.float32(127.5) - 1))
+    features = np.asarray(model(images))
+    assert features.shape == expected.shape
+    np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+def test_normalisation_inside_the_network():
+    """EfficientNet has layers for it; ours must not normalise twice."""
+    oracle = keras.applications.EfficientNetB0(include_top=False, weights=None, input_shape=(32, 32, 3))
+    model = keras_backbone("EfficientNetB0", image_size=32)
+    model.set_weights(oracle.get_weights())
+    images = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype(np.float32)
+    expected = np.asarray(oracle(images, training=False))
+    np.testing.assert_allclose(model(images, training=False), expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_batch_norm_is_frozen_on_demand():
+    live, frozen = (keras_backbone("MobileNet", 1, frozen_batch_norm=frozen) for frozen in (False, True))
+    num_norms = sum(isinstance(layer, keras.layers.BatchNormalization) for layer in live.layers)
+    assert len(live.trainable_variables) - len(frozen.trainable_variables) == 2 * num_norms > 0
+    assert frozen(np.zeros((1, 32, 32, 1))).shape == (1, 1, 1, 1024)
+
+
+def test_weights_from_a_file_of_keras(tmp_path):
+    oracle = keras.applications.MobileNet(include_top=False, weights=None, input_shape=(32, 32, 3))
+    path = str(tmp_path / "mobilenet.weights.h5")
+    oracle.save_weights(path)
+    model = keras_backbone("MobileNet", weights=path)
+    for variable, expected in zip(model.get_weights(), oracle.get_weights()):
+        np.testing.assert_array_equal(variable, expected)
+
+
+def test_without_a_connection(monkeypatch):
+    def unreachable(**settings):
+        assert settings["weights"] == "imagenet"
+        raise Exception("URL fetch failure on https://storage.googleapis.com/mobilenet.h5")
+
+    monkeypatch.setitem(KERAS_APPLICATIONS, "MobileNet", (unreachable, "minus_one_to_one"))
+    with pytest.raises(InvalidInput, match=r"a connection to the internet.*https://storage.*without top"):
+        keras_backbone("MobileNet", weights="imagenet")
+
+
+def test_wrong_arguments(tmp_path):
+    with pytest.raises(InvalidInput, match="'AlexNet', expected one of ConvNeXtBase.*Xception"):
+        keras_backbone("AlexNet")
+    with pytest.raises(InvalidInput, match="input_channels"):
+        keras_backbone("MobileNet", 2)
+    with pytest.raises(InvalidInput, match=r"an \.h5 file of Keras for MobileNet"):
+        keras_backbone("MobileNet", weights="mobilenet.npz")
+    with pytest.raises(InvalidInput, match="path of an existing file"):
+        keras_backbone("MobileNet", weights=str(tmp_path / "none.h5"))
+    with pytest.raises(InvalidInput, match="image_size.*NASNetMobile is made for one size"):
+        keras_backbone("NASNetMobile")
+    with pytest.raises(InvalidInput, match=r"\(16, 16\), expected images that are large enough.*Keras says"):
+        keras_backbone("VGG16", image_size=16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "size", "features"),
+    [("NASNetMobile", 64, 1056), ("InceptionV3", 75, 2048), ("ConvNeXtTiny", 64, 768), ("MobileNetV3Small", 64, 576)],
+)
+def test_unusual_networks(name, size, features):
+    model = keras_backbone(name, image_size=size)
+    output = model(np.zeros((1, size, size, 3), np.uint8))
+    assert output.shape[-1] == features
+    assert np.isfinite(output).all()
