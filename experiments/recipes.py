@@ -103,7 +103,7 @@ def resolve(dataset: str, loss: str, pooling: str, recipe: str, budget: str, ove
     if recipe == "published_code":
         values |= _published_code_switches(values, base_loss)
     values |= _budget_limits(budget, values)
-    _refuse_unused(values, overrides, loss, pooling)
+    _refuse_unused(values, overrides)
     return ExperimentConfig(**{**values, **overrides})
 
 
@@ -227,11 +227,23 @@ def _budget_limits(budget: str, values: dict) -> dict:
     return changes
 
 
-def _refuse_unused(values: dict, overrides: dict, loss: str, pooling: str) -> None:
+def unused_overrides(values: dict, overrides: dict) -> list[str]:
+    """The overrides that would have no effect on a method.
+
+    Args:
+        values: the recipe's values for its data set, loss and pooling, by field name.
+        overrides: values by field name.
+    """
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
     optional -= {"frozen_backbone"}
-    optional -= {"num_iterations", "memory_features", "memory_delay"} if uses_gsp(pooling) else set()
-    unused = sorted(name for name in overrides if name in optional and name not in values)
+    if uses_gsp(values["pooling"]):
+        optional -= {"num_iterations", "memory_features", "memory_delay"}
+    return sorted(name for name in overrides if name in optional and values.get(name) is None)
+
+
+def _refuse_unused(values: dict, overrides: dict) -> None:
+    unused = unused_overrides(values, overrides)
     if unused:
         flags = ", ".join(f"--{name}" for name in unused)
-        raise InvalidInput(f"{flags} would have no effect with --loss={loss} --pooling={pooling}. Remove it.")
+        method = f"--loss={values['loss']} --pooling={values['pooling']}"
+        raise InvalidInput(f"{flags} would have no effect with {method}. Remove it.")

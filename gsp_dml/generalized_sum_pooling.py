@@ -46,8 +46,8 @@ class GeneralizedSumPooling(WeightedPooling):
 
     With `prototype_initializer="feature_memory"` the layer first is average pooling with attributes 0: calls with
     `training=True` collect a clipped vector of each of their images until there are `memory_size`; the call that
-    completes them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as above. Memory
-    and progress are weights: a restored model goes on where it was.
+    completes them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as
+    above. Memory and progress are weights: a restored model goes on where it was.
 
     Args:
         num_prototypes: m, at least 1; thesis: 64 or 128.

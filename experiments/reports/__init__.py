@@ -1,5 +1,6 @@
 """What was measured, beside what is printed: collecting runs, statistics, verdicts, tables and figures."""
 
+from experiments.reports.bars import interval_bars
 from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 from experiments.reports.intervals import Interval
@@ -44,6 +45,7 @@ __all__ = [
     "fair_estimates",
     "fair_published",
     "incomparable_reasons",
+    "interval_bars",
     "mean_curve",
     "paired_difference",
     "published_dataset",

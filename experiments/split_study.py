@@ -1,0 +1,93 @@
+"""Studies on one split: some configurations, some seeds, one table with intervals.
+
+Units are those of the fair protocol's first fold (a data set with a validation set of its own, such as the collages,
+trains on all its training classes there), so that a study and `fair_eval` share their run directories.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+
+from common.data import Dataset
+from common.training import write_atomically
+from experiments import reports
+from experiments.config import ExperimentConfig
+from experiments.fair_protocol import FairProtocol
+from experiments.reports.collect import UnitRun
+from experiments.unit import evaluate_embeddings
+
+
+def trained_units(
+    dataset: Dataset,
+    configs: list[ExperimentConfig],
+    runs_dir: str,
+    *,
+    cache_dir: str | None,
+    repeats: int,
+    checkpoint_seconds: float = 30.0,
+    report_only: bool = False,
+) -> list[list[UnitRun]]:
+    """Trains what is missing and returns the finished units of each configuration, one a repeat.
+
+    Args:
+        dataset: as loaded.
+        configs: all on this data set.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or None for the default.
+        repeats: trainings of each configuration, with different seeds.
+        checkpoint_seconds: shortest time between two checkpoints.
+        report_only: train nothing.
+    """
+    protocol = FairProtocol(dataset, configs, runs_dir, cache_dir=cache_dir, repeats=repeats)
+    if not report_only:
+        protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
+    units = []
+    for config in configs:
+        finished = reports.collect_method(protocol.method_dir(config)).finished
+        units.append([finished[0, repeat] for repeat in range(repeats) if (0, repeat) in finished])
+    return units
+
+
+class SplitScores:
+    """Per-query test scores of one configuration's units.
+
+    Args:
+        units: finished, one a repeat, at least one.
+    """
+
+    def __init__(self, units: list[UnitRun]):
+        embeddings = [unit.test_embeddings() for unit in units]
+        results = [evaluate_embeddings(arrays) for arrays in embeddings]
+        self.labels = embeddings[0]["query_labels"][results[0].query_rows]
+        self.scores = {
+            "P@1": np.stack([result.per_query_precision_at_1 for result in results]),
+            "MAP@R": np.stack([result.per_query_map_at_r for result in results]),
+        }
+        self.members = [[(0, unit.repeat)] for unit in units]
+
+    def estimate(self, metric: str) -> reports.Interval:
+        """Mean over queries and seeds, with the interval for new test classes and new trainings."""
+        return reports.class_clustered_bootstrap(self.scores[metric], self.labels, members=self.members)
+
+    def difference(self, reference: SplitScores, metric: str) -> reports.Interval:
+        """Mean of self - reference, paired query by query and seed by seed."""
+        return reports.paired_difference(
+            self.scores[metric], reference.scores[metric], self.labels, members=self.members
+        )
+
+
+def cell(figure: reports.Interval | float) -> reports.TableCell:
+    """A table's cell of an interval, or of a number without one; both are fractions."""
+    if isinstance(figure, reports.Interval):
+        return reports.TableCell(reports.FairEstimate(figure.estimate, interval=figure))
+    return reports.TableCell(reports.FairEstimate(float(figure)))
+
+
+def write_tables(rows: list[reports.TableRow], folder: pathlib.Path, name: str, title: str) -> str:
+    """Writes `<name>.md` and `<name>.csv`; returns the text for the terminal."""
+    renderings = {f"{name}.md": reports.render_markdown(rows, title), f"{name}.csv": reports.render_csv(rows)}
+    for file_name, text in renderings.items():
+        write_atomically(folder / file_name, lambda file, text=text: file.write(text.encode()))
+    return reports.render_text(rows, title)

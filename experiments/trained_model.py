@@ -1,0 +1,88 @@
+"""A finished run as a model again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset
+from common.ops.checks import InvalidInput
+from common.training import EmbeddingModel, RunDirectory, read_json
+from experiments import build
+from experiments.config import ExperimentConfig
+from experiments.selection import image_batches
+from experiments.unit import fold_of
+
+
+class TrainedModel(NamedTuple):
+    """What a run directory holds.
+
+    Attributes:
+        config: the run's configuration (initial weights "none": the trained ones replace them).
+        dataset: with prepared images.
+        model: with the run's best weights.
+    """
+
+    config: ExperimentConfig
+    dataset: Dataset
+    model: EmbeddingModel
+
+
+def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
+    """The configuration of a run directory, and all that its `config.json` says.
+
+    Raises:
+        InvalidInput: there is no run, or another version of the code wrote it.
+    """
+    identity = read_json(pathlib.Path(path) / "config.json")
+    if identity is None:
+        raise InvalidInput(
+            f"{path} is no run directory: it has no config.json. Expected a folder such as "
+            "runs/fair/<data set>/<method>-<hash>/fold0-repeat0."
+        )
+    names = {field.name for field in dataclasses.fields(ExperimentConfig)}
+    values = {name: value for name, value in identity.items() if name in names}
+    try:
+        return ExperimentConfig(**{**values, "weights": "none"}), identity
+    except TypeError as error:
+        raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
+
+
+def load_trained_model(
+    path: str | os.PathLike,
+    *,
+    dataset: Dataset | None = None,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> TrainedModel:
+    """Rebuilds the model of a finished run.
+
+    Args:
+        path: the run directory.
+        dataset: the data that it was trained on, as loaded; None to load them.
+        data_dir: the folder of the data set's files, for data that are not embedded.
+        cache_dir: the folder for prepared images, or None for the default.
+
+    Raises:
+        InvalidInput: the run has not finished, or the data on disk are not those of the run.
+    """
+    config, identity = run_configuration(path)
+    if dataset is None:
+        dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
+    if build.data_fingerprint(dataset) != identity.get("data"):
+        raise InvalidInput(f"{path} was trained on other data than {config.dataset} now holds. Check --data_dir.")
+    dataset = build.prepare_dataset(dataset, config, cache_dir)
+    weights = RunDirectory(path, identity).read_weights()
+    training, _ = fold_of(dataset, config, identity["fold"])
+    model = build.build_model(config, dataset, training.num_classes)
+    two_classes = training.subset(np.unique(training.labels, return_index=True)[1][:2])
+    model.build_on(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))
+    if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
+        raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
+    model.set_weights(weights)
+    return TrainedModel(config, dataset, model)
