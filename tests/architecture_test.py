@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pathlib
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ SOURCES = sorted(path for package in (*PACKAGES, "benchmarks") for path in (ROOT
 ALL_FILES = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py")])
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
+SHAPE = r"\[[a-z][\w ·+*/-]*(, [\w ·+*/-]+)*\]"  # named brackets: [batch, dim]
 
 # What each floor may import of this project, besides itself. The longest matching prefix decides.
 FLOORS = {
@@ -117,7 +119,13 @@ def test_public_symbols_are_documented(module, name):
     documentation = inspect.getdoc(symbol) or ""
     assert documentation.strip(), f"{module}.{name} has no docstring"
     if takes_arrays(symbol):
-        assert "`[" in documentation, f"the docstring of {module}.{name} gives no shapes"
+        assert re.search(SHAPE, with_inherited(symbol)), f"the docstring of {module}.{name} gives no shapes"
+
+
+def with_inherited(symbol) -> str:
+    """The docstrings of a symbol and of its base classes in this project (call arguments are described once there)."""
+    bases = inspect.getmro(symbol) if inspect.isclass(symbol) else [symbol]
+    return "\n".join(base.__doc__ or "" for base in bases if base.__module__.split(".")[0] in PACKAGES)
 
 
 def takes_arrays(symbol) -> bool:

@@ -31,6 +31,9 @@ class ResumableCallback(keras.callbacks.Callback):
         """Takes back what `state` and `arrays` gave."""
         del state, arrays
 
+    def close(self) -> None:
+        """Lets go of files and lines on the terminal; called at the end of training, however it ends."""
+
 
 class RetrievalEvaluation(ResumableCallback):
     """Puts the validation metrics of the current weights into the logs at the end of every epoch.
@@ -190,6 +193,10 @@ class RecordMetrics(ResumableCallback):
                 tf.summary.scalar(f"validation/{name}", value, step)
         self.writer.flush()
 
+    def close(self) -> None:
+        """Closes TensorBoard's file."""
+        self.writer.close()
+
 
 class ProgressBar(ResumableCallback):
     """One line: steps done and to do, time left, loss, validation metric and the best of it.
@@ -222,9 +229,6 @@ class ProgressBar(ResumableCallback):
         self._postfix[self.metric] = f"{logs[self.metric]:.4f}"
         self._postfix["best"] = f"{self.best.best:.4f}"
         self._bar.set_postfix(self._postfix)
-
-    def on_train_end(self, logs=None):
-        self.close()
 
     def close(self) -> None:
         """Ends the line; safe to call twice."""

@@ -95,32 +95,32 @@ def fit(
             _warm_up(model, batches_from, schedule, make_update, gradient_transforms)
             model.compile_training(make_update(), gradient_transforms)
             checkpoint.save(epochs_done=0)
-    progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
     if not best.stopped and epochs_done < schedule.max_epochs:
+        progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
         record = RecordMetrics(run, schedule.steps_per_evaluation)
-        try:
-            history = model.fit(
-                batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),
-                epochs=schedule.max_epochs,
-                initial_epoch=epochs_done,
-                steps_per_epoch=schedule.steps_per_evaluation,
-                callbacks=[
-                    MeanLoss(),
-                    RetrievalEvaluation(evaluate),
-                    *stateful,
-                    progress,
-                    record,
-                    checkpoint,
-                ],
-                verbose=0,
-                shuffle=False,
-            )
-        finally:
-            progress.close()
-        epochs_done = history.epoch[-1] + 1
+        callbacks = [MeanLoss(), RetrievalEvaluation(evaluate), *stateful, progress, record, checkpoint]
+        epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
     best.load_best()
     steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
+
+
+def _run_epochs(model, batches_from, schedule: TrainingSchedule, epochs_done: int, callbacks: list) -> int:
+    """Goes on after `epochs_done` evaluation periods; returns how many there are in the end."""
+    try:
+        history = model.fit(
+            batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),
+            epochs=schedule.max_epochs,
+            initial_epoch=epochs_done,
+            steps_per_epoch=schedule.steps_per_evaluation,
+            callbacks=callbacks,
+            verbose=0,
+            shuffle=False,
+        )
+    finally:
+        for callback in callbacks:
+            callback.close()
+    return history.epoch[-1] + 1
 
 
 def _warm_up(model, batches_from, schedule, make_update, gradient_transforms) -> None:

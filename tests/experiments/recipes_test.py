@@ -31,8 +31,14 @@ def test_every_data_set_has_a_recipe():
         (("cub200", "triplet", "gap"), {"margin": 0.0961, "steps_per_evaluation": 100, "patience": 15}),
         (("sop", "ms", "gap"), {"ms_alpha": 2.0, "ms_beta": 40.0, "steps_per_evaluation": 1000, "patience": 10}),
         (("inshop", "ms", "gap"), {"ms_alpha": 8.49, "ms_beta": 57.38, "ms_base": 0.41}),
-        (("sop", "pnca", "gsp"), {"temperature": 0.11, "smoothing": 0.5, "num_prototypes": 128, "classes_per_batch": 32}),
-        (("cub200", "c2", "gsp"), {"smoothing": 5.0, "num_prototypes": 64, "transport_ratio": 0.3, "zero_shot_weight": 0.1}),
+        (
+            ("sop", "pnca", "gsp"),
+            {"temperature": 0.11, "smoothing": 0.5, "num_prototypes": 128, "classes_per_batch": 32},
+        ),
+        (
+            ("cub200", "c2", "gsp"),
+            {"smoothing": 5.0, "num_prototypes": 64, "transport_ratio": 0.3, "zero_shot_weight": 0.1},
+        ),
         (("sop", "panchor", "gap"), {"learning_rate": 5e-6, "proxy_multiplier": 100.0, "warm_up_epochs": 1}),
         (("sop", "c1+xbm", "gap"), {"memory_batches": 1400, "memory_start": 1000, "margin": 0.5}),
         (("cars196", "softtriple", "gap"), {"centers_per_class": 10, "softtriple_margin": 0.3588}),
@@ -91,8 +97,8 @@ def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
     seen = {config.hash("data")}
     for field in dataclasses.fields(ExperimentConfig):
         value = getattr(config, field.name)
-        changed = {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: v / 2 + 0.25, str: lambda v: v + "x"}
-        if value is None or field.name in ("weights", "fold_order"):
+        changed = {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: v / 2 + 0.123, str: lambda v: v + "x"}
+        if value is None or field.name in ("weights", "fold_order", "clip_norm", "clip_value"):
             continue
         other = dataclasses.replace(config, **{field.name: changed[type(value)](value)})
         assert other.hash("data") not in seen, field.name
@@ -108,3 +114,21 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
     assert hashes[0] == hashes[1] != hashes[2]
     with pytest.raises(InvalidInput, match=r"missing\.npz cannot be read"):
         dataclasses.replace(base, weights=str(tmp_path / "missing.npz")).hash("d")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"transport_ratio": 1.5}, r"transport_ratio: received 1.5, expected a number in \(0, 1\]"),
+        ({"zero_shot_weight": -0.1}, "zero_shot_weight"),
+        ({"num_folds": 1}, "--num_folds: received 1, expected 2 or more"),
+        ({"fold_order": "shuffled"}, "--fold_order.*forward, backward"),
+        ({"learning_rate": 0.0}, "--learning_rate: received 0.0"),
+        ({"beta_2": 1.0}, "--beta_2"),
+        ({"clip_norm": 10.0}, "given together"),
+        ({"weight_decay": -1e-4}, "--weight_decay"),
+    ],
+)
+def test_values_out_of_range(overrides, message):
+    with pytest.raises(InvalidInput, match=message):
+        resolve("glyphs", "pnca", "gsp", "thesis", "full", overrides)
