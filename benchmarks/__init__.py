@@ -1,0 +1,1 @@
+"""What is measured against peers and limits: one command each; the last figures are in README.md."""

@@ -1,0 +1,72 @@
+"""Shared by all benchmarks: paired timing, peak memory, a table and one line of JSON."""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Callable
+
+
+def paired_seconds(functions: dict[str, Callable], repeats: int) -> dict[str, list[float]]:
+    """Wall-clock seconds of each function in the order A B A B ..., so that a busy machine slows all of them alike."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            gc.collect()
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
+    """The median over the rounds of numerator / denominator."""
+    return statistics.median(above / below for above, below in zip(numerator, denominator))
+
+
+def spread(seconds: Sequence[float]) -> str:
+    """'median (min-max)' in seconds."""
+    return f"{statistics.median(seconds):.3g} ({min(seconds):.3g}-{max(seconds):.3g})"
+
+
+def peak_growth_gb(function: Callable) -> tuple[object, float]:
+    """The function's result and how many GB (10^9 bytes) its peak resident memory lay above that at its start.
+
+    Measure before anything else has used much memory: pages that the process has kept since do not count as growth.
+    """
+    gc.collect()
+    try:
+        with open("/proc/self/clear_refs", "w") as file:  # Linux: the peak starts again from here
+            file.write("5")
+    except OSError:
+        pass
+    before = _status_bytes("VmRSS")
+    result = function()
+    return result, max(0, _status_bytes("VmHWM") - before) / 1e9
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence]) -> None:
+    """Prints rows in columns of equal width."""
+    cells = [[str(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def print_figures(figures: dict) -> None:
+    """Prints one JSON object: the last line of every benchmark. Floats keep four digits."""
+    rounded = {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in figures.items()}
+    print(json.dumps(rounded), flush=True)
+
+
+def _status_bytes(field: str) -> int:
+    """A field of /proc/self/status in bytes; without it the peak since the process started."""
+    try:
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith(field)) * 1024
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,159 @@
+"""Time, memory and error of the retrieval evaluation against `faiss.knn` and the bare matrix product.
+
+Command: python -m benchmarks.retrieval [--cases=sop128,sop512,cub512,in_shop512] [--num_images=60502] [--repeats=3]
+
+All compute P@1, R@2, R@4, R@8, P@R and MAP@R of the same embeddings (classes of 2-12 items around random centres on
+the unit sphere). Ours and faiss are exact; the matrix product, float32 in tiles of 2,048, is the limit for anything
+that looks at every pair once. faiss is optional: without it its columns stay empty. Last line: one JSON object.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+
+from benchmarks import measure
+from common.retrieval import evaluate_retrieval
+
+try:
+    import faiss
+except ImportError:
+    faiss = None
+
+CASES = {  # dim, queries, gallery (0: self-retrieval), classes
+    "sop128": (128, 60_502, 0, 11_316),
+    "sop512": (512, 60_502, 0, 11_316),
+    "cub512": (512, 5_924, 0, 100),
+    "in_shop512": (512, 14_218, 12_612, 3_985),
+}
+RECALL_AT = (1, 2, 4, 8)
+_FLAGS = flags.FLAGS
+flags.DEFINE_list("cases", list(CASES), f"Which of {', '.join(CASES)}.")
+flags.DEFINE_integer("num_images", None, "Scales every case down to at most this many queries.", lower_bound=100)
+flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
+flags.DEFINE_integer("oracle_queries", 2_000, "Queries compared with a float64 brute-force oracle.", lower_bound=1)
+
+
+def clustered_embeddings(num_images: int, num_classes: int, dim: int, seed: int):
+    """Unit vectors `[num_images, dim]` around class centres, and labels: MAP@R lies between 0 and 1."""
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_normal((num_classes, dim), np.float32)
+    labels = np.sort(np.r_[np.arange(num_classes).repeat(2), rng.integers(0, num_classes, num_images)])[:num_images]
+    labels = np.random.default_rng(seed + 1).permutation(labels)
+    noise = np.float32(1.2) * np.random.default_rng(seed + 2).standard_normal((num_images, dim), np.float32)
+    noise += centers[labels]
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    return noise, labels
+
+
+def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
+    """What people write around `faiss.knn`: k = largest class, the query removed by index, metrics in NumPy."""
+    without_self = gallery is None
+    if without_self:
+        gallery, gallery_labels = queries, query_labels
+    num_relevant = np.bincount(gallery_labels, minlength=query_labels.max() + 1)[query_labels] - without_self
+    depth = max(num_relevant.max(), max(RECALL_AT))
+    neighbors = faiss.knn(queries, gallery, int(depth + without_self), metric=faiss.METRIC_L2)[1]
+    if without_self:
+        is_self = neighbors == np.arange(len(queries))[:, np.newaxis]
+        is_self[~is_self.any(axis=1), -1] = True
+        neighbors = neighbors[~is_self].reshape(len(queries), depth)
+    kept = num_relevant > 0
+    return _metrics((gallery_labels[neighbors] == query_labels[:, np.newaxis])[kept], num_relevant[kept])
+
+
+def evaluate_with_float64(rows, queries, query_labels, gallery, gallery_labels, without_self: bool) -> np.ndarray:
+    """MAP@R, P@R and P@1 `[rows, 3]` of some queries by a full float64 sort."""
+    gallery64 = gallery.astype(np.float64)
+    squares = (gallery64**2).sum(axis=1)
+    values = []
+    for row in rows:
+        distance = squares - 2 * (gallery64 @ queries[row].astype(np.float64))
+        hits = gallery_labels[np.argsort(distance, kind="stable")] == query_labels[row]
+        if without_self:
+            hits = np.delete(hits, np.flatnonzero(np.argsort(distance, kind="stable") == row))
+        relevant = hits.sum()
+        ranks = np.flatnonzero(hits[:relevant]) + 1
+        values.append([(np.arange(1, len(ranks) + 1) / ranks).sum() / relevant, len(ranks) / relevant, hits[0]])
+    return np.array(values, np.float64)
+
+
+def full_product(queries: np.ndarray, gallery: np.ndarray, tile: int = 2_048) -> None:
+    """The bare float32 product of all pairs, tile by tile."""
+    with tf.device("/CPU:0"):
+        rows, columns = ([tf.constant(x[i : i + tile]) for i in range(0, len(x), tile)] for x in (queries, gallery))
+        for row in rows:
+            for column in columns:
+                tf.matmul(row, column, transpose_b=True)
+
+
+def _metrics(hits: np.ndarray, num_relevant: np.ndarray) -> dict[str, float]:
+    ranks = np.arange(1, hits.shape[1] + 1)
+    counted = hits & (ranks <= num_relevant[:, np.newaxis])
+    average = (counted * np.cumsum(counted, axis=1) / ranks).sum(axis=1) / num_relevant
+    recall = {f"R@{k}": float(hits[:, :k].any(axis=1).mean()) for k in RECALL_AT}
+    r_precision = (counted.sum(axis=1) / num_relevant).mean()
+    return {"P@1": recall["R@1"], **recall, "P@R": float(r_precision), "MAP@R": float(average.mean())}
+
+
+def run_case(name: str) -> tuple[list, dict]:
+    """One row of the table and the case's figures."""
+    dim, num_queries, num_gallery, num_classes = CASES[name]
+    if _FLAGS.num_images is not None:
+        scale = min(1.0, _FLAGS.num_images / num_queries)
+        num_queries, num_gallery, num_classes = (int(x * scale) for x in (num_queries, num_gallery, num_classes))
+    num_classes = max(2, num_classes)
+    embeddings, labels = clustered_embeddings(num_queries + num_gallery, num_classes, dim, seed=0)
+    data = [embeddings, labels]
+    if num_gallery:
+        data = [embeddings[:num_queries], labels[:num_queries], embeddings[num_queries:], labels[num_queries:]]
+    gallery, gallery_labels = data[-2:]
+    ours, extra_gb = measure.peak_growth_gb(lambda: evaluate_retrieval(*data, recall_at=RECALL_AT))
+    sample = np.random.default_rng(3).permutation(ours.num_queries)[: _FLAGS.oracle_queries]
+    oracle = evaluate_with_float64(ours.query_rows[sample], *data[:2], gallery, gallery_labels, not num_gallery)
+    values = [ours.per_query_map_at_r, ours.per_query_r_precision, ours.per_query_precision_at_1]
+    max_error = float(np.abs(np.stack(values, axis=1)[sample] - oracle).max())
+    functions = {"ours": lambda: evaluate_retrieval(*data, recall_at=RECALL_AT)}
+    if faiss:
+        theirs = evaluate_with_faiss(*data)
+        max_error = max(max_error, *(abs(ours.as_dict()[key] - theirs[key]) for key in theirs))
+        functions["faiss"] = lambda: evaluate_with_faiss(*data)
+    functions["matmul"] = lambda: full_product(embeddings[:num_queries], gallery)
+    seconds = measure.paired_seconds(functions, _FLAGS.repeats)
+    ratios = {
+        f"{name}_over_{peer}": measure.paired_ratio(seconds["ours"], seconds[peer])
+        for peer in functions
+        if peer != "ours"
+    }
+    times = [measure.spread(seconds[peer]) if peer in seconds else "-" for peer in ("ours", "faiss", "matmul")]
+    size = f"{num_queries} x {num_gallery or num_queries} x {dim}"
+    row = [name, size, *times, *(f"{ratio:.2f}" for ratio in ratios.values()), f"{extra_gb:.3f}", f"{max_error:.1e}"]
+    return row, {
+        **ratios,
+        f"{name}_extra_gb": extra_gb,
+        f"{name}_max_error": max_error,
+        f"{name}_map_at_r": ours.map_at_r,
+    }
+
+
+def main(argv) -> None:
+    """Runs the cases, prints the table and the figures."""
+    del argv
+    small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
+    evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads
+    rows, figures = [], {}
+    for name in _FLAGS.cases:
+        row, case_figures = run_case(name)
+        rows.append(row)
+        figures.update(case_figures)
+    header = ["case", "queries x gallery x dim", "ours s", "faiss s", "matmul s"]
+    ratios = ["ours/faiss", "ours/matmul"] if faiss else ["ours/matmul"]
+    measure.print_table([*header, *ratios, "extra GB", "max error"], rows)
+    figures["extra_gb"] = max(value for key, value in figures.items() if key.endswith("_extra_gb"))
+    figures["max_error"] = max(value for key, value in figures.items() if key.endswith("_max_error"))
+    measure.print_figures(figures)
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,188 @@
+"""The few gallery items that can still be among a query's nearest: packed, ordered, decided exactly."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+_PENDING_PER_QUERY = 48  # candidates that a block of queries collects before it is cut down to the best
+_VALUE_BITS = 32
+
+
+class Candidates(NamedTuple):
+    """Candidates of several queries, query by query, best first."""
+
+    query: np.ndarray  # [candidates] position of the query in its block, increasing
+    item: np.ndarray  # [candidates] position in the gallery
+    upper: np.ndarray  # [candidates] upper bound of the similarity
+    tied: np.ndarray  # [candidates] whether the exact similarity equals that of the candidate before
+
+    def select(self, index) -> Candidates:
+        """The candidates at `index` (positions or a mask)."""
+        return Candidates(*(field[index] for field in self))
+
+
+def pack(query: np.ndarray, item: np.ndarray, upper: np.ndarray, item_bits: int) -> np.ndarray:
+    """One uint64 for each candidate; in increasing order they go query by query and best `upper` (float32) first.
+
+    From the highest bit: query, the bits of `upper` mapped to decreasing order, item in `item_bits` bits.
+    """
+    bits = upper.view(np.uint32)
+    falling = np.where(bits >> np.uint32(31), bits, bits ^ np.uint32(0x7FFFFFFF)).astype(np.uint64)
+    key = (query.astype(np.uint64) << np.uint64(_VALUE_BITS)) | falling
+    return (key << np.uint64(item_bits)) | item.astype(np.uint64)
+
+
+def unpack(keys: np.ndarray, item_bits: int) -> Candidates:
+    """Candidates of sorted `keys`."""
+    item = (keys & np.uint64((1 << item_bits) - 1)).astype(np.int64)
+    keys = keys >> np.uint64(item_bits)
+    falling = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    upper = np.where(falling >> np.uint32(31), falling, falling ^ np.uint32(0x7FFFFFFF)).view(np.float32)
+    query = (keys >> np.uint64(_VALUE_BITS)).astype(np.int64)
+    return Candidates(query, item, upper, np.zeros(len(keys), bool))
+
+
+def runs(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each run of equal neighbours in `ids` begins `[runs]`, and the run of each entry `[entries]`."""
+    is_start = np.ones(len(ids), bool)
+    is_start[1:] = ids[1:] != ids[:-1]
+    return np.flatnonzero(is_start), np.cumsum(is_start) - 1
+
+
+def rank_in_run(starts: np.ndarray, run: np.ndarray) -> np.ndarray:
+    """Position of each entry in its run, from 0."""
+    return np.arange(len(run)) - starts[run]
+
+
+class Slack(NamedTuple):
+    """How far an upper bound may lie above the similarity: 2 (r_i r_j + h_i + h_j)."""
+
+    query_radius: np.ndarray  # [queries]
+    query_margin: np.ndarray  # [queries]
+    gallery_radius: np.ndarray  # [gallery]
+    gallery_margin: np.ndarray  # [gallery]
+
+    def of(self, query, item) -> np.ndarray:
+        """Of the pairs (query, item); the two broadcast."""
+        margin = self.query_margin[query] + self.gallery_margin[item]
+        return 2 * (self.query_radius[query] * self.gallery_radius[item] + margin)
+
+    def widest(self, items: slice) -> np.ndarray:
+        """Of each query and any of `items`, at most: `[queries]`."""
+        margin = self.query_margin + self.gallery_margin[items].max()
+        return 2 * (self.query_radius * self.gallery_radius[items].max() + margin)
+
+
+class Decision(NamedTuple):
+    """How the best candidates of one block of queries are decided."""
+
+    limits: np.ndarray  # [queries] how many neighbours each query wants
+    slack: Slack  # upper - slack <= similarity <= upper
+    exact: Callable  # (query, item) -> [candidates] float64 similarity
+    tie_order: np.ndarray  # [gallery] decides between equal similarities, smaller first
+
+    def best(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
+        """The `limits` best candidates of each query in exact order, and their `upper - slack`.
+
+        Bounds that overlap form chains; only the order inside a chain is computed in float64.
+        """
+        if not len(candidates.query):
+            return candidates, np.zeros(0)
+        candidates, lower = self._possible(candidates)
+        chain, size = self._chains(candidates, lower)
+        open_order = np.flatnonzero(size > 1)
+        if len(open_order):
+            candidates, lower = self._decide(candidates, lower, chain, open_order)
+        kept = rank_in_run(*runs(candidates.query)) < self.limits[candidates.query]
+        return candidates.select(kept), lower[kept]
+
+    def _possible(self, candidates: Candidates):
+        """Drops what lies surely below `limits` others."""
+        starts, run = runs(candidates.query)
+        lower = candidates.upper - self.slack.of(candidates.query, candidates.item)
+        leading = rank_in_run(starts, run) < self.limits[candidates.query]
+        worst_leading = np.minimum.reduceat(np.where(leading, lower, np.inf), starts)
+        kept = leading | (candidates.upper >= worst_leading[run])
+        return candidates.select(kept), lower[kept]
+
+    def _chains(self, candidates: Candidates, lower: np.ndarray):
+        """The chain of each candidate, and the chain's length."""
+        query, upper = candidates.query, candidates.upper
+        if not len(query):
+            return query, query
+        starts, run = runs(query)
+        width = np.maximum.reduceat(upper - lower, starts)[run]
+        begins = np.ones(len(query), bool)
+        begins[1:] = (query[1:] != query[:-1]) | (upper[:-1] - width[1:] > upper[1:])
+        chain = np.cumsum(begins) - 1
+        return chain, np.bincount(chain)[chain]
+
+    def _decide(self, candidates: Candidates, lower: np.ndarray, chain: np.ndarray, index: np.ndarray):
+        """Puts the candidates at `index` into exact order within their chains."""
+        open_ones, open_lower, chain = candidates.select(index), lower[index], chain[index]
+        value = self.exact(open_ones.query, open_ones.item)
+        order = np.lexsort((self.tie_order[open_ones.item], -value, chain))
+        for field, decided in zip((*candidates[:3], lower), (*open_ones[:3], open_lower)):
+            field[index] = decided[order]
+        value = value[order]
+        candidates.tied[index[1:]] = (value[1:] == value[:-1]) & (chain[1:] == chain[:-1])
+        return candidates, lower
+
+
+class CandidateBlock:
+    """The candidates of one block of queries while the gallery streams by; safe to use from several threads.
+
+    Args:
+        decision: limits, bounds and exact values of this block.
+        item_bits: bits for a gallery position; with 32 bits of value, the queries of a block fill the rest of 64.
+        num_tiles: how many tiles of the similarity matrix this block will see.
+    """
+
+    def __init__(self, decision: Decision, item_bits: int, num_tiles: int):
+        self.decision, self.item_bits = decision, item_bits
+        self.threshold = np.where(decision.limits > 0, -np.inf, np.inf).astype(np.float32)  # [queries]
+        self._keys: list[np.ndarray] = []
+        self._num_keys = 0
+        self._num_tiles = num_tiles
+        self._capacity = max(_PENDING_PER_QUERY * len(decision.limits), 3 * int(decision.limits.sum()))
+        self._lock = threading.Lock()
+
+    def raise_threshold(self, lower: np.ndarray) -> None:
+        """`lower` `[queries]`: at least `limits` items are known to be that similar."""
+        rounded_down = np.nextafter(lower.astype(np.float32), np.float32(-np.inf))
+        self.threshold = np.maximum(self.threshold, rounded_down)
+
+    def add(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> bool:
+        """Adds a tile's candidates (unordered); returns whether this was the block's last tile."""
+        keys = pack(query, item, upper, self.item_bits) if len(query) else None
+        with self._lock:
+            if keys is not None:
+                self._keys.append(keys)
+                self._num_keys += len(keys)
+                if self._num_keys > self._capacity:
+                    self._cut()
+            self._num_tiles -= 1
+            return self._num_tiles == 0
+
+    def finish(self) -> Candidates:
+        """The best candidates of each query in exact order; forgets all others."""
+        with self._lock:
+            return self._cut()
+
+    def _cut(self) -> Candidates:
+        keys = np.concatenate(self._keys) if self._keys else np.zeros(0, np.uint64)
+        keys.sort()
+        best, lower = self.decision.best(unpack(keys, self.item_bits))
+        self._keys = [pack(best.query, best.item, best.upper, self.item_bits)]
+        self._num_keys = len(best.query)
+        if len(lower):
+            starts, _ = runs(best.query)
+            queries, found = best.query[starts], np.diff(np.r_[starts, len(lower)])
+            full = found >= self.decision.limits[queries]
+            threshold = np.full(len(self.threshold), -np.inf)
+            threshold[queries[full]] = np.minimum.reduceat(lower, starts)[full]
+            self.raise_threshold(threshold)
+        return best

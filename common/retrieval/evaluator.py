@@ -1,0 +1,243 @@
+"""Retrieval evaluation: P@1, R@k, P@R and MAP@R of embeddings, exact and in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from common.ops.checks import InvalidInput, invalid
+from common.retrieval import metrics
+from common.retrieval.nearest_neighbors import NeighborSearch
+
+_SHALLOW = 16  # neighbours that every query looks at anyway; a deeper R@k is left to queries without a hit so far
+_PAIRS_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """Metrics over all queries that have something to find, and the metrics of each of them.
+
+    Fractions in [0, 1]. The arrays follow `query_rows` `[evaluated queries]`, increasing.
+    """
+
+    precision_at_1: float
+    recall_at: dict[int, float]
+    r_precision: float
+    map_at_r: float
+    num_queries: int  # evaluated
+    num_excluded_queries: int  # without any relevant item in the gallery
+    query_rows: np.ndarray
+    per_query_precision_at_1: np.ndarray
+    per_query_r_precision: np.ndarray
+    per_query_map_at_r: np.ndarray
+
+    def as_dict(self) -> dict[str, float]:
+        """The figures by the names that tables use: "P@1", "R@2", ..., "P@R", "MAP@R", and the numbers of queries."""
+        recall = {f"R@{k}": value for k, value in self.recall_at.items()}
+        figures = {"P@1": self.precision_at_1, **recall, "P@R": self.r_precision, "MAP@R": self.map_at_r}
+        return {**figures, "num_queries": self.num_queries, "num_excluded_queries": self.num_excluded_queries}
+
+
+def evaluate_retrieval(
+    query_embeddings: np.ndarray,
+    query_labels: np.ndarray,
+    gallery_embeddings: np.ndarray | None = None,
+    gallery_labels: np.ndarray | None = None,
+    *,
+    recall_at: Sequence[int] = (1, 2, 4, 8),
+    similarity: str = "euclidean",
+    block_size: int = 1536,
+    num_threads: int | None = None,
+) -> RetrievalResult:
+    """Evaluates each query against the gallery, or against all other queries (without itself, by index).
+
+    The neighbours are exact: float32 products only propose, float64 decides. Equal similarities are ordered by gallery
+    index, smaller first, whatever the block size and the number of threads; so embeddings that have collapsed to a
+    point score like chance. Queries without a relevant item in the gallery are left out of all means, and counted.
+
+    Reference: definitions in `common.retrieval.metrics`.
+
+    Args:
+        query_embeddings: `[queries, dim]`, float16, float32 or float64; used as they are (not normalised).
+        query_labels: integers of any size `[queries]`.
+        gallery_embeddings: `[gallery, dim]`; None for self-retrieval.
+        gallery_labels: integers of any size `[gallery]`; None for self-retrieval.
+        recall_at: the k of R@k.
+        similarity: "euclidean" or "inner_product".
+        block_size: rows and columns of the tiles of the similarity matrix: speed and memory, not results.
+        num_threads: None uses all cores that the process may use (at most 16).
+
+    Raises:
+        InvalidInput: embeddings with NaN or infinity (the first bad row is named), labels that are no integers or of
+            another length, or no query with anything to find.
+
+    Example:
+        >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
+        1.0
+    """
+    without_self = gallery_embeddings is None
+    query_embeddings = np.asarray(query_embeddings)
+    _check_recall_at(recall_at)
+    query_classes, gallery_classes = _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
+    search = NeighborSearch(
+        query_embeddings,
+        None if without_self else np.asarray(gallery_embeddings),
+        similarity=similarity,
+        query_classes=query_classes,
+        gallery_classes=gallery_classes,
+        block_size=block_size,
+        num_threads=num_threads,
+    )
+    class_sizes = np.bincount(gallery_classes, minlength=query_classes.max() + 1)
+    num_relevant = class_sizes[query_classes] - without_self
+    if not (num_relevant > 0).any():
+        raise InvalidInput(
+            "Invalid labels: received no query with a relevant item in the gallery, expected classes with at least "
+            f"{2 if without_self else 1} gallery item(s)."
+        )
+    table = _QueryTable(query_classes, gallery_classes, num_relevant)
+    shallow = np.where(num_relevant > 0, np.maximum(num_relevant, min(max(recall_at), _SHALLOW)), 0)
+    search.visit(shallow, table.fill)
+    _look_deeper(search, table, shallow, max(recall_at))
+    return table.result(recall_at)
+
+
+class _QueryTable:
+    """The metrics of each query, filled block by block."""
+
+    def __init__(self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray):
+        self.query_classes, self.gallery_classes, self.num_relevant = query_classes, gallery_classes, num_relevant
+        self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(query_classes)))
+        self.first_hit = np.zeros(len(query_classes), np.int64)
+
+    def fill(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
+        """All metrics of the queries `rows` `[block]` from their neighbours `[block, most]` (-1: none)."""
+        hits = self._hits(rows, neighbors)
+        self.precision_at_1[rows] = metrics.precision_at_1(hits)
+        self.r_precision[rows] = metrics.r_precision(hits, self.num_relevant[rows])
+        self.map_at_r[rows] = metrics.map_at_r(hits, self.num_relevant[rows])
+        self.first_hit[rows] = metrics.first_hit_rank(hits)
+
+    def fill_first_hit(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
+        """Only the rank of the first relevant neighbour."""
+        self.first_hit[rows] = metrics.first_hit_rank(self._hits(rows, neighbors))
+
+    def result(self, recall_at: Sequence[int]) -> RetrievalResult:
+        """Means over the queries that have something to find."""
+        rows = np.flatnonzero(self.num_relevant > 0)
+        per_query = [values[rows] for values in (self.precision_at_1, self.r_precision, self.map_at_r)]
+        first_hit = self.first_hit[rows]
+        return RetrievalResult(
+            precision_at_1=float(per_query[0].mean()),
+            recall_at={int(k): float(metrics.recall_at_k(first_hit, k).mean()) for k in recall_at},
+            r_precision=float(per_query[1].mean()),
+            map_at_r=float(per_query[2].mean()),
+            num_queries=len(rows),
+            num_excluded_queries=len(self.num_relevant) - len(rows),
+            query_rows=rows,
+            per_query_precision_at_1=per_query[0],
+            per_query_r_precision=per_query[1],
+            per_query_map_at_r=per_query[2],
+        )
+
+    def _hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+        return (self.gallery_classes[neighbors] == self.query_classes[rows, np.newaxis]) & (neighbors >= 0)
+
+
+def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> None:
+    """R@k beyond the first neighbours, for the queries without a hit so far: only down to their best relevant item."""
+    late = (shallow > 0) & (shallow < depth) & (table.first_hit == 0)
+    if late.any():
+        known = np.full(len(late), -1)
+        rows = np.flatnonzero(late)
+        known[rows] = _best_relevant(search, table, rows)
+        search.visit(np.where(late, depth, 0), table.fill_first_hit, known)
+
+
+def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray) -> np.ndarray:
+    """The most similar item of the same class for each of the query `rows`: gallery rows `[rows]`."""
+    by_class = np.argsort(table.gallery_classes, kind="stable")
+    class_starts = np.searchsorted(table.gallery_classes[by_class], np.arange(table.query_classes.max() + 1))
+    sizes = table.num_relevant[rows] + search.without_self
+    best = np.empty(len(rows), np.int64)
+    number = np.cumsum(sizes) // _PAIRS_AT_ONCE
+    for chunk in np.unique(number):
+        part = np.flatnonzero(number == chunk)
+        ends = np.cumsum(sizes[part])
+        owner = np.repeat(np.arange(len(part)), sizes[part])
+        offset = np.arange(ends[-1]) - (ends - sizes[part])[owner]
+        items = by_class[class_starts[table.query_classes[rows[part]]][owner] + offset]
+        values = search.bounds.exact(rows[part][owner], items)
+        if search.without_self:
+            values[items == rows[part][owner]] = -np.inf
+        order = np.lexsort((items, -values, owner))
+        best[part] = items[order[ends - sizes[part]]]
+    return best
+
+
+def combine_embeddings(embeddings: Sequence[np.ndarray]) -> np.ndarray:
+    """The embedding of an ensemble: each model's embeddings to unit length, side by side, to unit length again.
+
+    Four 128-D models make the 512-D embedding of the fair protocol. A zero vector stays zero.
+
+    Reference: thesis section 3.5.1; Musgrave et al. 2020, section 3.3.
+
+    Args:
+        embeddings: one array `[items, dim]` for each model, dims may differ.
+
+    Returns:
+        `[items, sum of dims]`, float32 (float64 if any input is).
+    """
+    if not len(embeddings) or len({len(block) for block in embeddings}) > 1:
+        raise invalid(
+            "embeddings",
+            received=[np.shape(block) for block in embeddings],
+            expected="one array [items, dim] for each model, all of the same items",
+        )
+    dtype = np.result_type(np.float32, *(block.dtype for block in embeddings))
+    combined = np.concatenate([_unit_length(block).astype(dtype) for block in embeddings], axis=1)
+    return _unit_length(combined).astype(dtype)
+
+
+def _unit_length(embeddings: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(embeddings.astype(np.float64), axis=1, keepdims=True)
+    return embeddings / np.where(norms > 0, norms, 1.0)
+
+
+def _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels) -> tuple[np.ndarray, np.ndarray]:
+    """Labels as codes 0..C-1: `[queries]`, `[gallery]`."""
+    if (gallery_embeddings is None) != (gallery_labels is None):
+        raise InvalidInput(
+            "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
+        )
+    query_labels = _integers("query labels", query_labels, len(query_embeddings))
+    if gallery_embeddings is None:
+        codes = np.unique(query_labels, return_inverse=True)[1]
+        return codes, codes
+    gallery_labels = _integers("gallery labels", gallery_labels, len(gallery_embeddings))
+    if query_labels.dtype != gallery_labels.dtype:  # NumPy would make floats of int64 and uint64
+        query_labels, gallery_labels = query_labels.astype(object), gallery_labels.astype(object)
+    codes = np.unique(np.concatenate([query_labels, gallery_labels]), return_inverse=True)[1]
+    return codes[: len(query_labels)], codes[len(query_labels) :]
+
+
+def _integers(name: str, labels, num_items: int) -> np.ndarray:
+    labels = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
+    labels = np.asarray(labels)
+    is_integer = labels.dtype.kind in "iu" or (
+        labels.dtype.kind == "O" and all(isinstance(label, (int, np.integer)) for label in labels.ravel())
+    )
+    if not is_integer or labels.shape != (num_items,):
+        raise invalid(
+            name,
+            received=f"{labels.dtype} array of shape {list(labels.shape)}",
+            expected=f"integers [{num_items}], one for each embedding",
+        )
+    return labels
+
+
+def _check_recall_at(recall_at: Sequence[int]) -> None:
+    if not len(recall_at) or min(recall_at) < 1:
+        raise invalid("recall_at", received=tuple(recall_at), expected="one or more integers of at least 1")

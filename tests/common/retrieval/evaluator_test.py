@@ -1,0 +1,251 @@
+"""Evaluation against a float64 oracle in plain Python, and what must not change it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.retrieval import combine_embeddings, evaluate_retrieval
+
+RECALL_AT = (1, 2, 4, 8, 40)
+
+
+def oracle(queries, labels, gallery, gallery_labels, similarity):
+    """P@1, P@R, MAP@R and R@k of each query with something to find, and how many have nothing."""
+    without_self = gallery is None
+    if without_self:
+        gallery, gallery_labels = queries, labels
+    table, num_excluded = [], 0
+    for row in range(len(queries)):
+        query, others = queries[row].astype(np.float64), gallery.astype(np.float64)
+        items = [item for item in range(len(gallery)) if not (without_self and item == row)]
+        if similarity == "euclidean":
+            items.sort(key=lambda item: (float(((query - others[item]) ** 2).sum()), item))
+        else:
+            items.sort(key=lambda item: (-float((query * others[item]).sum()), item))
+        hits = [int(gallery_labels[item]) == int(labels[row]) for item in items]
+        num_relevant = sum(hits)
+        if num_relevant == 0:
+            num_excluded += 1
+            continue
+        average = sum(sum(hits[:k]) / k for k in range(1, num_relevant + 1) if hits[k - 1]) / num_relevant
+        recall = [float(any(hits[:k])) for k in RECALL_AT]
+        table.append([float(hits[0]), sum(hits[:num_relevant]) / num_relevant, average, *recall])
+    return np.array(table), num_excluded
+
+
+def random_embeddings(rng, kind, num_items, dim):
+    if kind == "ties":
+        return rng.integers(-1, 2, (num_items, dim)).astype(np.float32)
+    if kind == "collapsed":
+        return np.full((num_items, dim), 0.3, np.float32)
+    if kind == "duplicates":
+        return rng.standard_normal((max(1, num_items // 3), dim)).astype(np.float32)[
+            rng.integers(0, max(1, num_items // 3), num_items)
+        ]
+    return rng.standard_normal((num_items, dim)).astype(rng.choice([np.float16, np.float32, np.float64]))
+
+
+def assert_equals_oracle(result, expected, num_excluded):
+    assert (result.num_queries, result.num_excluded_queries) == (len(expected), num_excluded)
+    per_query = [result.per_query_precision_at_1, result.per_query_r_precision, result.per_query_map_at_r]
+    np.testing.assert_allclose(np.stack(per_query, axis=1), expected[:, :3], atol=1e-12)
+    figures = result.as_dict()
+    names = ["P@1", "P@R", "MAP@R", *(f"R@{k}" for k in RECALL_AT)]
+    np.testing.assert_allclose([figures[name] for name in names], expected.mean(axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
+@pytest.mark.parametrize("kind", ["ties", "duplicates", "collapsed", "continuous"])
+def test_200_random_cases_equal_the_oracle(kind, row_search_fraction, monkeypatch):
+    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
+    rng = np.random.default_rng([int(row_search_fraction), len(kind)])
+    num_evaluated = 0
+    for _ in range(25):
+        num_items, dim = int(rng.integers(2, 70)), int(rng.integers(1, 6))
+        similarity = str(rng.choice(["euclidean", "inner_product"]))
+        num_classes = int(rng.choice([1, 3, num_items]))
+        embeddings = random_embeddings(rng, kind, num_items, dim)
+        labels = rng.integers(0, num_classes, num_items) + 2**60
+        gallery = gallery_labels = None
+        if rng.random() < 0.4:
+            gallery = random_embeddings(rng, kind, int(rng.integers(1, 70)), dim)
+            gallery_labels = rng.integers(0, num_classes + 1, len(gallery)) + 2**60
+        expected, num_excluded = oracle(embeddings, labels, gallery, gallery_labels, similarity)
+        options = {"recall_at": RECALL_AT, "similarity": similarity, "block_size": int(rng.integers(1, 40))}
+        if len(expected):
+            result = evaluate_retrieval(embeddings, labels, gallery, gallery_labels, **options)
+            assert_equals_oracle(result, expected, num_excluded)
+            num_evaluated += 1
+        else:
+            with pytest.raises(InvalidInput, match="no query with a relevant item"):
+                evaluate_retrieval(embeddings, labels, gallery, gallery_labels, **options)
+    assert num_evaluated > 15
+
+
+def test_hand_computed_example_with_a_singleton():
+    embeddings = np.float32([[0], [1], [2.5], [9], [11]])
+    result = evaluate_retrieval(embeddings, [4, 4, 8, 8, 6], recall_at=(1, 2, 3))
+    # Row 0: 1 | row 1: 0 | row 2: nearest is 1 (4), then 0 (4), then 3 | row 3: nearest is 4 (6), then 2.
+    assert result.as_dict() == {
+        "P@1": 0.5,
+        "R@1": 0.5,
+        "R@2": 0.75,
+        "R@3": 1.0,
+        "P@R": 0.5,
+        "MAP@R": 0.5,
+        "num_queries": 4,
+        "num_excluded_queries": 1,
+    }
+    np.testing.assert_array_equal(result.query_rows, [0, 1, 2, 3])
+
+
+def random_case(seed, num_items=300, dim=8, num_classes=40):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, num_classes, num_items)
+    centers = rng.standard_normal((num_classes, dim))
+    return (centers[labels] + rng.standard_normal((num_items, dim))).astype(np.float32), labels
+
+
+def assert_same(result, other):
+    assert result.as_dict() == other.as_dict()
+    np.testing.assert_array_equal(result.per_query_map_at_r, other.per_query_map_at_r)
+
+
+def test_permuting_the_gallery_changes_nothing_without_ties():
+    queries, labels = random_case(0)
+    gallery, gallery_labels = random_case(1)
+    order = np.random.default_rng(2).permutation(len(gallery))
+    assert_same(
+        evaluate_retrieval(queries, labels, gallery, gallery_labels),
+        evaluate_retrieval(queries, labels, gallery[order], gallery_labels[order]),
+    )
+
+
+@pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
+def test_block_size_and_threads_change_nothing_bit_for_bit(row_search_fraction, monkeypatch):
+    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
+    embeddings, labels = random_case(3)
+    embeddings = np.round(embeddings)  # ties
+    results = [
+        evaluate_retrieval(embeddings, labels, block_size=block_size, num_threads=num_threads)
+        for block_size, num_threads in [(3, 2), (64, 1), (100, 4), (1536, 2)]
+    ]
+    for result in results[1:]:
+        assert_same(result, results[0])
+
+
+def test_relabelling_and_rigid_motion_change_nothing():
+    embeddings, labels = random_case(4)
+    rotation = np.linalg.qr(np.random.default_rng(5).standard_normal((8, 8)))[0]
+    moved = 3 * embeddings.astype(np.float64) @ rotation + 5
+    assert_same(evaluate_retrieval(embeddings, labels), evaluate_retrieval(moved, -7 * labels - 2**62))
+
+
+def test_self_retrieval_is_a_gallery_without_the_query():
+    embeddings, labels = random_case(6, num_items=40, num_classes=5)
+    whole = evaluate_retrieval(embeddings, labels)
+    for position, row in enumerate(whole.query_rows):
+        others = np.delete(np.arange(40), row)
+        single = evaluate_retrieval(embeddings[[row]], labels[[row]], embeddings[others], labels[others])
+        assert single.map_at_r == whole.per_query_map_at_r[position]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, object])
+def test_labels_that_floats_cannot_tell_apart(dtype):
+    labels = np.array([2**53, 2**53 + 1, 2**53, 2**53 + 1], dtype)
+    result = evaluate_retrieval(np.float32([[0], [0.1], [5], [5.1]]), labels)
+    assert result.precision_at_1 == 0.0
+
+
+def test_labels_of_mixed_and_unlimited_size():
+    queries, gallery = np.float32([[0], [5]]), np.float32([[0.1], [5.1]])
+    mixed = evaluate_retrieval(queries, np.int64([2**62, 2**62 + 1]), gallery, np.uint64([2**62 + 1, 2**62]))
+    assert mixed.precision_at_1 == 0.0
+    huge = evaluate_retrieval(queries, [10**30, 10**30 + 1], gallery, [10**30, 10**30 + 1])
+    assert huge.precision_at_1 == 1.0
+
+
+def test_tensors_are_accepted():
+    assert evaluate_retrieval(tf.constant([[0.0], [1.0]]), tf.constant([3, 3])).map_at_r == 1.0
+
+
+def test_collapsed_embeddings_score_like_chance():
+    labels = np.repeat(np.arange(500), 4)
+    assert evaluate_retrieval(np.ones((2000, 16), np.float32), labels).precision_at_1 < 0.01
+
+
+@pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
+def test_deep_recall_of_hard_queries(row_search_fraction, monkeypatch):
+    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
+    monkeypatch.setattr("common.retrieval.evaluator._PAIRS_AT_ONCE", 50)
+    embeddings, labels = random_case(7, num_items=400, num_classes=80)
+    labels = np.random.default_rng(8).permutation(labels)
+    recall_at = (1, 10, 100, 300)
+    result = evaluate_retrieval(embeddings, labels, recall_at=recall_at, block_size=64)
+    distance = ((embeddings[:, np.newaxis].astype(np.float64) - embeddings) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, np.inf)
+    hits = labels[np.argsort(distance, axis=1, kind="stable")] == labels[:, np.newaxis]
+    hits[:, -1] = False
+    hits = hits[hits.any(axis=1)]
+    assert result.recall_at == pytest.approx({k: hits[:, :k].any(axis=1).mean() for k in recall_at})
+
+
+def test_large_and_small_classes_together():
+    rng = np.random.default_rng(9)
+    labels = np.r_[np.zeros(150, int), rng.integers(1, 200, 450)]
+    embeddings = rng.standard_normal((600, 4)).astype(np.float32)
+    expected, num_excluded = oracle(embeddings, labels, None, None, "euclidean")
+    result = evaluate_retrieval(embeddings, labels, recall_at=RECALL_AT, block_size=128)
+    assert_equals_oracle(result, expected, num_excluded)
+
+
+def test_bad_rows_are_named():
+    embeddings = np.ones((9, 2), np.float32)
+    embeddings[5, 1] = np.nan
+    with pytest.raises(InvalidInput, match="row 5"):
+        evaluate_retrieval(embeddings, np.zeros(9, int))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(4, np.float32), "query labels.*integers"),
+        (np.zeros(3, int), r"query labels.*integers \[4\]"),
+        (["a", "b", "a", "b"], "query labels.*integers"),
+        (np.arange(4), "no query with a relevant item"),
+    ],
+)
+def test_bad_labels_are_refused(labels, message):
+    with pytest.raises(InvalidInput, match=message):
+        evaluate_retrieval(np.eye(4, dtype=np.float32), labels)
+
+
+def test_a_gallery_needs_embeddings_and_labels():
+    with pytest.raises(InvalidInput, match="alone"):
+        evaluate_retrieval(np.eye(2), [0, 1], np.eye(2))
+
+
+@pytest.mark.parametrize("recall_at", [(), (0, 1)])
+def test_bad_recall_depths_are_refused(recall_at):
+    with pytest.raises(InvalidInput, match="recall_at"):
+        evaluate_retrieval(np.eye(2), [0, 0], recall_at=recall_at)
+
+
+def test_combined_embeddings_are_unit_vectors_of_equal_parts():
+    rng = np.random.default_rng(10)
+    models = [rng.standard_normal((6, dim)).astype(np.float32) * scale for dim, scale in ((3, 1), (4, 100), (2, 0.01))]
+    combined = combine_embeddings(models)
+    assert combined.shape == (6, 9)
+    assert combined.dtype == np.float32
+    expected = np.concatenate([m / np.linalg.norm(m, axis=1, keepdims=True) for m in models], axis=1) / np.sqrt(3)
+    np.testing.assert_allclose(combined, expected, rtol=1e-6)
+
+
+def test_combined_zero_vectors_stay_zero():
+    np.testing.assert_array_equal(combine_embeddings([np.zeros((2, 3), np.float32)]), np.zeros((2, 3)))
+
+
+def test_combining_different_numbers_of_items_is_an_error():
+    with pytest.raises(InvalidInput, match="all of the same items"):
+        combine_embeddings([np.ones((2, 3)), np.ones((3, 3))])
