@@ -108,7 +108,7 @@ def iterate_fixed_point(dual: Dual, costs, num_iterations: int):
 
     def iterate(scale):
         left = 1.0 / (1.0 + scale * tf.linalg.matvec(kernel, ones))  # n rho, [..., positions]
-        return (mass / dual.total(left * tf.linalg.matvec(kernel, ones)),)
+        return (tf.math.divide_no_nan(mass, dual.total(left * tf.linalg.matvec(kernel, ones))),)
 
     start = (tf.exp(-dual.smoothing * smallest),)
     scale = tf.while_loop(lambda _: True, iterate, start, maximum_iterations=num_iterations)[0]

@@ -154,7 +154,7 @@ class GeneralizedSumPooling(WeightedPooling):
         layout = features
         features, mask = self.full_precision_positions(features, mask)
         has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
-        transport = self.transport(features, mask, has_prototypes)
+        transport = self.transport(features, mask, has_prototypes, return_attributes=self.return_attributes)
         pooled = tf.linalg.matvec(features, transport.weights, transpose_a=True)  # [batch, channels]
         if not (self.return_attributes or self.return_attention):
             return pooled
@@ -167,19 +167,20 @@ class GeneralizedSumPooling(WeightedPooling):
 
     def spatial_weights(self, features, mask=None):
         features, mask = self.full_precision_positions(features, mask)
-        return self.transport(features, mask).weights
+        return self.transport(features, mask, return_attributes=False).weights
 
-    def transport(self, features, mask=None, has_prototypes=None) -> Transport:
+    def transport(self, features, mask=None, has_prototypes=None, *, return_attributes: bool = True) -> Transport:
         """The solution of the transport problem for local features.
 
         Args:
             features: `[batch, positions, channels]`.
             mask: boolean `[batch, positions]`, or None.
             has_prototypes: boolean scalar, or None for the present state of the layer.
+            return_attributes: whether to compute the attributes.
 
         Returns:
-            Weights `[batch, positions]`, attributes `[batch, prototypes]` and plan `[batch, positions, prototypes]`
-            (None unless the layer returns attention).
+            Weights `[batch, positions]`, attributes `[batch, prototypes]` (or None) and plan `[batch, positions,
+            prototypes]` (None unless the layer returns attention).
         """
         ratio = self.transport_ratio
         if self.trainable_transport_ratio:
@@ -191,7 +192,7 @@ class GeneralizedSumPooling(WeightedPooling):
             solver=self.solver,
             num_iterations=self.num_iterations,
             mask=mask,
-            return_attributes=self.return_attributes,
+            return_attributes=return_attributes,
             return_plan=self.return_attention,
         )
         if not self.collects_features:

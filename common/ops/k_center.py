@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from common.ops.checks import invalid
+from common.ops.precision import at_least_float32
 
 
 def greedy_k_center(points, num_centers: int, initial=None):
@@ -31,13 +32,12 @@ def greedy_k_center(points, num_centers: int, initial=None):
     Raises:
         InvalidInput: `num_centers` is not between 1 and the number of points.
     """
-    points = tf.stop_gradient(tf.convert_to_tensor(points))
+    points = tf.stop_gradient(at_least_float32(points))
     num_points = points.shape[-2]
     if num_centers < 1 or (num_points is not None and num_centers > num_points):
         raise invalid("num_centers", received=num_centers, expected=f"an integer from 1 to {num_points} (the points)")
     squared_distances = tf.fill(tf.shape(points)[:-1], points.dtype.max)  # [..., points]
     if initial is not None:
-        initial = tf.stop_gradient(tf.convert_to_tensor(initial, points.dtype))
         squared_distances = nearest_squared_distances(points, initial)
     slots = tf.range(num_centers)
 
@@ -66,10 +66,8 @@ def covering_radius(points, centers):
         centers: `[..., centers, dim]`.
 
     Returns:
-        `[...]`, of the dtype of `points`. No gradient.
+        `[...]`, at least float32. No gradient.
     """
-    points = tf.stop_gradient(tf.convert_to_tensor(points))
-    centers = tf.stop_gradient(tf.convert_to_tensor(centers, points.dtype))
     return tf.sqrt(tf.reduce_max(nearest_squared_distances(points, centers), axis=-1))
 
 
@@ -79,8 +77,10 @@ def nearest_squared_distances(points, centers):
     One center at a time: memory stays at one copy of the points whatever the number of centers.
 
     Returns:
-        `[..., points]`; the largest number of the dtype when there are no centers.
+        `[..., points]`, at least float32; the largest number of the dtype when there are no centers. No gradient.
     """
+    points = tf.stop_gradient(at_least_float32(points))
+    centers = tf.stop_gradient(tf.cast(centers, points.dtype))
 
     def compare(step, nearest):
         return step + 1, tf.minimum(nearest, _squared_distances(points, tf.gather(centers, step, axis=-2)))

@@ -1,0 +1,62 @@
+"""The scalar equation: its residual after few and after many steps, and its bracket."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_dml.dual_solver import EXACT_STEPS, Dual, solve_exactly
+
+
+def dual_of(nearest_cost, ratio, smoothing):
+    """A problem with one prototype: the logits are -smoothing x cost."""
+    nearest_cost = np.atleast_2d(nearest_cost)
+    mass = nearest_cost.shape[1] * ratio
+    return Dual(
+        nearest_cost=tf.constant(nearest_cost),
+        log_multiplicity=tf.zeros_like(nearest_cost),
+        valid=None,
+        ratio=tf.constant(ratio, nearest_cost.dtype),
+        whole=tf.constant(round(mass), nearest_cost.dtype),
+        rest=tf.constant(mass - round(mass), nearest_cost.dtype),
+        smoothing=smoothing,
+    )
+
+
+def mass_error(dual, num_steps):
+    share = tf.sigmoid(solve_exactly(dual, num_steps))
+    return np.abs(tf.reduce_mean(share, axis=1) - dual.ratio).max()
+
+
+def test_two_positions_have_a_solution_by_hand():
+    """sigmoid(t) + sigmoid(t - d) = 1 is solved by t = d/2."""
+    logits = solve_exactly(dual_of([0.0, 0.6], 0.5, 10.0))
+    np.testing.assert_allclose(logits, [[3.0, -3.0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 0.5, 0.9, 1 - 1e-6])
+def test_sixteen_steps_solve_every_spread(ratio):
+    costs = np.random.default_rng(0).uniform(0, 2, size=(200, 50))
+    for smoothing in (0.1, 5.0, 50.0, 1000.0):
+        assert mass_error(dual_of(costs, ratio, smoothing), EXACT_STEPS) < 1e-12
+
+
+def test_eight_steps_are_enough_at_the_settings_of_the_thesis():
+    costs = np.random.default_rng(0).uniform(0, 2, size=(200, 49))
+    for ratio, smoothing in ((0.3, 0.5), (0.3, 5.0), (0.2, 10.0)):
+        assert mass_error(dual_of(costs, ratio, smoothing), 8) < 1e-12
+
+
+def test_a_flat_mass_is_solved_by_its_tails():
+    """Two groups 1.5 apart at smoothing 100: between them the mass is 1/2 to 1e-30, and only the tails decide."""
+    costs = np.repeat([[0.2, 1.7]], 4, axis=1)
+    logits = solve_exactly(dual_of(costs, 0.5, 100.0))
+    np.testing.assert_allclose(np.unique(np.abs(logits)), [75.0], rtol=1e-12)
+
+
+def test_the_solution_lies_in_the_bracket():
+    dual = dual_of(np.random.default_rng(1).uniform(0, 2, size=(20, 9)), 0.35, 30.0)
+    logits = dual.logits(tf.constant(1.0, tf.float64))
+    low, high = dual.bracket(logits)
+    shift = (solve_exactly(dual) - logits)[:, :1]
+    assert (low <= shift).numpy().all()
+    assert (shift <= high).numpy().all()

@@ -1,0 +1,201 @@
+"""The transport problem: constraints, an oracle on 10,000 problems, generic optimisers, limits, masks, errors."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from gsp_dml.partial_transport import partial_transport, weight_perplexity
+from tests.gsp_dml.transport_oracle import FAMILIES, bisected_transport, log_sum_exp, random_costs
+
+PROBLEMS_A_CASE = 36
+CASES_A_FAMILY = 40  # 7 families x 40 cases x 36 problems = 10,080 problems
+
+
+def random_settings(case, num_positions, rng):
+    """Transport ratios and smoothings: any, a whole number of positions (weights saturate), or nearly one."""
+    smoothing = float(np.float32(10 ** rng.uniform(-1, 3)))
+    ratio = rng.uniform(0.01, 1.0)
+    if case % 4 == 1:
+        ratio = np.clip(np.rint(ratio * num_positions), 1, num_positions - 1) / num_positions
+    elif case % 4 == 2:
+        ratio = 1 - 10 ** rng.uniform(-6, -1)
+    return float(ratio), smoothing
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_and_adversarial_problems_agree_with_a_float64_oracle(family):
+    rng = np.random.default_rng(FAMILIES.index(family))
+    for case in range(CASES_A_FAMILY):
+        num_positions = int(rng.integers(4, 12 if case % 3 == 0 else 401 if case % 20 == 0 else 120))
+        num_prototypes = int(rng.choice([1, 2, 5, 16, 64, 256 if num_positions < 40 else 1]))
+        costs = random_costs(family, PROBLEMS_A_CASE, num_positions, num_prototypes, rng)
+        ratio, smoothing = random_settings(case, num_positions, rng)
+        solution = partial_transport(costs, ratio, smoothing, return_plan=True)
+        weights, attributes, plan = (part.numpy().astype(np.float64) for part in solution)
+        expected_weights, expected_attributes, _ = bisected_transport(costs, ratio, smoothing)
+        assert all(np.isfinite(part).all() for part in (weights, attributes, plan))
+        np.testing.assert_allclose(weights, expected_weights, rtol=1e-4, atol=1e-30)  # relative, however small
+        np.testing.assert_allclose(attributes, expected_attributes, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(plan.sum(axis=(1, 2)), ratio, atol=1e-6)
+        left_behind = 1 / num_positions - plan.sum(axis=2)
+        np.testing.assert_allclose(weights, (1 / num_positions - left_behind) / ratio, atol=1e-6)
+        assert (left_behind > -1e-6 / num_positions).all()
+        assert (plan >= 0).all()
+
+
+def small_costs(problems=3, positions=7, prototypes=4, seed=0):
+    return np.random.default_rng(seed).uniform(0.0, 1.5, size=(problems, positions, prototypes))
+
+
+def test_a_generic_optimiser_finds_no_better_plan():
+    """(P2) as printed, minimised by SLSQP."""
+    costs, ratio, smoothing = small_costs(1, 5, 3)[0], 0.4, 4.0
+
+    def objective(x):
+        left, plan = x[:5], x[5:].reshape(5, 3)
+        return (costs * plan).sum() + sum((part * np.log(part)).sum() for part in (left, plan)) / smoothing
+
+    constraints = [
+        {"type": "eq", "fun": lambda x: x[:5] + x[5:].reshape(5, 3).sum(axis=1) - 0.2},
+        {"type": "eq", "fun": lambda x: x[5:].sum() - ratio},
+    ]
+    start = np.concatenate([np.full(5, (1 - ratio) / 5), np.full(15, ratio / 15)])
+    found = scipy.optimize.minimize(
+        objective, start, bounds=[(1e-12, 1)] * 20, constraints=constraints, method="SLSQP", options={"ftol": 1e-14}
+    )
+    solution = partial_transport(costs, ratio, smoothing, return_plan=True)
+    ours = np.concatenate([0.2 - ratio * solution.weights.numpy(), solution.plan.numpy().ravel()])
+    assert objective(ours) <= found.fun + 1e-9
+    np.testing.assert_allclose(ours, found.x, atol=1e-4)
+
+
+def test_without_entropy_the_nearest_positions_are_kept():
+    """At a large smoothing, the linear programme (P1): here 0.37 x 8 = 2.96 positions."""
+    costs = small_costs(1, 8, 3)[0]
+    plan = partial_transport(costs, 0.37, 1e5, return_plan=True).plan.numpy()
+    columns = np.kron(np.eye(8), np.ones((1, 3)))
+    programme = scipy.optimize.linprog(
+        costs.ravel(), A_ub=columns, b_ub=np.full(8, 1 / 8), A_eq=np.ones((1, 24)), b_eq=[0.37]
+    )
+    np.testing.assert_allclose((costs * plan).sum(), programme.fun, rtol=1e-6)
+    np.testing.assert_allclose(plan, programme.x.reshape(8, 3), atol=1e-6)
+
+
+def test_the_whole_mass_is_average_pooling_exactly():
+    solution = partial_transport(small_costs().astype(np.float32), 1, 5.0, return_plan=True)
+    np.testing.assert_array_equal(solution.weights, np.full((3, 7), np.float32(1) / np.float32(7)))
+    expected = np.exp(-5 * small_costs())
+    expected = (expected / expected.sum(axis=-1, keepdims=True)).mean(axis=1)
+    np.testing.assert_allclose(solution.attributes, expected, rtol=1e-5)
+    np.testing.assert_allclose(tf.reduce_sum(solution.plan, axis=[1, 2]), 1.0, rtol=1e-6)
+
+
+def test_a_vanishing_mass_is_a_softmax():
+    costs = small_costs()
+    logits = log_sum_exp(-5 * costs)
+    weights = partial_transport(costs, 1e-7, 5.0).weights
+    np.testing.assert_allclose(weights, np.exp(logits - log_sum_exp(logits)[:, None]), rtol=1e-5)
+
+
+def test_permuting_positions_and_prototypes_permutes_the_solution():
+    costs, positions, prototypes = small_costs(), [3, 0, 6, 1, 5, 2, 4], [2, 0, 3, 1]
+    plain = partial_transport(costs, 0.3, 5.0)
+    permuted = partial_transport(costs[:, positions][:, :, prototypes], 0.3, 5.0)
+    np.testing.assert_allclose(permuted.weights, plain.weights.numpy()[:, positions], rtol=1e-12)
+    np.testing.assert_allclose(permuted.attributes, plain.attributes.numpy()[:, prototypes], rtol=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.3, 1.0])
+@pytest.mark.parametrize("solver", ["exact", "fixed_point"])
+def test_masked_positions_are_as_if_they_were_not_there(ratio, solver):
+    costs = small_costs(4, 9, 3)
+    lengths = [9, 4, 1, 0]
+    mask = np.arange(9) < np.array(lengths)[:, None]
+    spoiled = np.where(mask[..., None], costs, np.nan)
+    solution = partial_transport(spoiled, ratio, 5.0, solver=solver, mask=mask, return_plan=True)
+    for problem, length in enumerate(lengths[:3]):
+        alone = partial_transport(costs[problem, :length], ratio, 5.0, solver=solver, return_plan=True)
+        np.testing.assert_allclose(solution.weights[problem, :length], alone.weights, rtol=1e-9)
+        np.testing.assert_allclose(solution.attributes[problem], alone.attributes, rtol=1e-9)
+        np.testing.assert_allclose(solution.plan[problem, :length], alone.plan, rtol=1e-9)
+        assert not solution.weights[problem, length:].numpy().any()
+    for part in solution:
+        np.testing.assert_array_equal(part[3], np.zeros_like(part[3]))
+
+
+def test_a_ratio_as_tensor_equals_the_number_for_each_problem():
+    costs, ratios = small_costs(), [0.2, 0.5, 0.95]
+    together = partial_transport(costs, tf.constant(ratios, tf.float64), 5.0, return_plan=True)
+    for problem, ratio in enumerate(ratios):
+        alone = partial_transport(costs[problem], ratio, 5.0, return_plan=True)
+        scalar = partial_transport(costs[problem], tf.constant(ratio, tf.float64), 5.0, return_plan=True)
+        for part, expected, of_scalar in zip(together, alone, scalar):
+            np.testing.assert_allclose(part[problem], expected, rtol=1e-10)
+            np.testing.assert_allclose(of_scalar, expected, rtol=1e-10)
+
+
+def test_a_tensor_ratio_of_one_is_clipped_to_average_pooling():
+    weights = partial_transport(small_costs().astype(np.float32), tf.constant(1.0), 5.0).weights
+    np.testing.assert_allclose(weights, np.full((3, 7), 1 / 7), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("ratio", "smoothing", "iterations"), [(0.3, 5.0, 100), (0.3, 20.0, 200), (0.9, 5.0, 1000)])
+def test_the_fixed_point_converges_to_the_exact_solution(ratio, smoothing, iterations):
+    costs = small_costs()
+    exact = partial_transport(costs, ratio, smoothing)
+    fixed = partial_transport(costs, ratio, smoothing, solver="fixed_point", num_iterations=iterations)
+    np.testing.assert_allclose(fixed.weights, exact.weights, rtol=1e-8)
+    np.testing.assert_allclose(fixed.attributes, exact.attributes, rtol=1e-8)
+    few = partial_transport(costs, ratio, smoothing, solver="fixed_point", num_iterations=3)
+    assert np.abs(few.weights - exact.weights).max() > 1e-4
+
+
+def test_functions_xla_and_unknown_shapes_agree_with_eager():
+    costs = small_costs().astype(np.float32)
+    for solver in ("exact", "fixed_point"):
+
+        def solve(costs, solver=solver):
+            return partial_transport(costs, 0.3, 5.0, solver=solver, return_plan=True)
+
+        expected = solve(costs)
+        unknown = tf.function(solve, input_signature=[tf.TensorSpec([None, None, None])])
+        for function in (tf.function(solve), unknown, tf.function(solve, jit_compile=True)):
+            for part, expected_part in zip(function(costs), expected):
+                np.testing.assert_allclose(part, expected_part, rtol=2e-5, atol=1e-7)
+
+
+def test_half_precision_costs_are_solved_in_float32():
+    solution = partial_transport(tf.cast(small_costs(), tf.bfloat16), 0.3, 5.0)
+    assert solution.weights.dtype == tf.float32
+    np.testing.assert_allclose(tf.reduce_sum(solution.weights, axis=-1), 1.0, atol=1e-6)
+
+
+def test_what_is_not_asked_for_is_none():
+    solution = partial_transport(small_costs(), 0.3, 5.0, return_attributes=False)
+    assert solution.attributes is None
+    assert solution.plan is None
+
+
+def test_perplexity_counts_the_positions_in_use():
+    weights = np.array([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0, 0], [0, 1, 0, 0], [0.9, 0.1, 0, 0]])
+    expected = [4, 2, 1, 0.9**-0.9 * 0.1**-0.1]
+    np.testing.assert_allclose(weight_perplexity(weights), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"transport_ratio": 0.0}, "transport_ratio"),
+        ({"transport_ratio": 1.5}, "transport_ratio"),
+        ({"smoothing": 0.0}, "smoothing"),
+        ({"solver": "sinkhorn"}, "exact, fixed_point"),
+        ({"gradient": "none"}, "closed_form, unrolled"),
+        ({"num_iterations": 4}, "at least 5"),
+        ({"num_iterations": 0, "solver": "fixed_point"}, "at least 1"),
+    ],
+)
+def test_bad_settings_are_named(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        partial_transport(**{"costs": small_costs(), "transport_ratio": 0.3, "smoothing": 5.0, **arguments})

@@ -1,0 +1,70 @@
+"""Where prototypes start: the memory, what k-center picks from it, given vectors, and bad input."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from gsp_dml.prototype_initializer import (
+    check_prototype_initializer,
+    pick_prototypes,
+    remember,
+    serialized_initializer,
+    weight_initializer,
+)
+
+keras = tf.keras
+
+
+@pytest.mark.parametrize("batches", [(3, 4), (10,), (4, 4, 4), (12,), (1,) * 11])
+def test_the_memory_holds_the_first_vectors_in_order(batches):
+    vectors = np.arange(1, 1 + 2 * sum(batches), dtype=np.float32).reshape(-1, 2)
+    memory, count, start = tf.zeros([10, 2]), tf.constant(0, tf.int64), 0
+    for batch in batches:
+        memory, count = remember(memory, count, vectors[start : start + batch])
+        start += batch
+    expected = np.zeros((10, 2))
+    expected[: min(start, 10)] = vectors[:10]
+    np.testing.assert_array_equal(memory, expected)
+    assert int(count) == min(start, 10)
+
+
+def test_the_first_vectors_repel_and_the_farthest_others_are_picked():
+    memory = np.array([[0.0, 0], [1, 0], [0.1, 0], [9, 0], [1.2, 0], [5, 0], [0, 4]], np.float32)
+    # Seeds are the first two; the farthest from them are (9, 0), then (0, 4) and (5, 0), both at distance 4 from all.
+    np.testing.assert_array_equal(pick_prototypes(tf.constant(memory), 2), [[9, 0], [5, 0]])
+
+
+def test_a_memory_as_small_as_the_prototypes_is_taken_whole():
+    memory = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    picked = pick_prototypes(tf.constant(memory), 4).numpy()
+    np.testing.assert_array_equal(np.sort(picked, axis=0), np.sort(memory, axis=0))
+
+
+def test_random_prototypes_have_length_about_one():
+    values = weight_initializer("random", 256)((100, 256))
+    np.testing.assert_allclose(tf.norm(values, axis=1), 1.0, atol=0.3)
+
+
+def test_given_vectors_are_kept_and_survive_json():
+    given = np.random.default_rng(0).normal(size=(3, 4))
+    checked = check_prototype_initializer(given.tolist(), 3)
+    np.testing.assert_allclose(weight_initializer(checked, 4)((3, 4)), given, rtol=1e-6)
+    np.testing.assert_array_equal(check_prototype_initializer(serialized_initializer(checked), 3), given)
+
+
+def test_keras_initializers_are_accepted_and_survive_json():
+    initializer = check_prototype_initializer(keras.initializers.RandomUniform(-2, -1, seed=0), 3)
+    restored = check_prototype_initializer(serialized_initializer(initializer), 3)
+    np.testing.assert_array_equal(weight_initializer(restored, 4)((3, 4)), initializer((3, 4)))
+
+
+@pytest.mark.parametrize("bad", ["kmeans", 5, np.zeros((2, 4)), [[np.nan] * 4] * 3, None])
+def test_bad_initializers_are_named(bad):
+    with pytest.raises(InvalidInput, match=r"prototype_initializer.*feature_memory.*array \[3, channels\]"):
+        check_prototype_initializer(bad, 3)
+
+
+def test_an_array_for_another_number_of_channels_is_named():
+    with pytest.raises(InvalidInput, match="7 columns"):
+        weight_initializer(np.zeros((3, 4)), 7)

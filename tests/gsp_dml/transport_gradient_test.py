@@ -1,0 +1,142 @@
+"""The closed-form gradient against central differences, autodiff through the iterations, and the printed formula."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_dml.partial_transport import partial_transport
+
+RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
+SMOOTHINGS = (0.5, 5.0, 20.0, 100.0)
+
+
+class RandomLoss:
+    """A random linear function of weights, attributes and plan, one value a problem."""
+
+    def __init__(self, smoothing, positions=7, prototypes=4, seed=0):
+        rng = np.random.default_rng(seed)
+        self.smoothing = smoothing
+        self.costs = rng.uniform(0.0, 1.5, size=(positions, prototypes))
+        self.factors = [rng.normal(size=shape) for shape in ((positions,), (prototypes,), (positions, prototypes))]
+
+    def __call__(self, costs, ratio, **keywords):
+        weights, attributes, plan = partial_transport(costs, ratio, self.smoothing, return_plan=True, **keywords)
+        return (
+            tf.reduce_sum(self.factors[0] * weights, axis=-1)
+            + tf.reduce_sum(self.factors[1] * attributes, axis=-1)
+            + tf.reduce_sum(self.factors[2] * plan, axis=[-2, -1])
+        )
+
+    def gradients(self, ratio, **keywords):
+        costs, ratio = tf.constant(self.costs), tf.constant(ratio, tf.float64)
+        with tf.GradientTape() as tape:
+            tape.watch([costs, ratio])
+            value = self(costs, ratio, **keywords)
+        return [gradient.numpy() for gradient in tape.gradient(value, [costs, ratio])]
+
+
+def central_differences(function, point, step):
+    """Fourth order, for every entry of `point`; `function` takes all the shifted points at once."""
+    shifts = step * np.eye(point.size).reshape(point.size, *point.shape)
+    values = [np.asarray(function(point + distance * shifts)) for distance in (2, 1, -1, -2)]
+    return ((8 * (values[1] - values[2]) - (values[0] - values[3])) / (12 * step)).reshape(point.shape)
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_costs_and_ratio_agree_with_central_differences(ratio, smoothing):
+    loss = RandomLoss(smoothing)
+    costs_gradient, ratio_gradient = loss.gradients(ratio)
+    differences = central_differences(lambda c: loss(c, ratio), loss.costs, 1e-3 / max(1.0, smoothing))
+    np.testing.assert_allclose(costs_gradient, differences, rtol=1e-6, atol=1e-6)
+    differences = central_differences(lambda r: loss(loss.costs[None], tf.constant(r)), np.array(ratio), 1e-5)
+    np.testing.assert_allclose(ratio_gradient, differences, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_it_agrees_with_autodiff_through_the_newton_iterations(ratio, smoothing):
+    loss = RandomLoss(smoothing)
+    for closed_form, unrolled in zip(loss.gradients(ratio), loss.gradients(ratio, gradient="unrolled")):
+        np.testing.assert_allclose(closed_form, unrolled, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("ratio", "smoothing"), [(0.1, 5.0), (0.3, 0.5), (0.3, 20.0), (0.7, 5.0)])
+def test_it_agrees_with_autodiff_through_the_fixed_point(ratio, smoothing):
+    loss = RandomLoss(smoothing)
+    unrolled = loss.gradients(ratio, solver="fixed_point", num_iterations=200, gradient="unrolled")
+    for closed_form, expected in zip(loss.gradients(ratio), unrolled):
+        np.testing.assert_allclose(closed_form, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_it_does_not_depend_on_the_solver():
+    loss = RandomLoss(5.0)
+    for exact, fixed in zip(loss.gradients(0.3), loss.gradients(0.3, solver="fixed_point", num_iterations=100)):
+        np.testing.assert_allclose(exact, fixed, rtol=1e-9)
+
+
+def test_the_corrected_print_is_the_same_and_the_printed_reading_is_not():
+    """-e (pi * g - n pi Diag(q - eta rho / k)) of Prop. 5.2.2, in the notation and layout of the print."""
+    loss, ratio = RandomLoss(5.0), 0.3
+    solution = partial_transport(loss.costs, ratio, loss.smoothing, return_plan=True)
+    plan, num_positions = solution.plan.numpy().T, len(loss.costs)  # [prototypes, positions]
+    left = 1 / num_positions - plan.sum(axis=0)  # rho
+    # The loss as a function of pi and rho: p = (1/n - rho)/mu, z = pi 1/mu.
+    left_gradient = -loss.factors[0] / ratio
+    plan_gradient = loss.factors[1][:, None] / ratio + loss.factors[2].T
+    q = left * left_gradient + (plan * plan_gradient).sum(axis=0)
+    eta = (left * left_gradient).sum() - num_positions * q @ left
+    k = 1 - ratio - num_positions * left @ left
+    corrected = -loss.smoothing * (plan * plan_gradient - num_positions * plan * (q - eta / k * left))
+    np.testing.assert_allclose(loss.gradients(ratio)[0], corrected.T, rtol=1e-9)
+    trailing = -loss.smoothing * (plan * plan_gradient - num_positions * plan * ((q - eta / k) * left))
+    assert np.abs(trailing.T - corrected.T).max() > 0.1 * np.abs(corrected).max()
+
+
+def test_the_same_derivative_for_every_weight_has_no_effect():
+    """The weights sum to one, whatever the costs and the ratio are."""
+    costs, ratio = tf.constant(RandomLoss(5.0).costs), tf.constant(0.4, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch([costs, ratio])
+        weights = 1e6 * partial_transport(costs, ratio, 5.0).weights
+    for gradient in tape.gradient(weights, [costs, ratio]):
+        np.testing.assert_allclose(gradient, tf.zeros_like(gradient), atol=1e-8)
+
+
+def test_average_pooling_passes_a_gradient_through_the_attributes_only():
+    loss = RandomLoss(5.0)
+    costs = tf.constant(loss.costs)
+    with tf.GradientTape() as tape:
+        tape.watch(costs)
+        value = loss(costs, 1)
+    differences = central_differences(lambda c: loss(c, 1), loss.costs, 1e-4)
+    np.testing.assert_allclose(tape.gradient(value, costs), differences, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [20.0, 40.0, 80.0, 300.0])
+def test_saturated_weights_keep_a_finite_and_correct_gradient_in_float32(smoothing):
+    """As many positions are near as are kept: k is 1e-18 at smoothing 80, and the printed form divides by it."""
+    loss = RandomLoss(smoothing, positions=10, prototypes=3)
+    loss.costs = np.where(np.arange(10)[:, None] < 3, 0.1, 0.9) + 0.01 * loss.costs
+    exact = loss.gradients(0.3)[0]
+    loss.factors = [factor.astype(np.float32) for factor in loss.factors]
+    costs = tf.constant(loss.costs, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(costs)
+        value = loss(costs, 0.3)
+    np.testing.assert_allclose(tape.gradient(value, costs), exact, atol=1e-4 * np.abs(exact).max())
+
+
+def test_masked_positions_have_no_gradient():
+    costs = tf.constant(RandomLoss(5.0).costs)
+    mask = np.arange(7) != 2
+    with tf.GradientTape() as tape:
+        tape.watch(costs)
+        value = tf.reduce_sum(partial_transport(costs, 0.3, 5.0, mask=mask).attributes[:2])
+    gradient = tape.gradient(value, costs).numpy()
+    with tf.GradientTape() as tape:
+        shorter = tf.boolean_mask(costs, mask)
+        tape.watch(shorter)
+        value = tf.reduce_sum(partial_transport(shorter, 0.3, 5.0).attributes[:2])
+    np.testing.assert_allclose(gradient[mask], tape.gradient(value, shorter), rtol=1e-10)
+    assert not gradient[2].any()
