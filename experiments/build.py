@@ -15,6 +15,7 @@ from common import backbones, data, losses, pooling
 from common.ops.checks import InvalidInput, check_choice, invalid
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.config import ExperimentConfig
+from experiments.projections import chance_constrained
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
 
@@ -35,8 +36,10 @@ DATASETS = {
 LOSSES = {
     "c1": lambda c, classes: losses.CosineContrastive(c.margin, normalization=c.normalization),
     "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
-    "triplet": lambda c, classes: losses.Triplet(c.margin, normalization=c.normalization),
-    "ms": lambda c, classes: losses.MultiSimilarity(c.ms_alpha, c.ms_beta, c.ms_base, normalization=c.normalization),
+    "triplet": lambda c, classes: losses.Triplet(c.margin, _anchors(c), normalization=c.normalization),
+    "ms": lambda c, classes: losses.MultiSimilarity(
+        c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), normalization=c.normalization
+    ),
     "pnca": lambda c, classes: losses.ProxyNCA(
         classes,
         c.embedding_dim,
@@ -64,6 +67,12 @@ LOSSES = {
         normalization=c.normalization,
     ),
 }
+
+
+def _anchors(config: ExperimentConfig) -> str:
+    return config.ccp_anchors or "embeddings"
+
+
 PAIR_LOSSES = ("c1", "c2", "triplet", "ms")
 
 
@@ -199,6 +208,8 @@ def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
     """The metric loss, inside a cross-batch memory if the name ends in `+xbm`."""
     check_loss_name(config.loss)
     loss = LOSSES[config.loss.removesuffix("+xbm")](config, num_classes)
+    if config.method == "ccp":
+        return chance_constrained(loss, config, num_classes)
     if not config.loss.endswith("+xbm"):
         return loss
     return losses.CrossBatchMemoryLoss(

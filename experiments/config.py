@@ -27,6 +27,7 @@ class ExperimentConfig:
     dataset: str = _field("data set; `glyphs`, `glyph_collage` and `synthetic_tokens` need no download")
     loss: str = _field("metric loss; `LOSS+xbm` puts a cross-batch memory around a pair loss")
     pooling: str = _field("pooling of the feature map")
+    method: str = _field("`plain`, or `ccp`: alternating projections around a pair loss")
     recipe: str = _field("`thesis` (printed text, errata corrected) or `published_code`")
     budget: str = _field("length of training: `full`, `demo` (minutes on a CPU) or `smoke` (seconds)")
     chapter: int = _field("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
@@ -72,6 +73,18 @@ class ExperimentConfig:
     memory_fills_first: bool | None = _field("xbm: `memory_start` counts from the moment the memory is full", None)
     memory_holds_batch: bool | None = _field("xbm: the memory holds the current batch when it is compared", None)
     proxy_initializer: str | None = _field("proxies: `he_normal` or `he_normal_over_proxies`", None)
+    proxies_per_class: int | None = _field("ccp: proxies a class", None)
+    pool_size: int | None = _field("ccp: images a class among which the next proxies are chosen", None)
+    ccp_lambda: float | None = _field("ccp: weight of the proximal term", None)
+    ccp_first_lambda: float | None = _field("ccp: that weight in the first problem", None)
+    projection_patience: int | None = _field("ccp: validations without improvement that end a problem", None)
+    ccp_anchors: str | None = _field(
+        "ccp, triplet and ms: anchors are the proxies (`references`) or `embeddings`", None
+    )
+    ccp_in_batch_weight: float | None = _field("ccp: weight of the ordinary in-batch loss beside the proxies'", None)
+    ccp_continue_from: str | None = _field("ccp: a problem begins from the `best` or the `last` weights", None)
+    ccp_first_centers: str | None = _field("ccp: first proxies seeded by a `sample` a class or by the `origin`", None)
+    ccp_reads_late: bool | None = _field("ccp: each validation is read one validation late", None)
     num_prototypes: int | None = _field("gsp: prototypes", None)
     transport_ratio: float | None = _field("gsp: share of the features that is pooled (mu), in (0, 1]", None)
     smoothing: float | None = _field("gsp: inverse weight of the entropy (epsilon)", None)
@@ -121,9 +134,9 @@ class ExperimentConfig:
         return self.classes_per_batch * self.samples_per_class
 
     @property
-    def method(self) -> str:
-        """The name of the method in tables: loss and pooling."""
-        return f"{self.loss}+{self.pooling}"
+    def name(self) -> str:
+        """The method's name in tables and folders: loss, `ccp`, pooling."""
+        return "+".join([self.loss, *(["ccp"] if self.method == "ccp" else []), self.pooling])
 
     def as_dict(self) -> dict:
         """JSON values of all fields that are set."""

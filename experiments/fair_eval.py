@@ -8,6 +8,8 @@ Cost: `--dataset=glyphs --budget=demo` about a minute a fold on 2 CPU cores; SOP
 
 from __future__ import annotations
 
+import itertools
+
 from absl import flags
 
 from experiments.quiet_start import quiet_start
@@ -16,14 +18,15 @@ with quiet_start():
     from common.ops.checks import InvalidInput, check_choice
     from experiments import build
     from experiments import flags as experiment_flags
+    from experiments.config import ExperimentConfig
     from experiments.fair_protocol import FairProtocol
-    from experiments.recipes import resolve
+    from experiments.recipes import METHODS, resolve
 
 
 def main() -> None:
     """Runs what is missing of every method that the flags name, then reports."""
     values = flags.FLAGS
-    configs = configurations(values.dataset, values.loss, values.pooling, values.recipe, values.budget)
+    configs = configurations()
     dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
     protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
     if not values.report_only:
@@ -31,17 +34,28 @@ def main() -> None:
     print(protocol.report())
 
 
-def configurations(dataset: str, losses: list[str], poolings: list[str], recipe: str, budget: str) -> list:
-    """One configuration for each pair of loss and pooling, after a check of all names."""
-    check_choice("--dataset", dataset, build.DATASETS)
-    for loss in losses:
+def configurations() -> list[ExperimentConfig]:
+    """One configuration for each loss, method and pooling that the flags name, after a check of all names.
+
+    Methods that are compared in one command follow the settings of one chapter: 3 if CCP is among them, else 5.
+    """
+    values, overrides = flags.FLAGS, experiment_flags.overrides_from_flags()
+    check_choice("--dataset", values.dataset, build.DATASETS)
+    for loss in values.loss:
         build.check_loss_name(loss)
-    for pooling in poolings:
+    for pooling in values.pooling:
         check_choice("--pooling", pooling, build.POOLINGS)
-    if not losses or not poolings:
-        raise InvalidInput("Invalid --loss or --pooling: received an empty list, expected at least one name.")
-    overrides = experiment_flags.overrides_from_flags()
-    return [resolve(dataset, loss, pooling, recipe, budget, overrides) for loss in losses for pooling in poolings]
+    for method in values.method:
+        check_choice("--method", method, METHODS)
+    overrides.setdefault("chapter", 3 if "ccp" in values.method else 5)
+    named = itertools.product(values.loss, values.method, values.pooling)
+    configs = [
+        resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method)
+        for loss, method, pooling in named
+    ]
+    if not configs:
+        raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
+    return configs
 
 
 if __name__ == "__main__":

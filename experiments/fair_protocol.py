@@ -42,7 +42,7 @@ class FairProtocol:
 
     def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
         """The folder of all units of one configuration; its name ends in the configuration's hash."""
-        return self.runs_dir / PROTOCOL / config.dataset / f"{config.method}-{config.hash(self.fingerprint)}"
+        return self.runs_dir / PROTOCOL / config.dataset / f"{config.name}-{config.hash(self.fingerprint)}"
 
     def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
         """The run directory of one unit."""

@@ -48,7 +48,7 @@ class MethodReport:
         for kind, size in sizes.items():
             for metric in METRICS:
                 cells[f"{kind} {size}-D", metric] = self._cell(estimates[kind][metric], size, metric)
-        return [reports.TableRow(self.config.method, cells)]
+        return [reports.TableRow(self.config.name, cells)]
 
     def untrained_row(self) -> reports.TableRow | None:
         """Mean metrics of the backbones' average features before training."""
@@ -64,12 +64,12 @@ class MethodReport:
     def curves(self) -> list[reports.Curve]:
         """The validation curve of every unit that has been evaluated."""
         curves = [(unit, unit.validation_curve("MAP@R")) for unit in self.runs.units]
-        return [reports.Curve(self.config.method, steps, values) for unit, (steps, values) in curves if len(steps)]
+        return [reports.Curve(self.config.name, steps, values) for unit, (steps, values) in curves if len(steps)]
 
     def _cell(self, estimate: reports.FairEstimate, size: int, metric: str) -> reports.TableCell:
         config = self.config
         published = reports.fair_published(
-            config.dataset, config.loss, config.pooling, "plain", size, metric, chapter=config.chapter
+            config.dataset, config.loss, config.pooling, config.method, size, metric, chapter=config.chapter
         )
         conditions = reports.fair_conditions(published.table) if published else {}
         reasons = reports.incomparable_reasons(config.as_dict(), conditions, self.runs.deviations)
@@ -187,6 +187,6 @@ def _partial_lines(method: MethodReport) -> list[str]:
         )
         minutes = unit.result["train_seconds"] / 60
         done = f"{unit.result['steps']} steps, {minutes:.1f} minutes"
-        lines.append(f"{method.config.method} fold {fold} repeat {repeat}: {figures}  {done}")
+        lines.append(f"{method.config.name} fold {fold} repeat {repeat}: {figures}  {done}")
     names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
-    return [*lines, f"{method.config.method}: missing {names}; the same command without --fold runs them."]
+    return [*lines, f"{method.config.name}: missing {names}; the same command without --fold runs them."]

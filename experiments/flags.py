@@ -11,9 +11,9 @@ from absl import app, flags
 from common.data import invalid_input_behind
 from common.ops.checks import InvalidInput
 from experiments.config import ExperimentConfig, config_fields
-from experiments.recipes import BUDGETS, RECIPES
+from experiments.recipes import BUDGETS, METHODS, RECIPES
 
-METHOD_FIELDS = ("dataset", "loss", "pooling", "recipe", "budget", "chapter")
+METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
 
 
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
@@ -24,6 +24,7 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
     flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or PAIR_LOSS+xbm.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
+    flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
     flags.DEFINE_string("recipe", "thesis", f"Which text a run follows: {' or '.join(RECIPES)}.")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
@@ -47,9 +48,7 @@ def define_run_flags() -> None:
 
 def overrides_from_flags() -> dict:
     """The fields that were set on the command line."""
-    names = [
-        field.name for field in config_fields() if field.name not in ("dataset", "loss", "pooling", "recipe", "budget")
-    ]
+    names = [field.name for field in config_fields() if field.name not in METHOD_FIELDS or field.name == "chapter"]
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
 
 

@@ -9,6 +9,7 @@ from common.ops.checks import InvalidInput, check_choice
 from experiments.config import ExperimentConfig
 
 RECIPES = ("thesis", "published_code")
+METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
 PROXY_LOSSES = ("pnca", "panchor", "softtriple")
 PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder")
@@ -72,7 +73,9 @@ DATASET_LOSSES = {
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400}
 
 
-def resolve(dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: dict) -> ExperimentConfig:
+def resolve(
+    dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: dict, method: str = "plain"
+) -> ExperimentConfig:
     """The complete configuration: the recipe's values, then the budget's, then what flags set by hand.
 
     Args:
@@ -87,15 +90,18 @@ def resolve(dataset: str, loss: str, pooling: str, recipe: str, budget: str, ove
     check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
     base_loss = loss.removesuffix("+xbm")
-    chapter = overrides.get("chapter", 5)
+    check_choice("--method", method, METHODS)
+    chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
-    values = {"dataset": dataset, "loss": loss, "pooling": pooling}
+    values = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     values |= {"recipe": recipe, "budget": budget, "chapter": chapter}
     values |= _model_and_training(dataset, base_loss, chapter)
     values |= _loss_parameters(dataset, base_loss, chapter)
     if base_loss != loss:
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
+    if method == "ccp":
+        values |= _ccp_parameters(dataset, loss)
     if uses_gsp(pooling):
         values |= _gsp_parameters(dataset, base_loss)
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
@@ -182,6 +188,27 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int) -> dict:
     return {"proxy_initializer": "he_normal", **parameters} if base_loss in PROXY_LOSSES else parameters
 
 
+def _ccp_parameters(dataset: str, loss: str) -> dict:
+    """Reference: thesis section 3.3.2; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven."""
+    if loss in PROXY_LOSSES or loss.endswith("+xbm"):
+        raise InvalidInput(
+            f"Invalid --loss with --method=ccp: received {loss!r}, expected a pair loss: c1, c2, triplet, ms."
+        )
+    small = dataset in ("cub200", "cars196", "folder")
+    values = {
+        "proxies_per_class": 8 if small else 4,
+        "pool_size": 12 if small else 7,
+        "ccp_lambda": 2e-4,
+        "ccp_first_lambda": 2e-4,
+        "projection_patience": 3,
+        "ccp_in_batch_weight": 0.0,
+        "ccp_continue_from": "best",
+        "ccp_first_centers": "sample",
+        "ccp_reads_late": False,
+    }
+    return values | ({"ccp_anchors": "references"} if loss in ("triplet", "ms") else {})
+
+
 def _gsp_parameters(dataset: str, base_loss: str) -> dict:
     return {
         "num_prototypes": 128 if dataset in LARGE_DATASETS else 64,
@@ -208,6 +235,10 @@ def _published_code_switches(values: dict, base_loss: str) -> dict:
     if uses_gsp(values["pooling"]):
         switches |= {"solver": "fixed_point", "num_iterations": 100}
         switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
+    if values["method"] == "ccp":
+        switches |= {"ccp_in_batch_weight": 0.1, "ccp_first_lambda": 0.0, "ccp_continue_from": "last"}
+        switches |= {"ccp_first_centers": "origin", "ccp_reads_late": True}
+        switches |= {"ccp_anchors": "embeddings"} if "ccp_anchors" in values else {}
     if base_loss in PROXY_LOSSES:
         switches["proxy_initializer"] = "he_normal_over_proxies"
     if base_loss == "pnca":

@@ -24,6 +24,7 @@ from common.training import (
 )
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.projections import projection_parts
 from experiments.selection import selection_callbacks
 
 keras = tf.keras
@@ -82,6 +83,7 @@ class Unit:
         started = time.monotonic()
         model = self._build_model()
         untrained = self._untrained_metrics(model)
+        transforms, callbacks = self._training_parts(model)
         history = fit(
             model,
             self._batches_from,
@@ -89,11 +91,13 @@ class Unit:
             self.run,
             self._schedule(checkpoint_seconds),
             self._make_update,
-            self._gradient_transforms(model),
-            extra_callbacks=selection_callbacks(model, self.validation, self.config, self.dataset),
-            description=f"{self.config.method} fold {self.fold} repeat {self.repeat}",
+            transforms,
+            extra_callbacks=callbacks,
+            description=f"{self.config.name} fold {self.fold} repeat {self.repeat}",
         )
-        return self._write_result(model, history, untrained, time.monotonic() - started)
+        problems = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
+        extras = {"problems": problems} if problems else {}
+        return self._write_result(model, {**history, **extras}, untrained, time.monotonic() - started)
 
     def _build_model(self) -> EmbeddingModel:
         model = build.build_model(self.config, self.dataset, self.training.num_classes)
@@ -141,11 +145,17 @@ class Unit:
         optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
         return TwoSpeedOptimizer(optimizer, self.config.proxy_multiplier)
 
-    def _gradient_transforms(self, model: EmbeddingModel) -> list:
+    def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
+        """What is done to gradients, in order, and the callbacks of the method."""
         transforms = [CoupledWeightDecay(self.config.weight_decay, model)]
+        callbacks = selection_callbacks(model, self.validation, self.config, self.dataset)
+        if self.config.method == "ccp":
+            augmentation = build.build_augmentation(self.config, self.dataset)
+            term, projections = projection_parts(self.config, model, self.training, augmentation, self.seed)
+            transforms, callbacks = [term, *transforms], [*callbacks, projections]
         if self.config.clip_norm:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
-        return transforms
+        return transforms, callbacks
 
     def _write_result(self, model, history: dict, untrained: dict, seconds: float) -> dict:
         test, gallery = self.dataset.test, self.dataset.gallery
@@ -161,6 +171,7 @@ class Unit:
             "untrained": untrained,
             "validation": {"best": history["best"]},
             "steps": history["steps"],
+            **{key: history[key] for key in ("problems",) if key in history},
             "train_seconds": round(seconds, 2),
             "deviations": list(self.dataset.deviations),
         }
