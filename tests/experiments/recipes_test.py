@@ -132,3 +132,31 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
 def test_values_out_of_range(overrides, message):
     with pytest.raises(InvalidInput, match=message):
         resolve("glyphs", "pnca", "gsp", "thesis", "full", overrides)
+
+
+def test_ccp_follows_chapter_three():
+    config = resolve("sop", "ms", "gsp", "thesis", "full", {}, method="ccp")
+    assert (config.proxies_per_class, config.pool_size, config.ccp_lambda, config.projection_patience) == (
+        4,
+        7,
+        2e-4,
+        3,
+    )
+    assert (config.chapter, config.normalization, config.ccp_anchors, config.name) == (
+        3,
+        "clip",
+        "references",
+        "ms+ccp+gsp",
+    )
+    assert resolve("cars196", "c2", "gap", "thesis", "full", {}, method="ccp").proxies_per_class == 8
+    published = resolve("cub200", "c2", "gap", "published_code", "full", {}, method="ccp")
+    assert (published.ccp_in_batch_weight, published.ccp_first_lambda, published.ccp_continue_from) == (
+        0.1,
+        0.0,
+        "last",
+    )
+    for loss in ("pnca", "c1+xbm"):
+        with pytest.raises(InvalidInput, match="expected a pair loss: c1, c2, triplet, ms"):
+            resolve("sop", loss, "gap", "thesis", "full", {}, method="ccp")
+    with pytest.raises(InvalidInput, match="--ccp_lambda would have no effect"):
+        resolve("sop", "c2", "gap", "thesis", "full", {"ccp_lambda": 0.1})
