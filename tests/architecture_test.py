@@ -14,7 +14,7 @@ SOURCES = sorted(path for package in (*PACKAGES, "benchmarks") for path in (ROOT
 ALL_FILES = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py")])
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
-SHAPE = r"\[[a-z][\w ·+*/-]*(, [\w ·+*/-]+)*\]"  # named brackets: [batch, dim]
+SHAPE = r"\[(?:\.{3}|[a-z])[\w ·+*/-]*(, [\w ·+*/-]+)*\]"  # named brackets: [batch, dim]
 
 # What each floor may import of this project, besides itself. The longest matching prefix decides.
 FLOORS = {

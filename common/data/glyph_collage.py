@@ -48,8 +48,7 @@ def load_glyph_collage(
     train, 64 validate, 64 test. Every other tile shows a symbol from a random one of four families: arrows,
     mathematical operators, box drawing, geometric shapes. The families are the same in training, validation and test
     but their members are not (two, one and two fifths of them), so what to ignore has to be learnt as a kind of thing.
-    A few operators resemble letters.
-    Everything is drawn by lot once: the same seed gives the same images.
+    A few operators resemble letters. The same seed gives the same images.
 
     Reference: Gürbüz's thesis, section 5.3.2 (Cifar Collage), whose idea this is: there one image of a target
     class is stitched with three images of shared super-classes whose sub-classes are disjoint between the parts.

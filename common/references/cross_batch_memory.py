@@ -16,7 +16,7 @@ class CrossBatchMemory(keras.layers.Layer):
     Reference: Wang, Zhang, Huang, Scott: Cross-Batch Memory for Embedding Learning, CVPR 2020.
 
     Args:
-        memory_size: number of embeddings that it holds.
+        memory_size: number of embeddings that it holds, `[memory_size, embedding_dim]`.
         embedding_dim: number of components of an embedding.
 
     Example:
