@@ -20,7 +20,9 @@ def model():
 
 def test_names_are_timms(model):
     names = named_parameters(model).keys()
-    assert len(names) == 49 * 5  # stem, head, one block of two convolutions and fifteen of three; each with a batch norm
+    assert (
+        len(names) == 49 * 5
+    )  # stem, head, one block of two convolutions and fifteen of three; each with a batch norm
     assert {
         "conv_stem.weight",
         "bn1.running_mean",
