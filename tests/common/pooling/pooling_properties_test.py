@@ -231,6 +231,43 @@ def test_configuration_round_trip(name):
 
 
 @every_pooling
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_compiled_with_unknown_batch_size_equals_eager(name, jit_compile):
+    layer = built(name, "float32")
+
+    @tf.function(input_signature=[tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])], jit_compile=jit_compile)
+    def value_and_gradients(features):
+        return gradients(layer, features, training=True)
+
+    for batch in (BATCH, BATCH + 1):
+        features = np.abs(random_features(dtype=np.float32, batch=batch))
+        # Training mode: batch statistics do not depend on the moving averages that every call updates.
+        expected, slopes = gradients(layer, features, training=True)
+        value, found = value_and_gradients(features)
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+        for one, other in zip(found, slopes):
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3 * np.max(np.abs(other)) + 1e-5)
+
+
+@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])
+def test_unknown_size_of_maps_equals_known_size(name):
+    layer, features = built(name, "float32", shape=(None, None, None, CHANNELS)), random_features(dtype=np.float32)
+    pooled = tf.function(layer.__call__, input_signature=[tf.TensorSpec([None, None, None, CHANNELS])])(features)
+    assert pooled.shape[1] == layer.compute_output_shape(features.shape)[1]
+    np.testing.assert_allclose(pooled, built(name, "float32")(features), rtol=1e-4, atol=1e-5)
+
+
+@every_pooling
+def test_saved_model_is_the_same_after_loading(name, tmp_path):
+    inputs = keras.Input((HEIGHT, WIDTH, CHANNELS))
+    model = keras.Model(inputs, built(name, "float32")(inputs))
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    features = random_features(dtype=np.float32)
+    np.testing.assert_array_equal(restored(features), model(features))
+
+
+@every_pooling
 def test_shapes_are_known_in_advance_and_do_not_depend_on_training(name):
     layer = built(name, "float32")
     inputs = keras.Input((HEIGHT, WIDTH, CHANNELS))
