@@ -74,7 +74,7 @@ def report(configs: list, runs: list, folder: pathlib.Path) -> str:
     scores = {
         (config.loss, config.pooling): SplitScores(units) for config, units in zip(configs, runs, strict=True) if units
     }
-    missing = [config.method for config, units in zip(configs, runs, strict=True) if not units]
+    missing = [config.name for config, units in zip(configs, runs, strict=True) if not units]
     lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
     if not scores:
         return "\n".join(lines)

@@ -1,0 +1,80 @@
+"""Images with attention laid over them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from common.training.run_directory import write_atomically
+from gsp_dml.attention_maps import upsample_map
+
+_OPACITY = 0.6
+
+
+@dataclass(frozen=True)
+class ImageAttention:
+    """One image and where its pooling looks.
+
+    Args:
+        image: `[height, width, channels]`, 0..255, grey or RGB.
+        name: of its class.
+        total: pooling weights, `[rows, columns]`, with sum one.
+        prototypes: the part of each drawn prototype, by name, `[rows, columns]`; over all prototypes they sum to one.
+    """
+
+    image: np.ndarray
+    name: str
+    total: np.ndarray
+    prototypes: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, *, title: str = "") -> None:
+    """Draws a row an image (the image, its total weight, then one panel a prototype) into a PNG, atomically.
+
+    Colours of the total are scaled to its own range in each row, which stands above it as a multiple of the uniform
+    weight: a narrow range means that the pooling hardly selects. Prototypes of a row share one scale.
+
+    Args:
+        images: at least one, all with the same prototypes.
+        path: where the PNG goes.
+        title: above the panels.
+    """
+    num_columns = 2 + len(images[0].prototypes)
+    figure = Figure(figsize=(1.55 * num_columns, 1.72 * len(images) + 0.4), dpi=130, layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.subplots(len(images), num_columns, squeeze=False)
+    for row, attention in zip(axes, images):
+        image = _as_rgb(attention.image)
+        row[0].imshow(image)
+        row[0].set_title(_shortened(attention.name), fontsize=6)
+        relative = attention.total * attention.total.size
+        row[1].imshow(_overlay(image, relative, relative.min(), relative.max()))
+        row[1].set_title(f"weight {relative.min():.2f}-{relative.max():.2f} x", fontsize=6)
+        largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
+        for panel, (name, part) in zip(row[2:], attention.prototypes.items()):
+            panel.imshow(_overlay(image, part, 0.0, largest))
+            panel.set_title(f"{name}: {100 * part.sum():.0f} %", fontsize=6)
+    for panel in axes.flat:
+        panel.set_axis_off()
+    figure.suptitle(title, fontsize=8)
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def _overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
+    enlarged = upsample_map(attention, *image.shape[:2])
+    scaled = np.clip((enlarged - lowest) / max(highest - lowest, 1e-12), 0, 1)
+    return (1 - _OPACITY) * image + _OPACITY * colormaps["viridis"](scaled)[..., :3]
+
+
+def _as_rgb(image: np.ndarray) -> np.ndarray:
+    image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
+    return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image
+
+
+def _shortened(name: str, length: int = 30) -> str:
+    return name if len(name) <= length else name[: length - 3] + "..."

@@ -1,0 +1,45 @@
+"""The pooling studies as a user runs them, at their smallest budget."""
+
+import pytest
+
+from tests.command_line import check_clean_failure, run_module
+
+
+@pytest.mark.slow
+def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache):
+    arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--loss=pnca"]
+    arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10"]
+    first = run_module("experiments.pooling_comparison", *arguments)
+    assert first.returncode == 0, first.stderr
+    assert all(name in first.stdout for name in ("pnca+gap", "pnca+gsp", "pnca+weldon", "minus gap"))
+    assert len(list(tmp_path.rglob("pooling_comparison.png"))) == 1
+    again = run_module("experiments.pooling_comparison", *arguments)
+    assert again.stdout == first.stdout
+    (gsp,) = tmp_path.glob("fair/glyph_collage/pnca+gsp-*/fold0-repeat0")
+    metrics = (gsp / "metrics.jsonl").read_text()
+    assert "position_perplexity" in metrics
+    assert "prototype_perplexity" in metrics
+    drawn = run_module("experiments.attention_figures", f"--run={gsp}", f"--cache_dir={glyph_cache}", "--num_images=2")
+    assert drawn.returncode == 0, drawn.stderr
+    assert (gsp / "attention.png").read_bytes().startswith(b"\x89PNG")
+    (weldon,) = tmp_path.glob("fair/glyph_collage/pnca+weldon-*/fold0-repeat0")
+    refused = run_module("experiments.attention_figures", f"--run={weldon}", f"--cache_dir={glyph_cache}")
+    check_clean_failure(refused, "weldon", "no attention")
+
+
+@pytest.mark.slow
+def test_the_collage_study_reports_every_method_from_every_start(tmp_path, glyph_cache):
+    arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
+    finished = run_module("experiments.collage_study", *arguments, "--starts=scratch,frozen")
+    assert finished.returncode == 0, finished.stderr
+    for start in ("scratch", "frozen"):
+        for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
+            assert f"{start}: pnca {method}" in finished.stdout
+    assert "on target" in finished.stdout
+
+
+def test_an_unknown_start_lists_the_choices(tmp_path, glyph_cache):
+    finished = run_module(
+        "experiments.collage_study", "--starts=imagenet", f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}"
+    )
+    check_clean_failure(finished, "--starts", "imagenet", "scratch", "pretrained", "frozen")
