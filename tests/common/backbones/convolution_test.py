@@ -52,6 +52,21 @@ def test_depthwise_convolution_equals_loops(stride):
         np.testing.assert_allclose(output[..., one], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [(7, 8), (6, 5)])
+def test_the_padding_of_tensorflow_and_a_bias(size):
+    images = np.random.default_rng(1).normal(size=(2, *size, 3)).astype(np.float32)
+    inputs = keras.Input((None, None, 3))
+    settings = {"stride": 2, "padding": "same"}
+    model = keras.Model(inputs, convolution(inputs, 4, 3, "conv", use_bias=True, **settings))
+    kernel, _ = model.get_weights()
+    model.set_weights([kernel, np.arange(4.0)])
+    expected = tf.nn.conv2d(images, kernel, 2, "SAME") + np.arange(4, dtype=np.float32)
+    np.testing.assert_allclose(model(images), expected, atol=1e-5)
+    model = keras.Model(inputs, depthwise_convolution(inputs, 5, "conv", **settings))
+    expected = tf.nn.depthwise_conv2d(images, model.get_weights()[0], (1, 2, 2, 1), "SAME")
+    np.testing.assert_allclose(model(images), expected, atol=1e-5)
+
+
 def test_rectifier_clips_on_both_sides():
     inputs = keras.Input((3,))
     model = keras.Model(inputs, rectifier(inputs, "relu", max_value=6.0))
