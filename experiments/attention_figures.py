@@ -76,7 +76,7 @@ def _plans(model, images: np.ndarray, num_prototypes: int) -> tuple[np.ndarray, 
     features, _ = pooled_features(model, images)
     pooling.return_attention = True
     plan = np.asarray(pooling.transport(features).plan)
-    plan /= plan.sum((1, 2), keepdims=True)
+    plan = plan / plan.sum((1, 2), keepdims=True)
     used = np.argsort(-plan.sum((0, 1)), kind="stable")[:num_prototypes]
     return plan, used.tolist()
 

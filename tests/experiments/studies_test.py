@@ -28,13 +28,12 @@ def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache)
 
 
 @pytest.mark.slow
-def test_the_collage_study_reports_every_method_from_every_start(tmp_path, glyph_cache):
+def test_the_collage_study_reports_every_method(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_module("experiments.collage_study", *arguments, "--starts=scratch,frozen")
+    finished = run_module("experiments.collage_study", *arguments, "--starts=frozen")
     assert finished.returncode == 0, finished.stderr
-    for start in ("scratch", "frozen"):
-        for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
-            assert f"{start}: pnca {method}" in finished.stdout
+    for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
+        assert f"frozen: pnca {method}" in finished.stdout
     assert "on target" in finished.stdout
 
 
