@@ -219,15 +219,16 @@ class GeneralizedSumPooling(WeightedPooling):
             A boolean scalar: whether there were prototypes before this call.
         """
         had_prototypes = self.has_prototypes()
+        replicas = tf.distribute.get_replica_context()
+        is_replicated = replicas is not None and replicas.num_replicas_in_sync > 1
+        # A collective operation cannot stand inside of a condition.
+        gathered = replicas.all_gather(self._vectors_to_remember(features, mask), axis=0) if is_replicated else None
 
         def fill():
-            count = tf.convert_to_tensor(self.memory_count)
-            if self.memory_features == IMAGE_AVERAGES:
-                vectors = masked_mean(features, mask)
-            else:
-                vectors = one_feature_an_image(features, mask, count)
-            embeddings = tf.stop_gradient(normalize(vectors, "clip"))
-            memory, count = remember(tf.convert_to_tensor(self.memory), count, embeddings)
+            vectors = self._vectors_to_remember(features, mask) if gathered is None else gathered
+            memory, count = remember(
+                tf.convert_to_tensor(self.memory), tf.convert_to_tensor(self.memory_count), vectors
+            )
             self.memory.assign(memory)
             self.memory_count.assign(count)
             self.prototypes.assign(
@@ -241,6 +242,14 @@ class GeneralizedSumPooling(WeightedPooling):
 
         tf.cond(had_prototypes, lambda: tf.convert_to_tensor(self.memory_count), fill)
         return had_prototypes
+
+    def _vectors_to_remember(self, features, mask):
+        """A clipped vector of each image, `[batch, channels]`."""
+        if self.memory_features == IMAGE_AVERAGES:
+            vectors = masked_mean(features, mask)
+        else:
+            vectors = one_feature_an_image(features, mask, tf.convert_to_tensor(self.memory_count))
+        return tf.stop_gradient(normalize(vectors, "clip"))
 
     def compute_output_shape(self, input_shape):
         pooled = (input_shape[0], self.num_channels(input_shape))

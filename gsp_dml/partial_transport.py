@@ -104,7 +104,7 @@ def partial_transport(
     problem = _Problem(ratio, valid, smoothing, solver, num_iterations)
     solve = _solve_unrolled if gradient == "unrolled" else _solve
     weights, attributes, share = solve(problem, costs, ratio_tensor, return_attributes, return_plan)
-    return Transport(weights, attributes, None if share is None else share * ratio_tensor[..., None])
+    return Transport(weights, attributes, None if share is None else share * tf.expand_dims(ratio_tensor, -1))
 
 
 def check_solver(solver: str, num_iterations: int | None) -> int:
@@ -172,7 +172,7 @@ def _outputs(state, return_attributes, return_plan):
     if return_attributes:
         outputs.append(tf.linalg.matvec(state.assignment, state.weights, transpose_a=True))
     if return_plan:
-        outputs.append(state.weights[..., None] * state.assignment)
+        outputs.append(tf.expand_dims(state.weights, -1) * state.assignment)
     return outputs
 
 
@@ -180,7 +180,9 @@ def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
     """Solves (P2)."""
     valid, smoothing = problem.valid, problem.smoothing
     nearest_cost = tf.reduce_min(costs, axis=-1)
-    assignment = tf.nn.softmax(smoothing * (nearest_cost[..., None] - costs))  # the difference first: it is exact
+    assignment = tf.nn.softmax(
+        smoothing * (tf.expand_dims(nearest_cost, -1) - costs)
+    )  # the difference first: it is exact
     if problem.ratio == 1.0:
         moved = tf.ones_like(nearest_cost) if valid is None else valid
         zeros = tf.zeros_like(nearest_cost)
@@ -202,7 +204,8 @@ def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
 
 def _normalized(moved):
     """Weights that sum to one; a problem without positions keeps zeros."""
-    return tf.math.divide_no_nan(moved, tf.reduce_sum(moved, axis=-1, keepdims=True))
+    total = tf.reduce_sum(moved, axis=-1, keepdims=True)
+    return moved / tf.maximum(total, np.finfo(moved.dtype.as_numpy_dtype).tiny)
 
 
 def _ratio_of(transport_ratio, costs):

@@ -1,0 +1,274 @@
+"""One table of all poolings, and what holds for each of them. A new pooling adds a line to the table."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import gsp_dml
+from common import pooling
+
+keras = tf.keras
+
+BATCH, HEIGHT, WIDTH, CHANNELS = 6, 4, 3, 8
+# Name -> constructor. The name starts with the class.
+POOLINGS = {
+    "GlobalAveragePooling": pooling.GlobalAveragePooling,
+    "GlobalMaxPooling": pooling.GlobalMaxPooling,
+    "GlobalAverageMaxPooling": pooling.GlobalAverageMaxPooling,
+    "CBAMPooling": lambda **kw: pooling.CBAMPooling(2, **kw),
+    "CrossDimensionalPooling": pooling.CrossDimensionalPooling,
+    "DeLFPooling": lambda **kw: pooling.DeLFPooling(6, **kw),
+    "GeneralizedMaxPooling": pooling.GeneralizedMaxPooling,
+    "GeneralizedMeanPooling": pooling.GeneralizedMeanPooling,
+    "NetVLADPooling": lambda **kw: pooling.NetVLADPooling(3, **kw),
+    "NormAttentionPooling": pooling.NormAttentionPooling,
+    "OptimalTransportPooling": lambda **kw: pooling.OptimalTransportPooling(3, **kw),
+    "SecondOrderAttentionPooling": lambda **kw: pooling.SecondOrderAttentionPooling(2, **kw),
+    "SecondOrderPooling": lambda **kw: pooling.SecondOrderPooling(6, **kw),
+    "WeldonPooling": lambda **kw: pooling.WeldonPooling(3, 2, **kw),
+    "GeneralizedSumPooling": lambda **kw: gsp_dml.GeneralizedSumPooling(4, memory_size=2 * BATCH, **kw),
+    "GeneralizedSumPooling with all outputs": lambda **kw: gsp_dml.GeneralizedSumPooling(
+        4, memory_size=2 * BATCH, return_attributes=True, return_attention=True, **kw
+    ),
+    "GeneralizedSumPooling of random prototypes": lambda **kw: gsp_dml.GeneralizedSumPooling(
+        4, prototype_initializer="random", trainable_transport_ratio=True, **kw
+    ),
+    "GeneralizedSumPooling by fixed point": lambda **kw: gsp_dml.GeneralizedSumPooling(
+        4, solver="fixed_point", num_iterations=30, prototype_initializer="random", **kw
+    ),
+}
+
+
+@pytest.fixture(params=list(POOLINGS))
+def create(request):
+    return POOLINGS[request.param]
+
+
+def random_maps(seed=0, batch=BATCH):
+    return np.random.default_rng(seed).normal(size=(batch, HEIGHT, WIDTH, CHANNELS)).astype(np.float32)
+
+
+def as_list(outputs):
+    return [outputs[name] for name in sorted(outputs)] if isinstance(outputs, dict) else [outputs]
+
+
+def assert_same(outputs, expected, tolerance=2e-5):
+    outputs, expected = as_list(outputs), as_list(expected)
+    assert len(outputs) == len(expected)
+    for output, value in zip(outputs, expected):
+        np.testing.assert_allclose(output, value, rtol=tolerance, atol=tolerance)
+
+
+def trained_layer(create, **keywords):
+    """A layer past its start: what collects features has prototypes, what has statistics has seen some."""
+    layer = create(**keywords)
+    for seed in range(3):
+        layer(random_maps(seed), training=True)
+    return layer
+
+
+def small_model(create):
+    inputs = keras.Input((HEIGHT, WIDTH, 3))
+    features = keras.layers.Conv2D(CHANNELS, 3, padding="same", activation="relu")(inputs)
+    outputs = create(name="pooling")(features)
+    outputs = outputs["pooled"] if isinstance(outputs, dict) else outputs
+    return keras.Model(inputs, keras.layers.Dense(3)(outputs))
+
+
+def random_images(batch=4 * BATCH):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(batch, HEIGHT, WIDTH, 3)).astype(np.float32), rng.integers(0, 3, size=batch)
+
+
+def fitted_model(create, **keywords):
+    model = small_model(create)
+    model.compile(keras.optimizers.SGD(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True), **keywords)
+    history = model.fit(*random_images(), batch_size=BATCH, epochs=1, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+    return model
+
+
+def test_the_table_has_every_pooling():
+    final = set()
+    for package in (pooling, gsp_dml):
+        for name in package.__all__:
+            symbol = getattr(package, name)
+            if (
+                inspect.isclass(symbol)
+                and issubclass(symbol, pooling.FeaturePooling)
+                and not inspect.isabstract(symbol)
+            ):
+                final.add(name)
+    assert final == {name.split(" ")[0] for name in POOLINGS}
+
+
+def test_the_output_has_the_declared_shape_and_does_not_depend_on_training(create):
+    layer = create()
+    shapes = layer.compute_output_shape((None, HEIGHT, WIDTH, CHANNELS))
+    for training in (False, True, None, True, True, False):
+        outputs = layer(random_maps(), training=training)
+        assert isinstance(outputs, dict) == isinstance(shapes, dict)
+        for name in shapes if isinstance(shapes, dict) else [None]:
+            shape, output = (shapes, outputs) if name is None else (shapes[name], outputs[name])
+            assert tuple(shape)[1:] == output.shape[1:]
+            assert output.shape[0] == BATCH
+            assert np.isfinite(output).all()
+
+
+def test_a_function_of_unknown_batch_size_equals_eager(create):
+    layer = trained_layer(create)
+    signature = [tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])]
+    compiled = tf.function(lambda maps: layer(maps), input_signature=signature)
+    for batch in (BATCH, 2):
+        assert_same(compiled(random_maps(5, batch)), layer(random_maps(5, batch)))
+
+
+@pytest.mark.slow
+def test_xla_equals_eager(create):
+    layer = trained_layer(create)
+    assert_same(tf.function(layer, jit_compile=True)(random_maps(5)), layer(random_maps(5)), 1e-4)
+
+
+def test_both_layouts_agree(create):
+    layer, first = trained_layer(create), create(data_format="channels_first")
+    first.build((None, CHANNELS, HEIGHT, WIDTH))
+    first.set_weights(layer.get_weights())
+    pooled, other = (
+        outputs["pooled"] if isinstance(outputs, dict) else outputs
+        for outputs in (layer(random_maps(5)), first(random_maps(5).transpose(0, 3, 1, 2)))
+    )
+    assert_same(other, pooled)
+
+
+def test_training_in_half_precision_is_finite(create):
+    """A step under mixed_float16, with what the policy asks for: half-precision features, float32 weights."""
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        layer = create()
+        maps = tf.constant(random_maps(), tf.float16)
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                tape.watch(maps)
+                outputs = as_list(layer(maps, training=True))
+                value = sum(tf.reduce_mean(tf.cast(output, tf.float32)) for output in outputs)
+            gradients = tape.gradient(value, [maps, *layer.trainable_variables])
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert all(np.isfinite(output).all() for output in outputs)
+    assert all(np.isfinite(gradient).all() for gradient in gradients if gradient is not None)
+    assert {tf.as_dtype(variable.dtype) for variable in layer.trainable_variables} <= {tf.float32}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_models_with_gsp_train_in_mixed_precision(policy):
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        model = fitted_model(POOLINGS["GeneralizedSumPooling"])
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert int(tf.convert_to_tensor(model.get_layer("pooling").memory_count)) == 2 * BATCH
+    assert np.isfinite(model.predict(random_images()[0], verbose=0).astype(np.float32)).all()
+
+
+@pytest.mark.slow
+def test_models_with_gsp_fit_with_xla():
+    model = fitted_model(POOLINGS["GeneralizedSumPooling with all outputs"], jit_compile=True)
+    assert int(tf.convert_to_tensor(model.get_layer("pooling").memory_count)) == 2 * BATCH
+
+
+def test_the_configuration_restores_the_layer(create):
+    layer = trained_layer(create)
+    again = type(layer).from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    again.build((None, HEIGHT, WIDTH, CHANNELS))
+    again.set_weights(layer.get_weights())
+    assert_same(again(random_maps(5)), layer(random_maps(5)), 0)
+
+
+def test_a_keras_file_restores_the_model_and_its_memory(create, tmp_path):
+    model = fitted_model(create)
+    model.save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    images = random_images()[0]
+    assert_same(restored.predict(images, verbose=0), model.predict(images, verbose=0), 1e-6)
+    for weight, expected in zip(restored.get_layer("pooling").weights, model.get_layer("pooling").weights):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_a_checkpoint_restores_the_state(create, tmp_path):
+    layer, other = trained_layer(create), create()
+    other.build((None, HEIGHT, WIDTH, CHANNELS))
+    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
+    tf.train.Checkpoint(layer=other).read(path).assert_existing_objects_matched()
+    assert_same(other(random_maps(5)), layer(random_maps(5)), 0)
+
+
+SERVE = """
+import sys, numpy as np, tensorflow as tf
+images = np.load(sys.argv[2])
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"](tf.constant(images))
+np.save(sys.argv[3], list(served.values())[0])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GlobalAveragePooling", "GeneralizedSumPooling"])
+def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(name, tmp_path):
+    model, images = fitted_model(POOLINGS[name]), random_images()[0]
+    tf.saved_model.save(model, str(tmp_path / "model"))
+    np.save(tmp_path / "images.npy", images)
+    paths = [str(tmp_path / file) for file in ("model", "images.npy", "served.npy")]
+    subprocess.run([sys.executable, "-c", SERVE, *paths], check=True, cwd=tmp_path, timeout=120)
+    assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GlobalAverageMaxPooling", "GeneralizedSumPooling"])
+def test_a_lite_model_of_built_in_operators_gives_the_same(name):
+    model, images = fitted_model(POOLINGS[name]), random_images()[0]
+    interpreter = tf.lite.Interpreter(model_content=tf.lite.TFLiteConverter.from_keras_model(model).convert())
+    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], images.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], images)
+    interpreter.invoke()
+    output = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    assert_same(output, model.predict(images, verbose=0), 1e-4)
+
+
+REPLICAS = """
+import sys, numpy as np, tensorflow as tf
+from gsp_dml import GeneralizedSumPooling
+keras = tf.keras
+halves = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], halves)
+images, labels = np.load(sys.argv[1]), np.arange(24) % 3
+
+def trained_weights(strategy):
+    with strategy.scope():
+        initializer = keras.initializers.GlorotUniform(seed=1)
+        model = keras.Sequential([
+            keras.layers.Conv2D(8, 3, kernel_initializer=initializer),
+            GeneralizedSumPooling(4, memory_size=12),
+            keras.layers.Dense(3, kernel_initializer=initializer),
+        ])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(0.1), loss)
+    model.fit(tf.data.Dataset.from_tensor_slices((images, labels)).batch(6), epochs=2, verbose=0)
+    return model.get_weights()
+
+one = trained_weights(tf.distribute.get_strategy())
+two = trained_weights(tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
+for weight, expected in zip(two, one):
+    np.testing.assert_allclose(weight, expected, atol=1e-5)
+"""
+
+
+@pytest.mark.slow
+def test_two_replicas_train_gsp_like_one(tmp_path):
+    np.save(tmp_path / "images.npy", random_images()[0])
+    subprocess.run([sys.executable, "-c", REPLICAS, str(tmp_path / "images.npy")], check=True, timeout=180)

@@ -1,0 +1,223 @@
+"""The layer: what it computes, how its prototypes come about, and what it leaves alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.pooling import GlobalAveragePooling
+from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
+from tests.gsp_dml.transport_oracle import bisected_transport, distances
+
+keras = tf.keras
+
+
+def random_maps(batch=6, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).normal(size=(batch, 3, 4, 8)).astype(dtype)
+
+
+def prototypes_of(num_prototypes=5, seed=1):
+    return np.random.default_rng(seed).normal(size=(num_prototypes, 8)) * 0.4
+
+
+def given(**keywords):
+    """A layer with given prototypes, in float64."""
+    keywords = {"num_prototypes": 5, "prototype_initializer": prototypes_of(), "dtype": "float64", **keywords}
+    return GeneralizedSumPooling(**keywords)
+
+
+def oracle(maps, ratio, smoothing):
+    positions = maps.reshape(len(maps), -1, maps.shape[-1])
+    costs = distances(positions, np.broadcast_to(prototypes_of(), (len(maps), 5, 8)))
+    weights, attributes, plan = bisected_transport(costs, ratio, smoothing)
+    return np.einsum("bn,bnc->bc", weights, positions), attributes, plan
+
+
+@pytest.mark.parametrize(("ratio", "smoothing"), [(0.3, 5.0), (0.6, 0.5), (0.2, 20.0)])
+def test_it_averages_features_that_are_not_normalised(ratio, smoothing):
+    maps = 3 * random_maps(dtype=np.float64)
+    layer = given(transport_ratio=ratio, smoothing=smoothing, return_attributes=True, return_attention=True)
+    outputs = layer(maps)
+    for name, expected in zip(("pooled", "attributes", "attention"), oracle(maps, ratio, smoothing)):
+        np.testing.assert_allclose(tf.reshape(outputs[name], expected.shape), expected, rtol=1e-7, atol=1e-9)
+    assert outputs["attention"].shape == (6, 3, 4, 5)
+    np.testing.assert_allclose(given(transport_ratio=ratio, smoothing=smoothing)(maps), outputs["pooled"], rtol=1e-12)
+    np.testing.assert_allclose(
+        layer.spatial_weights(maps), tf.reshape(tf.reduce_sum(outputs["attention"], -1), [6, 12]) / ratio, rtol=1e-9
+    )
+
+
+def test_the_fixed_point_gives_the_same():
+    maps = random_maps(dtype=np.float64)
+    fixed = given(solver="fixed_point", num_iterations=60)
+    np.testing.assert_allclose(fixed(maps), given()(maps), rtol=1e-9)
+
+
+def test_channels_first_and_tokens_are_the_same_positions():
+    maps = random_maps(dtype=np.float64)
+    outputs = given(return_attention=True)(maps)
+    first = given(return_attention=True, data_format="channels_first")(maps.transpose(0, 3, 1, 2))
+    tokens = given(return_attention=True)(maps.reshape(6, 12, 8))
+    np.testing.assert_allclose(first["pooled"], outputs["pooled"], rtol=1e-12)
+    np.testing.assert_allclose(tokens["pooled"], outputs["pooled"], rtol=1e-12)
+    np.testing.assert_allclose(first["attention"], tf.transpose(outputs["attention"], [0, 3, 1, 2]), rtol=1e-12)
+    np.testing.assert_allclose(tokens["attention"], tf.reshape(outputs["attention"], [6, 12, 5]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("ratio", [0.3, 1.0])
+def test_padding_does_not_count(ratio):
+    tokens, lengths = random_maps(dtype=np.float64).reshape(6, 12, 8), [12, 7, 3, 1, 5, 9]
+    mask = np.arange(12) < np.array(lengths)[:, None]
+    layer = given(transport_ratio=ratio, return_attributes=True)
+    outputs = layer(np.where(mask[..., None], tokens, np.inf), mask=mask)
+    for index, length in enumerate(lengths):
+        alone = layer(tokens[index : index + 1, :length])
+        for name in ("pooled", "attributes"):
+            np.testing.assert_allclose(outputs[name][index], alone[name][0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("initializer", ["feature_memory", "random"])
+def test_the_whole_mass_is_the_global_average_of_keras(initializer):
+    maps = random_maps()
+    layer = GeneralizedSumPooling(5, 1.0, prototype_initializer=initializer, memory_size=6)
+    for training in (False, True, True):
+        np.testing.assert_allclose(
+            layer(maps, training=training), keras.layers.GlobalAveragePooling2D()(maps), atol=1e-6
+        )
+
+
+def test_gradients_of_features_prototypes_and_ratio_agree_with_central_differences():
+    maps = tf.constant(0.6 * random_maps(2, dtype=np.float64))
+    layer = given(trainable_transport_ratio=True, return_attributes=True)
+    layer(maps)
+    factors = [np.random.default_rng(5).normal(size=(2, size)) for size in (8, 5)]
+
+    def loss(maps, prototypes, logit):
+        layer.prototypes.assign(prototypes)
+        layer.transport_ratio_logit.assign(logit)
+        outputs = layer(maps)
+        return sum(tf.reduce_sum(f * outputs[name]) for f, name in zip(factors, ("pooled", "attributes")))
+
+    points = [maps, tf.constant(prototypes_of()), tf.constant(-0.7, tf.float64)]
+    with tf.GradientTape() as tape:
+        tape.watch(maps)
+        value = loss(*points)
+    gradients = tape.gradient(value, [maps, *layer.trainable_variables])
+    rng = np.random.default_rng(6)
+    for index, gradient in enumerate(gradients):
+        for _ in range(4):
+            direction = rng.normal(size=points[index].shape)
+            shifted = [
+                [point + sign * 1e-6 * direction if index == at else point for at, point in enumerate(points)]
+                for sign in (1, -1)
+            ]
+            numeric = (loss(*shifted[0]) - loss(*shifted[1])) / 2e-6
+            np.testing.assert_allclose(tf.reduce_sum(gradient * direction), numeric, rtol=1e-6, atol=1e-7)
+
+
+def test_the_trainable_ratio_starts_where_it_is_told():
+    layer = given(transport_ratio=0.4, trainable_transport_ratio=True)
+    np.testing.assert_allclose(layer(random_maps()), given(transport_ratio=0.4)(random_maps()), atol=1e-7)
+
+
+def memory_layer(**keywords):
+    return GeneralizedSumPooling(3, memory_size=10, return_attributes=True, return_attention=True, **keywords)
+
+
+def test_it_is_average_pooling_until_the_memory_is_full_and_transport_after_it():
+    layer, maps = memory_layer(), [random_maps(seed=seed) for seed in range(4)]
+    average = GlobalAveragePooling()
+    for step in range(2):  # 6 images, then 10 of 12: the second call completes the memory, and still averages
+        outputs = layer(maps[step], training=True)
+        np.testing.assert_allclose(outputs["pooled"], average(maps[step]), atol=1e-6)
+        assert not outputs["attributes"].numpy().any()
+        assert not outputs["attention"].numpy().any()
+    outputs = layer(maps[2])
+    assert np.abs(outputs["pooled"] - average(maps[2])).max() > 1e-3
+    np.testing.assert_allclose(tf.reduce_sum(outputs["attributes"], axis=1), 1.0, atol=1e-6)
+    np.testing.assert_allclose(tf.reduce_sum(outputs["attention"], axis=[1, 2, 3]), 0.3, atol=1e-6)
+
+
+def test_prototypes_are_clipped_averages_of_images():
+    layer, maps = memory_layer(), [5 * random_maps(seed=seed) for seed in range(2)]
+    for batch in maps:
+        layer(batch, training=True)
+    averages = np.concatenate(maps).mean(axis=(1, 2))[:10]
+    clipped = averages / np.maximum(1, np.linalg.norm(averages, axis=1, keepdims=True))
+    nearest = np.abs(clipped[:, None] - np.asarray(layer.prototypes)).max(axis=2).min(axis=0)
+    np.testing.assert_allclose(nearest, 0, atol=1e-6)
+
+
+def test_inference_collects_nothing_and_prototypes_are_chosen_once():
+    layer, maps = memory_layer(), 0.5 * random_maps(10)
+    layer(maps)
+    layer(maps, training=False)
+    assert int(tf.convert_to_tensor(layer.memory_count)) == 0
+    layer(maps, training=True)
+    chosen = np.array(layer.prototypes)
+    layer(2 * maps, training=True)
+    np.testing.assert_array_equal(layer.prototypes, chosen)
+    np.testing.assert_allclose(layer.memory, maps.mean(axis=(1, 2)), rtol=1e-4, atol=1e-6)
+
+
+def test_while_the_memory_fills_prototypes_have_no_gradient():
+    layer, maps = memory_layer(), random_maps()
+    with tf.GradientTape() as tape:
+        outputs = layer(maps, training=True)
+        value = tf.reduce_sum(outputs["pooled"]) + tf.reduce_sum(outputs["attributes"] ** 2)
+    assert not np.asarray(tape.gradient(value, layer.prototypes)).any()
+
+
+def test_a_memory_that_fills_inside_a_function_equals_an_eager_one():
+    batches = [random_maps(size, seed) for seed, size in enumerate((4, 3, 5, 4))]
+    eager, compiled = memory_layer(), memory_layer()
+    compiled.build((None, 3, 4, 8))
+    step = tf.function(lambda x: compiled(x, training=True), input_signature=[tf.TensorSpec([None, 3, 4, 8])])
+    for batch in batches:
+        expected, outputs = eager(batch, training=True), step(batch)
+        for name, value in expected.items():
+            np.testing.assert_allclose(outputs[name], value, atol=1e-5)
+    np.testing.assert_allclose(compiled.prototypes, eager.prototypes, atol=1e-6)
+
+
+def test_masked_images_are_remembered_without_their_padding():
+    layer = GeneralizedSumPooling(2, memory_size=4)
+    tokens = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32) * 0.2
+    mask = np.arange(6) < np.array([[6], [2], [4], [1]])
+    layer(tokens, mask=mask, training=True)
+    expected = [token[valid].mean(axis=0) for token, valid in zip(tokens, mask)]
+    np.testing.assert_allclose(layer.memory, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_huge_identical_and_prototype_features_stay_finite():
+    layer = GeneralizedSumPooling(5, prototype_initializer=prototypes_of(), return_attributes=True)
+    cases = np.stack([np.full((12, 8), 1e30), np.zeros((12, 8)), np.resize(prototypes_of(), (12, 8))])
+    features = tf.constant(cases, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(features)
+        outputs = layer(features)
+        value = tf.reduce_sum(outputs["attributes"] ** 2) + tf.reduce_sum(outputs["pooled"][1:] ** 2)
+    for gradient in tape.gradient(value, [features, *layer.trainable_variables]):
+        assert np.isfinite(gradient).all()
+    np.testing.assert_allclose(outputs["pooled"][0], 1e30, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_prototypes": 0}, "num_prototypes"),
+        ({"transport_ratio": 0.0}, "transport_ratio"),
+        ({"transport_ratio": 1.2}, "transport_ratio"),
+        ({"smoothing": -1.0}, "smoothing"),
+        ({"solver": "newton"}, "exact, fixed_point"),
+        ({"num_iterations": 2}, "num_iterations"),
+        ({"prototype_initializer": "kmeans"}, "feature_memory"),
+        ({"prototype_initializer": np.zeros((4, 8))}, r"array \[5, channels\]"),
+        ({"memory_size": 4}, "at least num_prototypes = 5"),
+        ({"transport_ratio": 1.0, "trainable_transport_ratio": True}, "below 1"),
+        ({"data_format": "nchw"}, "channels_last, channels_first"),
+    ],
+)
+def test_bad_settings_are_named_before_a_graph_is_built(arguments, message):
+    with pytest.raises(InvalidInput, match=message):
+        GeneralizedSumPooling(**{"num_prototypes": 5, **arguments})

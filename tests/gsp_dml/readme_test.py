@@ -1,0 +1,26 @@
+"""The code of the README runs as it stands."""
+
+import pathlib
+import re
+
+README = pathlib.Path(__file__).resolve().parents[2] / "gsp_dml" / "README.md"
+
+
+def code_blocks():
+    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_the_first_block_uses_the_layer_in_ten_lines_after_the_imports():
+    lines = [line for line in code_blocks()[0].splitlines() if line and not line.startswith(("import", "from"))]
+    assert len(lines) <= 10
+
+
+def test_all_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in code_blocks():
+        exec(compile(block, str(README), "exec"), names)  # the README's own code
+    assert (tmp_path / "model.keras").exists()
+    assert "positions in use" in capsys.readouterr().out
+    assert int(names["layer"].memory_count.numpy()) == 32
+    assert names["loss"].shape == ()
