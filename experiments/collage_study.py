@@ -22,7 +22,7 @@ with quiet_start():
     from common.ops.checks import check_choice
     from experiments import build, reports
     from experiments import flags as experiment_flags
-    from experiments.recipes import resolve, unused_overrides
+    from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.selection import image_batches, target_shares
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
     from experiments.trained_model import load_trained_model
@@ -37,8 +37,7 @@ METHODS = {  # name: data set, pooling, whether the zero-shot prediction loss tr
 }
 STARTS = ("scratch", "pretrained", "frozen")
 DEMO = {"max_steps": 600, "steps_per_evaluation": 200}
-# What was found to work (see the text above); every one of them is a flag.
-GSP_SETTINGS = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
+# What was found to work, besides `COLLAGE_GSP`; every one of them is a flag.
 SCRATCH_SETTINGS = {"memory_delay": 200}  # until then local features mean nothing, and all prototypes would be alike
 PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  # 1e-3 destroys what was learnt on glyphs
 PRETRAINING = {"loss": "pnca", "pooling": "gap"}
@@ -111,7 +110,7 @@ def _shares_of(unit, dataset) -> dict[str, float]:
 def _configuration(dataset: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str):
     values = flags.FLAGS
     settings = dict(DEMO) if values.budget == "demo" else {}
-    settings |= GSP_SETTINGS | (SCRATCH_SETTINGS if start == "scratch" else {**PRETRAINED_SETTINGS, "weights": weights})
+    settings |= COLLAGE_GSP | (SCRATCH_SETTINGS if start == "scratch" else {**PRETRAINED_SETTINGS, "weights": weights})
     if start == "frozen":
         settings |= {"frozen_backbone": True, "learning_rate": 1e-3}
     settings |= experiment_flags.overrides_from_flags()

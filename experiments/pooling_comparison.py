@@ -21,10 +21,11 @@ with quiet_start():
     from common.ops.checks import check_choice
     from experiments import build, reports
     from experiments import flags as experiment_flags
-    from experiments.recipes import resolve, unused_overrides
+    from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
 
-DEMO_STEPS = 320  # so that 38 trainings take less than 25 minutes; an evaluation at half of it
+DEMO_STEPS = 480  # so that 38 trainings take less than 25 minutes; an evaluation at half of it
+DEMO_DELAY = 100  # steps before prototypes are chosen among local features
 
 
 def main() -> None:
@@ -53,6 +54,8 @@ def main() -> None:
 def _configuration(loss: str, pooling: str):
     values = flags.FLAGS
     overrides = experiment_flags.overrides_from_flags()
+    if values.dataset.startswith("glyph_collage"):
+        overrides = {**COLLAGE_GSP, "memory_delay": DEMO_DELAY, **overrides}
     if values.budget == "demo":
         overrides = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **overrides}
     # A flag such as --smoothing is for the poolings that have it.

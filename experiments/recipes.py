@@ -70,6 +70,8 @@ DATASET_LOSSES = {
     "glyph_collage_distilled": _SOP_LOSSES,
     "synthetic_tokens": _CUB_LOSSES,
 }
+# Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
+COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400}
 
 
