@@ -39,9 +39,9 @@ class SimilarityBounds:
         inner product:  (<x_i, x_j> - ||m||^2) / s^2   = <a_i, a_j> + b_i + b_j,  b = <m, a> / s
 
     The mean costs nothing and keeps the resolution of embeddings that have nearly collapsed to a point. A product of
-    `dim` terms rounded in any order is within gamma = 2 (dim + 8) u of the truth, relative to the sum of the absolute
-    terms (u is the unit roundoff; Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; the factor 2
-    pays for casting). That width is folded into three more columns, so that the product itself is an upper bound:
+    `dim` terms rounded in any order is within gamma = (1.01 dim + 16) u of the truth, relative to the sum of the
+    absolute terms (u is the unit roundoff; Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; the
+    surplus pays for casting). That width is folded into three more columns, so that the product is an upper bound:
 
         D_ij <= upper_ij <= D_ij + 2 (r_i r_j + h_i + h_j),   r = sqrt(gamma) ||a||,   h = gamma |b|.
 
@@ -73,7 +73,7 @@ class SimilarityBounds:
     def factors(self, embeddings: np.ndarray, rows: np.ndarray, dtype) -> Factors:
         """Factors of the given rows, to be multiplied in `dtype` (float32 or float64)."""
         dim = embeddings.shape[1]
-        gamma, gamma64 = (2 * (dim + 8) * np.finfo(kind).eps / 2 for kind in (dtype, np.float64))
+        gamma, gamma64 = ((1.01 * dim + 16) * np.finfo(kind).eps / 2 for kind in (dtype, np.float64))
         raw = embeddings[rows].astype(np.float64)
         if self.unit != 1.0:
             raw *= self.unit
@@ -82,13 +82,13 @@ class SimilarityBounds:
         radius = np.sqrt(gamma) * norms
         if self.similarity == "euclidean":
             offset = -0.5 * norms**2
-            margin = gamma * np.abs(offset) + _TINY
+            margin = (gamma + 2 * gamma64) * np.abs(offset) + _TINY  # float64: the offset and the decision round, too
         else:
             mean = self.mean / self.scale
             offset = vectors @ mean
             # The decision is a float64 inner product of the raw embeddings: its own rounding is undecided, too.
-            radius += np.sqrt(gamma64) * np.linalg.norm(raw, axis=1) / self.scale
-            margin = gamma * np.abs(offset) + gamma64 * np.linalg.norm(mean) * norms + _TINY
+            radius += np.sqrt(2 * gamma64) * np.linalg.norm(raw, axis=1) / self.scale
+            margin = gamma * np.abs(offset) + 2 * gamma64 * np.linalg.norm(mean) * norms + _TINY
         columns = np.empty((len(rows), dim + 3), dtype)
         columns[:, :dim] = vectors
         columns[:, dim], columns[:, dim + 1], columns[:, dim + 2] = 1.0, offset + margin, radius
