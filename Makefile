@@ -30,8 +30,8 @@ $(VENV)/.installed: requirements.txt setup.py
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-oracles.txt
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -r requirements-oracles.txt
 	touch $@
 
 $(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setup.py
