@@ -90,13 +90,7 @@ def evaluate_retrieval(
         block_size=block_size,
         num_threads=num_threads,
     )
-    class_sizes = np.bincount(gallery_classes, minlength=query_classes.max() + 1)
-    num_relevant = class_sizes[query_classes] - without_self
-    if not (num_relevant > 0).any():
-        raise InvalidInput(
-            "Invalid labels: received no query with a relevant item in the gallery, expected classes with at least "
-            f"{2 if without_self else 1} gallery item(s)."
-        )
+    num_relevant = _num_relevant(query_classes, gallery_classes, without_self)
     table = _QueryTable(query_classes, gallery_classes, num_relevant)
     shallow = np.where(num_relevant > 0, np.maximum(num_relevant, min(max(recall_at), _SHALLOW)), 0)
     search.visit(shallow, table.fill)
@@ -221,6 +215,18 @@ def _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
         query_labels, gallery_labels = query_labels.astype(object), gallery_labels.astype(object)
     codes = np.unique(np.concatenate([query_labels, gallery_labels]), return_inverse=True)[1]
     return codes[: len(query_labels)], codes[len(query_labels) :]
+
+
+def _num_relevant(query_classes: np.ndarray, gallery_classes: np.ndarray, without_self: bool) -> np.ndarray:
+    """How many gallery items each query could find `[queries]`."""
+    class_sizes = np.bincount(gallery_classes, minlength=query_classes.max() + 1)
+    num_relevant = class_sizes[query_classes] - without_self
+    if not (num_relevant > 0).any():
+        raise InvalidInput(
+            "Invalid labels: received no query with a relevant item in the gallery, expected classes with at least "
+            f"{2 if without_self else 1} gallery item(s)."
+        )
+    return num_relevant
 
 
 def _integers(name: str, labels, num_items: int) -> np.ndarray:
