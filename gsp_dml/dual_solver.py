@@ -116,12 +116,15 @@ def iterate_fixed_point(dual: Dual, costs, num_iterations: int):
 
 
 def _mass_step(dual, logits, shift, low, high):
-    """One Newton step on `logit M(shift) - logit mu`."""
-    moved, left = tf.sigmoid(logits + shift), tf.sigmoid(-logits - shift)
+    """One Newton step on `logit M(shift) - logit mu`.
+
+    The mass that is left behind is `sum (1 - s)`, rounded where it is tiny; the second phase makes good for it.
+    """
+    moved = tf.sigmoid(logits + shift)
+    left = 1.0 - moved
     mass, rest, slope = dual.total(moved), dual.total(left), dual.total(moved * left)
-    residual = tf.math.log(mass / rest) - dual.target()
-    slope = tf.maximum(slope, _tiny(slope))
-    newton = shift - residual * (mass / (mass + rest)) * (rest / slope)
+    residual = tf.math.log(mass) - tf.math.log(tf.maximum(rest, _tiny(rest))) - dual.target()
+    newton = shift - residual * (mass * rest) / tf.maximum((mass + rest) * slope, _tiny(slope))
     return _safeguard(shift, newton, residual, low, high)
 
 
@@ -129,23 +132,25 @@ def _tail_step(dual, logits, shift, low, high):
     """One Newton step on `log(lower tail) - log(upper tail)`."""
     moved = logits + shift
     above = tf.cast(moved > 0, moved.dtype)
-    tail, rest = tf.sigmoid(-tf.abs(moved)), tf.sigmoid(tf.abs(moved))
+    tail = tf.sigmoid(-tf.abs(moved))
+    upper_tail = above * tail
+    lower_tail = tail - upper_tail
     excess = dual.total(above) - dual.whole
-    lower = dual.total((1 - above) * tail) + tf.nn.relu(excess) + (tf.nn.relu(dual.rest) - dual.rest)
-    upper = dual.total(above * tail) + tf.nn.relu(-excess) + tf.nn.relu(dual.rest)
+    lower = dual.total(lower_tail) + tf.nn.relu(excess) + (tf.nn.relu(dual.rest) - dual.rest)
+    upper = dual.total(upper_tail) + tf.nn.relu(-excess) + tf.nn.relu(dual.rest)
     lower, upper = tf.maximum(lower, _tiny(lower)), tf.maximum(upper, _tiny(upper))
     residual = tf.math.log(lower) - tf.math.log(upper)
-    slope = dual.total((1 - above) * tail * rest) / lower + dual.total(above * tail * rest) / upper
+    slope = dual.total(lower_tail * (1.0 - tail)) / lower + dual.total(upper_tail * (1.0 - tail)) / upper
     newton = shift - residual / tf.maximum(slope, _tiny(slope))
     return _safeguard(shift, newton, residual, low, high)
 
 
 def _safeguard(shift, newton, residual, low, high):
     """Narrows the bracket by the sign of the residual, and bisects where Newton left it (or is not a number)."""
-    low = tf.where(residual <= 0, shift, low)
-    high = tf.where(residual >= 0, shift, high)
+    is_low = residual <= 0
+    low, high = tf.where(is_low, shift, low), tf.where(is_low, high, shift)
     inside = (newton >= low) & (newton <= high)
-    return tf.where(inside, newton, 0.5 * low + 0.5 * high), low, high
+    return tf.where(inside, newton, 0.5 * (low + high)), low, high
 
 
 def _tiny(tensor):

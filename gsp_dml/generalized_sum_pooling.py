@@ -62,6 +62,7 @@ class GeneralizedSumPooling(WeightedPooling):
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.
         return_attention: return a dictionary with "attention" too.
+        jit_compile: compile this layer (alone) with XLA: faster, but compiled anew for each batch and image size.
         **kwargs: `data_format` ("channels_last", "channels_first" or None for the Keras default; for feature maps) and
             the arguments of a Keras layer.
 
@@ -99,6 +100,7 @@ class GeneralizedSumPooling(WeightedPooling):
         trainable_transport_ratio: bool = False,
         return_attributes: bool = False,
         return_attention: bool = False,
+        jit_compile: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -120,6 +122,7 @@ class GeneralizedSumPooling(WeightedPooling):
             raise invalid("transport_ratio", received=1.0, expected="a number below 1 when it is trainable")
         self.return_attributes = bool(return_attributes)
         self.return_attention = bool(return_attention)
+        self.jit_compile = bool(jit_compile)
         self.collects_features = isinstance(self.prototype_initializer, str) and (
             self.prototype_initializer == FEATURE_MEMORY
         )
@@ -148,14 +151,16 @@ class GeneralizedSumPooling(WeightedPooling):
                 initializer=keras.initializers.Constant(-self.memory_delay),
                 trainable=False,
             )
+        if self.jit_compile:
+            self._compiled_pool = tf.function(self._pool, jit_compile=True)
         super().build(input_shape)
 
     def call(self, features, mask=None, training=None):
         layout = features
         features, mask = self.full_precision_positions(features, mask)
         has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
-        transport = self.transport(features, mask, has_prototypes, return_attributes=self.return_attributes)
-        pooled = tf.linalg.matvec(features, transport.weights, transpose_a=True)  # [batch, channels]
+        pool = self._compiled_pool if self.jit_compile else self._pool
+        pooled, transport = pool(features, mask, has_prototypes)
         if not (self.return_attributes or self.return_attention):
             return pooled
         outputs = {"pooled": pooled}
@@ -164,6 +169,12 @@ class GeneralizedSumPooling(WeightedPooling):
         if self.return_attention:
             outputs["attention"] = self._in_layout_of(layout, transport.plan)
         return outputs
+
+    def _pool(self, features, mask, has_prototypes):
+        """Pooled features `[batch, channels]` and the transport that they come from."""
+        transport = self.transport(features, mask, has_prototypes, return_attributes=self.return_attributes)
+        pooled = tf.matmul(tf.expand_dims(transport.weights, 1), features)  # [batch, 1, channels]
+        return tf.squeeze(pooled, 1), transport
 
     def spatial_weights(self, features, mask=None):
         features, mask = self.full_precision_positions(features, mask)
@@ -280,6 +291,7 @@ class GeneralizedSumPooling(WeightedPooling):
             "trainable_transport_ratio": self.trainable_transport_ratio,
             "return_attributes": self.return_attributes,
             "return_attention": self.return_attention,
+            "jit_compile": self.jit_compile,
         }
 
     def _in_layout_of(self, features, plan):

@@ -180,6 +180,24 @@ def test_a_memory_that_fills_inside_a_function_equals_an_eager_one():
     np.testing.assert_allclose(compiled.prototypes, eager.prototypes, atol=1e-6)
 
 
+@pytest.mark.slow
+def test_a_compiled_layer_trains_and_restores_like_a_plain_one(tmp_path):
+    images, targets = random_maps(30), np.arange(30) % 2
+    models = []
+    for jit_compile in (False, True):
+        inputs = keras.Input((3, 4, 8))
+        pooled = GeneralizedSumPooling(3, memory_size=10, jit_compile=jit_compile)(inputs)
+        model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="ones")(pooled))
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.fit(images, targets, batch_size=10, epochs=2, shuffle=False, verbose=0)
+        models.append(model)
+    np.testing.assert_allclose(models[1].get_weights()[0], models[0].get_weights()[0], atol=1e-5)
+    models[1].save(tmp_path / "model.keras")
+    restored = keras.models.load_model(tmp_path / "model.keras")
+    assert restored.layers[1].jit_compile
+    np.testing.assert_allclose(restored.predict(images, verbose=0), models[0].predict(images, verbose=0), atol=1e-5)
+
+
 def test_masked_images_are_remembered_without_their_padding():
     layer = GeneralizedSumPooling(2, memory_size=4)
     tokens = np.random.default_rng(0).normal(size=(4, 6, 8)).astype(np.float32) * 0.2

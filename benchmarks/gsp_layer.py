@@ -1,0 +1,229 @@
+"""Generalized sum pooling against plain average pooling: what the layer adds to a training step.
+
+Times forward and backward passes of a 1 x 1 convolution (with the gradients of its kernel and its input) followed by a
+pooling, for all variants in turn on the same inputs, as `tf.function`s:
+
+    gap                 global average pooling
+    gsp                 GeneralizedSumPooling, exact solver, as it is
+    gsp_compiled        the same with jit_compile=True (the layer alone)
+    fixed_point         the papers' 100 fixed-point iterations with the closed-form gradient
+    unrolled            the same 100 iterations, differentiated by autodiff
+
+The iterations run as printed, with their matrix-vector products in every step. `--curve` also times k = 1 ... 200 of
+them, closed form against autodiff (thesis figure 5.9), and draws a PNG. Peak memory is that of one forward and backward
+pass of the transport alone.
+
+Last line, of the first setting: `gsp_over_gap` (the compiled layer; `plain_gsp_over_gap` without XLA), and the time
+that the iterations add to GAP over what the plain exact GSP adds: `fixed_point_extra_over_gsp_extra`,
+`unrolled_extra_over_gsp_extra`.
+
+Command: python -m benchmarks.gsp_layer [--repeats=30] [--settings=3] [--curve=gsp_iterations.png]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+
+import matplotlib
+import matplotlib.pyplot as plt
+import tensorflow as tf
+
+from benchmarks.measure import paired_ratio, paired_seconds, peak_growth_gb, print_figures, print_table
+from gsp_dml import GeneralizedSumPooling, partial_transport, prototype_costs
+
+keras = tf.keras
+matplotlib.use("Agg")
+
+# batch, height = width, channels, embedding, prototypes
+SETTINGS = ((32, 7, 1024, 128, 64), (32, 7, 1024, 128, 128), (112, 7, 2048, 512, 128))
+RATIO, SMOOTHING = 0.3, 5.0
+
+
+class IteratedPooling(keras.layers.Layer):
+    """GSP by fixed-point iterations, differentiated in closed form or through the iterations."""
+
+    def __init__(self, prototypes, num_iterations, gradient):
+        super().__init__()
+        self.prototypes, self.num_iterations, self.gradient = prototypes, num_iterations, gradient
+
+    def call(self, features):
+        positions = tf.reshape(features, [features.shape[0], -1, features.shape[-1]])
+        costs = prototype_costs(positions, self.prototypes)
+        transport = partial_transport(
+            costs,
+            RATIO,
+            SMOOTHING,
+            solver="fixed_point",
+            num_iterations=self.num_iterations,
+            gradient=self.gradient,
+            return_attributes=False,
+        )
+        return tf.matmul(transport.weights[:, None], positions)[:, 0]
+
+
+def training_step(pooling, kernel, upstream):
+    """A function of images' features: the pooled embeddings and all gradients."""
+
+    @tf.function
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            pooled = pooling(tf.nn.conv2d(inputs, kernel, 1, "VALID"))
+            value = tf.reduce_sum(upstream * pooled)
+        variables = [inputs, kernel, *pooling.trainable_variables]
+        return pooled, tape.gradient(value, variables)
+
+    return step
+
+
+def make_setting(batch, size, channels, embedding, prototypes):
+    """Inputs, kernel, upstream gradient and initial prototypes of a setting."""
+    generator = tf.random.Generator.from_seed(0)
+    inputs = tf.nn.relu(generator.normal([batch, size, size, channels]))
+    kernel = tf.Variable(generator.normal([1, 1, channels, embedding], stddev=channels**-0.5))
+    return (
+        inputs,
+        kernel,
+        generator.normal([batch, embedding]),
+        generator.normal([prototypes, embedding]) / embedding**0.5,
+    )
+
+
+def time_setting(setting, repeats) -> dict[str, list[float]]:
+    """Seconds of every variant, measured in turn."""
+    inputs, kernel, upstream, prototypes = make_setting(*setting)
+    initial = prototypes.numpy()
+    poolings = {
+        "gap": keras.layers.GlobalAveragePooling2D(),
+        "gsp": GeneralizedSumPooling(len(initial), RATIO, SMOOTHING, prototype_initializer=initial),
+        "gsp_compiled": GeneralizedSumPooling(
+            len(initial), RATIO, SMOOTHING, prototype_initializer=initial, jit_compile=True
+        ),
+        "fixed_point": IteratedPooling(tf.Variable(prototypes), 100, "closed_form"),
+        "unrolled": IteratedPooling(tf.Variable(prototypes), 100, "unrolled"),
+    }
+    steps = {name: training_step(pooling, kernel, upstream) for name, pooling in poolings.items()}
+    calls = {name: (lambda step=step: step(inputs)[0].numpy()) for name, step in steps.items()}
+    for call in calls.values():
+        call()  # traces and compiles
+    return paired_seconds(calls, repeats)
+
+
+def extra_ratio(seconds, numerator, denominator) -> float:
+    """What one variant adds to GAP over what another one adds, by medians over the rounds.
+
+    An addition below 1 % of GAP counts as 1 %: on a busy machine it may even come out negative.
+    """
+    added = {
+        name: statistics.median(variant - gap for variant, gap in zip(seconds[name], seconds["gap"]))
+        for name in (numerator, denominator)
+    }
+    return added[numerator] / max(added[denominator], 0.01 * statistics.median(seconds["gap"]))
+
+
+def curve(iterations, repeats) -> dict[str, list[float]]:
+    """Median milliseconds of forward + backward of the transport at each number of iterations, by kind of gradient."""
+    costs = tf.random.Generator.from_seed(0).uniform([32, 49, 64], 0.5, 1.5)
+    steps = {
+        (gradient, count): transport_step(gradient, count)
+        for gradient in ("closed_form", "unrolled")
+        for count in iterations
+    }
+    calls = {name: (lambda step=step: step(costs).numpy()) for name, step in steps.items()}
+    for call in calls.values():
+        call()
+    seconds = paired_seconds(calls, repeats)
+    milliseconds = {name: 1e3 * statistics.median(values) for name, values in seconds.items()}
+    return {kind: [milliseconds[kind, count] for count in iterations] for kind in ("closed_form", "unrolled")}
+
+
+def transport_step(gradient: str, num_iterations: int):
+    """A function from costs of any size to their gradient through the fixed point."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
+    def step(costs):
+        with tf.GradientTape() as tape:
+            tape.watch(costs)
+            weights = partial_transport(
+                costs, RATIO, SMOOTHING, solver="fixed_point", num_iterations=num_iterations, gradient=gradient
+            ).weights
+            value = tf.reduce_sum(weights * weights)
+        return tape.gradient(value, costs)
+
+    return step
+
+
+def peak_megabytes(gradient: str, num_iterations: int) -> float:
+    """How far memory rises during one forward and backward pass over 64 x 400 positions and 64 prototypes."""
+    step = transport_step(gradient, num_iterations)
+    step(tf.zeros([1, 2, 2]))  # traces
+    costs = tf.random.Generator.from_seed(0).uniform([64, 400, 64], 0.5, 1.5)
+    return 1e3 * peak_growth_gb(lambda: step(costs).numpy())[1]
+
+
+def draw(path: str, iterations, milliseconds: dict[str, list[float]]) -> None:
+    """Figure 5.9: computation time against the number of iterations, autodiff and closed form."""
+    figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
+    for kind, label in (("unrolled", "autodiff through the iterations"), ("closed_form", "closed form")):
+        axes.plot(iterations, milliseconds[kind], marker="o", label=label)
+    axes.set(
+        xlabel="iterations k",
+        ylabel="forward + backward [ms]",
+        ylim=(0, None),
+        title="32 x 49 positions, 64 prototypes",
+    )
+    axes.legend()
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Runs the benchmark from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--repeats", type=int, default=30, help="rounds of the first two settings; a quarter for the third"
+    )
+    parser.add_argument("--settings", type=int, default=len(SETTINGS), help="how many of the settings to run")
+    parser.add_argument("--curve", default="", help="path of a PNG of time against iterations; empty: no curve")
+    arguments = parser.parse_args()
+    peak_megabytes("unrolled", 1)  # first use of the libraries
+    memory = {
+        f"{gradient}_{count}": peak_megabytes(gradient, count)
+        for count in (25, 100, 200)
+        for gradient in ("closed_form", "unrolled")
+    }
+    rows, figures = [], {}
+    for index, setting in enumerate(SETTINGS[: arguments.settings]):
+        seconds = time_setting(setting, arguments.repeats if index < 2 else max(arguments.repeats // 4, 3))
+        name = "{}x{}x{}x{}->{}, m={}".format(*setting[:2], *setting[1:])
+        rows += [
+            [name, variant, f"{1e3 * statistics.median(values):.2f}", f"{paired_ratio(values, seconds['gap']):.3f}"]
+            for variant, values in seconds.items()
+        ]
+        if index == 0:
+            figures["gsp_over_gap"] = paired_ratio(seconds["gsp_compiled"], seconds["gap"])
+            figures["plain_gsp_over_gap"] = paired_ratio(seconds["gsp"], seconds["gap"])
+            figures["fixed_point_extra_over_gsp_extra"] = extra_ratio(seconds, "fixed_point", "gsp")
+            figures["unrolled_extra_over_gsp_extra"] = extra_ratio(seconds, "unrolled", "gsp")
+        else:
+            figures[f"gsp_over_gap_{index}"] = paired_ratio(seconds["gsp_compiled"], seconds["gap"])
+    print_table(["setting", "variant", "median ms", "over gap"], rows)
+    print()
+    print_table(["peak memory of a pass", "MB"], [[name, f"{value:.0f}"] for name, value in memory.items()])
+    figures.update({f"peak_mb_{name}": value for name, value in memory.items()})
+    if arguments.curve:
+        iterations = (1, 5, 10, 25, 50, 100, 150, 200)
+        milliseconds = curve(iterations, arguments.repeats)
+        print()
+        rows = [
+            [count, f"{milliseconds['closed_form'][i]:.2f}", f"{milliseconds['unrolled'][i]:.2f}"]
+            for i, count in enumerate(iterations)
+        ]
+        print_table(["iterations", "closed form ms", "autodiff ms"], rows)
+        draw(arguments.curve, iterations, milliseconds)
+    print_figures(figures)
+
+
+if __name__ == "__main__":
+    main()
