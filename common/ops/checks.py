@@ -10,7 +10,9 @@ class InvalidInput(ValueError):
 
 
 def invalid(name: str, *, received, expected: str, fix: str | None = None) -> InvalidInput:
-    """The three-part error: `raise invalid("transport_ratio", received=1.5, expected="a number in (0, 1]")`.
+    """Makes the three-part error, for the caller to raise.
+
+    Example: `raise invalid("transport_ratio", received=1.5, expected="a number in (0, 1]")`.
 
     Args:
         name: the argument, flag or file that is wrong, as the user knows it.
