@@ -20,6 +20,7 @@ with quiet_start():
     from common import data
     from common.backbones import save_parameters
     from common.ops.checks import check_choice
+    from common.training import read_json, write_json
     from experiments import build, reports
     from experiments import flags as experiment_flags
     from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
@@ -102,9 +103,14 @@ def _trained(dataset, config) -> list:
 
 
 def _shares_of(unit, dataset) -> dict[str, float]:
-    trained = load_trained_model(unit.path, dataset=dataset)
-    batches = image_batches(dataset.test, trained.config, dataset)
-    return target_shares(trained.model, dataset.test, batches)
+    """The target's shares of a unit's test images, kept beside the run."""
+    path = unit.path / "target_shares.json"
+    shares = read_json(path)
+    if shares is None:
+        trained = load_trained_model(unit.path, dataset=dataset)
+        shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
+        write_json(path, shares)
+    return shares
 
 
 def _configuration(dataset: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str):
