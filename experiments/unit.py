@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import sys
 import time
 
 import numpy as np
 import tensorflow as tf
+from tqdm import tqdm
 
 from common.data import ClassBalancedBatches, Dataset, Examples, contiguous_folds, evaluation_batches, training_batches
 from common.retrieval import RetrievalResult, evaluate_retrieval
@@ -83,6 +85,8 @@ class Unit:
         started = time.monotonic()
         model = self._build_model()
         untrained = self._untrained_metrics(model)
+        figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
+        tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
         transforms, callbacks = self._training_parts(model)
         history = fit(
             model,
