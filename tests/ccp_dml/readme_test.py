@@ -34,6 +34,6 @@ def test_the_example_trains_and_changes_proxies():
     assert len(history) > 1
     assert all(record["covering_radius_before"] > 0 for record in history[1:])
     losses = model.history.history["loss"]
-    within_first_problem = losses[: history[0]["steps"] // 6]  # the next problem's proxies begin with a loss of their own
+    within_first_problem = losses[: history[0]["steps"] // 6]  # new proxies begin with a loss of their own
     assert 0 < min(within_first_problem) < losses[0]
     assert np.array(scope["proxies"].proxies).shape == (32, 32)
