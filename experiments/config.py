@@ -162,8 +162,11 @@ def config_fields() -> tuple[dataclasses.Field, ...]:
 
 def _file_digest(path: str) -> str:
     try:
+        digest = hashlib.sha256()
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            while block := file.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
     except OSError as error:
         raise InvalidInput(
             f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none`, `imagenet` or an .npz file."
