@@ -11,7 +11,7 @@ setup(
     long_description=pathlib.Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="MIT",
-    python_requires=">=3.9",
+    python_requires=">=3.10",
     packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
     package_data={"experiments.reports": ["published/*.csv"]},
     install_requires=[
