@@ -26,7 +26,6 @@ class SearchTask(NamedTuple):
     gallery_rows: np.ndarray  # [gallery] rows of bounds.gallery
     limits: np.ndarray  # [queries] number of neighbours wanted, 0 for none
     deliver: Callable  # (query positions [block], Candidates of the block); called from several threads
-    floors: np.ndarray | None = None  # [queries] gallery position: what is surely less similar is not wanted; -1 none
 
     def decision(self, part, slack: Slack) -> Decision:
         """How the queries at the positions `part` are decided."""
@@ -38,17 +37,6 @@ class SearchTask(NamedTuple):
             tie_order=self.gallery_rows,
         )
 
-    def floor(self, part, columns: np.ndarray, slack: Slack) -> np.ndarray:
-        """What a wanted neighbour of the queries at `part` reaches at least `[queries]`; -inf: anything."""
-        floors = np.full(len(columns), -np.inf)
-        if self.floors is not None:
-            query = np.flatnonzero(self.floors[part] >= 0)
-            item = self.floors[part][query]
-            rows = self.bounds.factors(self.bounds.gallery, self.gallery_rows[item], np.float32).as_rows
-            upper = np.einsum("ij,ij->i", rows.astype(np.float64), columns[query].astype(np.float64))
-            floors[query] = upper - slack.of(query, item)
-        return floors
-
 
 def available_threads() -> int:
     """Cores that this process may use, at most 16."""
@@ -57,7 +45,7 @@ def available_threads() -> int:
 
 
 def upper_bounds(row_factors, column_factors) -> np.ndarray:
-    """One tile `[rows, columns]` of float32 upper bounds, on the CPU (a GPU may round to TF32 and break the bounds)."""
+    """One tile `[rows, columns]` of upper bounds, on the CPU: a GPU may round to TF32 and break the bounds."""
     with tf.device("/CPU:0"):
         return np.asarray(tf.matmul(row_factors, column_factors, transpose_b=True))
 
@@ -65,7 +53,7 @@ def upper_bounds(row_factors, column_factors) -> np.ndarray:
 def search_rows(task: SearchTask, num_threads: int) -> None:
     """Few rows of the matrix at a time, in float64: for many neighbours, up to the whole gallery."""
     bounds = task.bounds
-    gallery_blocks = _slices(len(task.gallery_rows), 4096)
+    gallery_blocks = slices(len(task.gallery_rows), 4096)
     step = max(1, min(_DENSE_ENTRIES // len(task.gallery_rows), 256))
     wanted = np.flatnonzero(task.limits > 0)
 
@@ -77,7 +65,7 @@ def search_rows(task: SearchTask, num_threads: int) -> None:
         radius, margin = np.empty(upper.shape[1]), np.empty(upper.shape[1])
         for block in gallery_blocks:
             gallery = bounds.factors(bounds.gallery, task.gallery_rows[block], np.float64)
-            np.matmul(factors.as_rows, gallery.as_columns.T, out=upper[:, block])
+            upper[:, block] = upper_bounds(factors.as_rows, gallery.as_columns)
             radius[block], margin[block] = gallery.radius, gallery.margin
         decision = part.decision(slice(None), Slack(factors.radius, factors.margin, radius, margin))
         best, _ = decision.best(_leading_candidates(upper, decision))
@@ -121,8 +109,8 @@ class TileSearch:
         block_size = min(block_size, 1 << (32 - self.item_bits))
         most = max(1, int(task.limits.max()))
         queries_at_once = block_size if symmetric else int(np.clip(_CUT_ENTRIES // most, 64, block_size))
-        self.query_parts = _slices(len(task.query_rows), queries_at_once)
-        self.gallery_parts = _slices(len(task.gallery_rows), block_size)
+        self.query_parts = slices(len(task.query_rows), queries_at_once)
+        self.gallery_parts = slices(len(task.gallery_rows), block_size)
         self.gallery_width = np.empty((2, len(task.gallery_rows)))  # radius and margin
         self.query_width = self.gallery_width if symmetric else np.empty((2, len(task.query_rows)))
         self.columns: list = [None] * len(self.query_parts)
@@ -163,9 +151,8 @@ class TileSearch:
     def _open_block(self, column: int) -> None:
         part = self.query_parts[column]
         slack = Slack(*self.query_width[:, part], *self.gallery_width)
-        block = CandidateBlock(self.task.decision(part, slack), self.item_bits, len(self.gallery_parts))
-        block.raise_threshold(self.task.floor(part, np.asarray(self.columns[column]), slack))
-        self.blocks[column] = block
+        decision = self.task.decision(part, slack)
+        self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
 
     def _row_factors(self, row: int):
         bounds, part = self.task.bounds, self.gallery_parts[row]
@@ -225,7 +212,8 @@ def _passing(tile: np.ndarray, column_threshold: np.ndarray, row_threshold: np.n
     return np.concatenate(found)
 
 
-def _slices(length: int, step: int) -> list[slice]:
+def slices(length: int, step: int) -> list[slice]:
+    """Consecutive slices of `step` that cover `length`."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 

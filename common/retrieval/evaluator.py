@@ -9,6 +9,7 @@ import numpy as np
 
 from common.ops.checks import InvalidInput, invalid
 from common.retrieval import metrics
+from common.retrieval.item_ranks import rank_items
 from common.retrieval.nearest_neighbors import NeighborSearch
 
 _SHALLOW = 16  # neighbours that every query looks at anyway; a deeper R@k is left to queries without a hit so far
@@ -114,10 +115,6 @@ class _QueryTable:
         self.map_at_r[rows] = metrics.map_at_r(hits, self.num_relevant[rows])
         self.first_hit[rows] = metrics.first_hit_rank(hits)
 
-    def fill_first_hit(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
-        """Only the rank of the first relevant neighbour."""
-        self.first_hit[rows] = metrics.first_hit_rank(self._hits(rows, neighbors))
-
     def result(self, recall_at: Sequence[int]) -> RetrievalResult:
         """Means over the queries that have something to find."""
         rows = np.flatnonzero(self.num_relevant > 0)
@@ -141,13 +138,10 @@ class _QueryTable:
 
 
 def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> None:
-    """R@k beyond the first neighbours, for the queries without a hit so far: only down to their best relevant item."""
-    late = (shallow > 0) & (shallow < depth) & (table.first_hit == 0)
-    if late.any():
-        known = np.full(len(late), -1)
-        rows = np.flatnonzero(late)
-        known[rows] = _best_relevant(search, table, rows)
-        search.visit(np.where(late, depth, 0), table.fill_first_hit, known)
+    """R@k beyond the first neighbours, for the queries without a hit so far: the rank of their best relevant item."""
+    late = np.flatnonzero((shallow > 0) & (shallow < depth) & (table.first_hit == 0))
+    if len(late):
+        table.first_hit[late] = rank_items(search, late, _best_relevant(search, table, late))
 
 
 def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray) -> np.ndarray:

@@ -98,7 +98,7 @@ class NeighborSearch:
             self.gallery_order = _order(self.gallery, gallery_classes)
         self.num_available = len(self.gallery.members) - self.without_self
 
-    def visit(self, num_neighbors: np.ndarray, consume: Callable, nearest_known: np.ndarray | None = None) -> None:
+    def visit(self, num_neighbors: np.ndarray, consume: Callable) -> None:
         """Calls `consume(query rows [block], neighbours [block, most])` once for each block of queries.
 
         Rows of neighbours are filled up with -1. The calls come from several threads, for different queries.
@@ -106,7 +106,6 @@ class NeighborSearch:
         Args:
             num_neighbors: how many neighbours each query wants `[queries]`; a query with 0 is left out.
             consume: receives the neighbours.
-            nearest_known: a gallery row for each query `[queries]`: neighbours beyond it may be missing (-1: none may).
         """
         wanted = np.where(num_neighbors > 0, np.minimum(num_neighbors, self.num_available), 0)
         limits = np.where(wanted > 0, wanted + self.without_self, 0)
@@ -121,7 +120,6 @@ class NeighborSearch:
             gallery_rows=self.gallery.first[self.gallery_order],
             limits=limits,
             deliver=lists.deliver,
-            floors=None if nearest_known is None else self._known_places(nearest_known),
         )
         by_rows = limits > _ROW_SEARCH_FRACTION * len(task.gallery_rows)
         if by_rows.any():
@@ -143,22 +141,9 @@ class NeighborSearch:
             part = task._replace(
                 query_rows=task.query_rows[chosen],
                 limits=task.limits[chosen],
-                floors=None if task.floors is None else task.floors[chosen],
                 deliver=lambda places, candidates, chosen=chosen: task.deliver(chosen[places], candidates),
             )
             TileSearch(part, symmetric=False, **options).run()
-
-    def _known_places(self, nearest_known: np.ndarray) -> np.ndarray:
-        """Gallery rows of the queries as places in the gallery's order, for each place in the queries' order."""
-        distinct_of_row = np.empty(len(self.gallery.members), np.int64)
-        distinct_of_row[self.gallery.members] = np.repeat(np.arange(len(self.gallery.first)), self.gallery.sizes)
-        place_of_distinct = np.empty_like(self.gallery_order)
-        place_of_distinct[self.gallery_order] = np.arange(len(self.gallery_order))
-        known = np.where(nearest_known < 0, -1, place_of_distinct[distinct_of_row[nearest_known]])
-        if self.queries.has_duplicates:  # equal queries may know different rows
-            sizes = self.queries.sizes[self.query_order]
-            return np.where(sizes == 1, known[self.queries.first[self.query_order]], -1)
-        return known[self.query_order]
 
 
 def _order(distinct: DistinctRows, classes: np.ndarray | None) -> np.ndarray:

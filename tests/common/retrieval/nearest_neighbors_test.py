@@ -113,20 +113,6 @@ def test_many_items_meet_thresholds_and_cuts():
     np.testing.assert_array_equal(found[rows], np.argsort(distance, axis=1, kind="stable")[:, :10])
 
 
-def test_known_neighbours_cut_the_search_short_but_not_above_them(path):
-    embeddings = clustered(200, 6, 15, seed=6)
-    expected = oracle(embeddings, None, "euclidean", 60)
-    known_rank = np.random.default_rng(6).integers(0, 60, 200)
-    found = {}
-    NeighborSearch(embeddings, block_size=32).visit(
-        np.full(200, 60),
-        lambda rows, items: found.update(zip(rows.tolist(), items.tolist())),
-        nearest_known=expected[np.arange(200), known_rank],
-    )
-    for row, rank in enumerate(known_rank):
-        np.testing.assert_array_equal(found[row][: rank + 1], expected[row][: rank + 1])
-
-
 def test_collapsed_embeddings_find_the_first_items_at_once():
     found = find_nearest_neighbors(np.ones((20_000, 3), np.float32), num_neighbors=3)
     np.testing.assert_array_equal(found[:4], [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
