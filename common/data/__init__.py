@@ -20,6 +20,7 @@ from common.data.images import (
 )
 from common.data.in_shop import load_in_shop
 from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches
+from common.data.mnist import load_mnist
 from common.data.prepared_images import prepare_images
 from common.data.stanford_online_products import load_stanford_online_products
 from common.data.synthetic_tokens import load_synthetic_tokens
@@ -48,6 +49,7 @@ __all__ = [
     "load_glyphs",
     "load_image_folder",
     "load_in_shop",
+    "load_mnist",
     "load_stanford_online_products",
     "load_synthetic_tokens",
     "prepare_images",
