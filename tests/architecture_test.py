@@ -24,6 +24,7 @@ FLOORS = {
     "common.pooling": ("common.ops",),
     "common.backbones": ("common.ops",),
     "common.data": ("common.ops",),
+    "common.downloads": ("common.ops",),
     "common.retrieval": ("common.ops",),
     "common.training": ("common",),
     "common": (),

@@ -1,0 +1,20 @@
+"""Published files: where they are, downloading them, checking them, extracting them safely."""
+
+from common.downloads.acquisition import Acquired, acquire
+from common.downloads.archives import Limits, extract_archive
+from common.downloads.fingerprint import Fingerprint, file_digest
+from common.downloads.sources import SOURCES, Source, SourceFile
+from common.downloads.transfer import download
+
+__all__ = [
+    "SOURCES",
+    "Acquired",
+    "Fingerprint",
+    "Limits",
+    "Source",
+    "SourceFile",
+    "acquire",
+    "download",
+    "extract_archive",
+    "file_digest",
+]

@@ -1,0 +1,244 @@
+"""Extracts archives from the Internet: everything is checked before anything is written, and all or nothing appears."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import NamedTuple
+
+from common.downloads.bounded_reader import BoundedReader
+from common.ops.checks import InvalidInput, invalid
+
+ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
+_BLOCK = 1 << 20
+_TAR_OVERHEAD = 4096  # bytes of headers and padding that an entry may have in a tar archive
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that an archive may hold; more is taken for an attempt to fill the disk.
+
+    Args:
+        num_entries: files and folders.
+        num_bytes: of all files together when extracted.
+    """
+
+    num_entries: int = 300_000
+    num_bytes: int = 20 << 30
+
+
+class _Entry(NamedTuple):
+    path: PurePosixPath
+    size: int
+    is_folder: bool
+    handle: object  # of the archive's own kind
+
+
+def extract_archive(archive: str, folder: str, *, root: str = "", limits: Limits = Limits()) -> None:  # noqa: B008
+    """Extracts an archive, or one folder of it, as `folder`.
+
+    Refused before anything is written: absolute paths, `..`, links, devices and anything else but plain files and
+    folders, two entries of one name, encrypted entries, and more than `limits`. Files get ordinary permissions. The
+    files are written to a hidden folder beside `folder`, which gets its name when all of them are complete; if
+    anything fails it is removed.
+
+    Args:
+        archive: a `.zip`, `.tar`, `.tar.gz` or `.tgz` file.
+        folder: must not exist yet.
+        root: the folder inside the archive that becomes `folder`; other entries are left out. Empty: all of it.
+        limits: the most that it may hold.
+
+    Raises:
+        InvalidInput: the archive is damaged or refused, or has no `root`; it names the entry.
+        OSError: the disk is full or cannot be written.
+    """
+    if os.path.lexists(folder):
+        raise invalid("folder to extract to", received=folder, expected="a name that does not exist yet")
+    with _damage_reported(archive), _opened(archive, limits) as opened:
+        entries = _checked(_entries(opened), archive, limits)
+        chosen = _below(entries, PurePosixPath(root), archive)
+        _check_room(chosen, folder)
+        _write_all(opened, chosen, folder)
+
+
+@contextlib.contextmanager
+def _opened(archive: str, limits: Limits) -> Iterator[zipfile.ZipFile | tarfile.TarFile]:
+    if archive.lower().endswith(".zip"):
+        with zipfile.ZipFile(archive) as opened:
+            yield opened
+    elif archive.lower().endswith(ARCHIVE_ENDINGS):
+        most = limits.num_bytes + _TAR_OVERHEAD * limits.num_entries
+        open_stream = open if archive.lower().endswith(".tar") else gzip.open
+        with (
+            open_stream(archive, "rb") as stream,
+            tarfile.open(fileobj=BoundedReader(stream, most, archive), mode="r:") as opened,
+        ):
+            yield opened
+    else:
+        raise invalid("archive", received=archive, expected=f"a file that ends in {', '.join(ARCHIVE_ENDINGS)}")
+
+
+@contextlib.contextmanager
+def _damage_reported(archive: str) -> Iterator[None]:
+    """Turns the many exceptions of a damaged archive into one; those of the disk stay."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError) as error:
+        raise _damaged(archive, error) from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _refused(archive, f"two entries for {error.filename}", "every name once") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _damaged(archive, error) from error  # gzip's complaint about a stream
+
+
+def _damaged(archive: str, reason) -> InvalidInput:
+    return invalid(
+        "archive",
+        received=archive,
+        expected=f"a complete archive ({reason})",
+        fix="Nothing of it was kept. Delete it and fetch it again.",
+    )
+
+
+def _entries(opened) -> Iterator[_Entry]:
+    """The entries in order, each after a look at what kind of thing it is."""
+    if isinstance(opened, zipfile.ZipFile):
+        for info in opened.infolist():
+            _check_kind(info.filename, _zip_kind(info), opened.filename)
+            yield _Entry(_path(info.filename, opened.filename), info.file_size, info.is_dir(), info)
+    else:
+        for member in opened:
+            _check_kind(member.name, _tar_kind(member), opened.fileobj.name)
+            yield _Entry(_path(member.name, opened.fileobj.name), member.size, member.isdir(), member)
+
+
+def _zip_kind(info: zipfile.ZipInfo) -> str:
+    mode = info.external_attr >> 16
+    if info.flag_bits & 1:
+        return "an encrypted file"
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    return (
+        "a plain file" if stat.S_IFMT(mode) in (0, stat.S_IFREG, stat.S_IFDIR) else "a device or another special file"
+    )
+
+
+def _tar_kind(member: tarfile.TarInfo) -> str:
+    if member.issym():
+        return "a symbolic link"
+    if member.islnk():
+        return "a hard link"
+    if member.issparse():
+        return "a sparse file"
+    return "a plain file" if member.isfile() or member.isdir() else "a device or another special file"
+
+
+def _check_kind(name: str, kind: str, archive: str) -> None:
+    if kind != "a plain file":
+        raise _refused(archive, f"{name!r}, which is {kind}", "plain files and folders only")
+
+
+def _path(name: str, archive: str) -> PurePosixPath:
+    """The name as a path that stays inside the folder, or an error."""
+    path = PurePosixPath(name)
+    goes_out = path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive or "\\" in name
+    if goes_out or not name.isprintable():
+        raise _refused(archive, f"an entry named {name!r}", "relative names inside the archive's folder")
+    return path
+
+
+def _checked(entries: Iterable[_Entry], archive: str, limits: Limits) -> list[_Entry]:
+    """All entries, after a look at names and sizes; stops at the first that is too much."""
+    kept, seen, num_bytes = [], set(), 0
+    for entry in entries:
+        num_bytes += 0 if entry.is_folder else entry.size
+        kept.append(entry)
+        if len(kept) > limits.num_entries or num_bytes > limits.num_bytes:
+            raise _refused(
+                archive,
+                f"{len(kept):,} or more entries of {num_bytes:,} or more bytes",
+                f"at most {limits.num_entries:,} entries of {limits.num_bytes:,} bytes",
+            )
+        if entry.path in seen and not entry.is_folder:
+            raise _refused(archive, f"{str(entry.path)!r} twice", "every name once")
+        seen.add(entry.path)
+    return kept
+
+
+def _below(entries: list[_Entry], root: PurePosixPath, archive: str) -> list[_Entry]:
+    """The entries under `root`, named relative to it."""
+    chosen = [
+        entry._replace(path=entry.path.relative_to(root))
+        for entry in entries
+        if entry.path.is_relative_to(root) and entry.path != root
+    ]
+    if not any(not entry.is_folder for entry in chosen):
+        names = sorted({entry.path.parts[0] for entry in entries if entry.path.parts})
+        raise invalid(
+            "archive",
+            received=f"{archive} with {', '.join(names[:5]) or 'nothing'} in it",
+            expected=f"files in {root}/",
+            fix="Fetch the release that is asked for.",
+        )
+    return chosen
+
+
+def _check_room(entries: list[_Entry], folder: str) -> None:
+    needed = sum(entry.size for entry in entries)
+    free = shutil.disk_usage(os.path.dirname(os.path.abspath(folder))).free
+    if needed > free:
+        raise invalid("disk", received=f"{free:,} free bytes", expected=f"room for the {needed:,} bytes of {folder}")
+
+
+def _write_all(opened, entries: list[_Entry], folder: str) -> None:
+    parent, name = os.path.split(os.path.abspath(folder))
+    unfinished = os.path.join(parent, f".{name}.extracting")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
+    os.mkdir(unfinished)
+    try:
+        for entry in entries:
+            target = os.path.join(unfinished, *entry.path.parts)
+            os.makedirs(target if entry.is_folder else os.path.dirname(target), exist_ok=True)
+            if not entry.is_folder:
+                _write(opened, entry, target)
+        os.rename(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write(opened, entry: _Entry, target: str) -> None:
+    is_zip = isinstance(opened, zipfile.ZipFile)
+    written = 0
+    with (
+        opened.open(entry.handle) if is_zip else opened.extractfile(entry.handle) as source,
+        open(target, "xb") as file,
+    ):
+        while block := source.read(_BLOCK):
+            written += len(block)
+            if written > entry.size:
+                break
+            file.write(block)
+    if written != entry.size:
+        raise EOFError(f"{entry.path} does not have the {entry.size:,} bytes that it states")
+
+
+def _refused(archive: str, received: str, expected: str) -> InvalidInput:
+    return invalid(
+        f"archive {archive}",
+        received=received,
+        expected=expected,
+        fix="It is not the published archive, or it was made to do harm. Nothing was extracted.",
+    )

@@ -1,0 +1,56 @@
+"""A stream that refuses to be read too far: for archives that unpack to more than they should."""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+from common.ops.checks import invalid
+
+_LARGEST_READ = 64 << 20  # far more than a header; contents are read in blocks
+
+
+class BoundedReader:
+    """What `tarfile` needs of a stream, for a compressed one whose real length nobody knows.
+
+    `tarfile` reads extended headers into memory whole, whatever length they state, and skips contents by seeking.
+
+    Args:
+        stream: the stream that is read.
+        num_bytes: no position beyond it is reached.
+        name: of the archive, for the error.
+
+    Raises:
+        InvalidInput: from `read` and `seek`, beyond the bound.
+    """
+
+    def __init__(self, stream: BinaryIO, num_bytes: int, name: str):
+        self._stream, self._num_bytes, self.name = stream, num_bytes, name
+
+    def read(self, size: int = -1) -> bytes:
+        """The next `size` bytes."""
+        if not 0 <= size <= _LARGEST_READ:
+            raise self._too_much(f"a header of {size:,} bytes")
+        self._check_position(self._stream.tell() + size)
+        return self._stream.read(size)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Moves to a position from the start."""
+        if whence == 0:
+            self._check_position(position)
+        return self._stream.seek(position, whence)
+
+    def tell(self) -> int:
+        """The present position."""
+        return self._stream.tell()
+
+    def _check_position(self, position: int) -> None:
+        if position > self._num_bytes + _LARGEST_READ:
+            raise self._too_much(f"{position:,} or more bytes")
+
+    def _too_much(self, received: str):
+        return invalid(
+            f"archive {self.name}",
+            received=received,
+            expected=f"at most {self._num_bytes:,} bytes when unpacked",
+            fix="It is not the published archive, or it was made to do harm. Nothing was extracted.",
+        )

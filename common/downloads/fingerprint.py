@@ -1,0 +1,57 @@
+"""What is known of a published file: its size and digests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Size and digests of a file as published; None where nobody published it.
+
+    Args:
+        size: in bytes.
+        sha256: hexadecimal, lower case.
+        md5: the same. It finds damage, but not what somebody made on purpose; checked where there is no SHA-256.
+    """
+
+    size: int | None = None
+    sha256: str | None = None
+    md5: str | None = None
+
+    @property
+    def has_digest(self) -> bool:
+        """Whether the contents can be checked."""
+        return self.sha256 is not None or self.md5 is not None
+
+    def complaint(self, path: str) -> str | None:
+        """What is wrong with the file at `path`, a phrase; None if it is as published, as far as that is known."""
+        size = os.path.getsize(path)
+        if self.size is not None and size != self.size:
+            return f"it has {size:,} bytes, the published file has {self.size:,}"
+        algorithm, published = ("sha256", self.sha256) if self.sha256 else ("md5", self.md5)
+        if published is None:
+            return None
+        digest = file_digest(path, algorithm)
+        return None if digest == published else f"its {algorithm} is {digest}, that of the published file {published}"
+
+    def describe(self) -> str:
+        """Which check a file passed, for reports."""
+        if self.sha256:
+            return "sha256 as published"
+        if self.md5:
+            return "md5 as published (no sha256 is published)"
+        return "size as published (no digest is published)" if self.size else "nothing to compare with is published"
+
+
+def file_digest(path: str, algorithm: str = "sha256") -> str:
+    """Hexadecimal digest of a file's contents."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

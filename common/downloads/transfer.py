@@ -1,0 +1,195 @@
+"""Downloads a file over HTTP: several mirrors, continued where it was interrupted, checked before it gets its name."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+
+from tqdm import tqdm
+
+from common.downloads.fingerprint import Fingerprint
+from common.ops.checks import invalid
+
+_BLOCK = 1 << 18
+_TIMEOUT = 30  # seconds without a byte
+_ATTEMPTS = 4  # in a row that bring nothing new
+_TEMPORARY = (408, 429, 500, 502, 503, 504)  # HTTP statuses after which asking again may help
+_USER_AGENT = "deep-metric-learning (prepare_data)"
+
+
+class MirrorFailure(Exception):
+    """One address does not give the file; the message says why."""
+
+
+def download(
+    urls: Sequence[str], path: str, published: Fingerprint, *, pause: Callable[[float], None] = time.sleep
+) -> str:
+    """Fetches a file from the first address that gives it as published.
+
+    Bytes go to `<path>.part`, which the next call (also of a new process) continues with an HTTP range request; a
+    server that knows no ranges begins anew. Without a published digest a part is continued only at the address it
+    came from, and only if the server confirms that the file has not changed since. A file that is not as published
+    becomes `<path>.rejected`.
+
+    Args:
+        urls: addresses, in the order of preference.
+        path: where the file goes; its folder exists.
+        published: what it is checked against.
+        pause: called with the seconds to wait before an address is asked again.
+
+    Returns:
+        The address that it came from.
+
+    Raises:
+        InvalidInput: no address gave it, with the reason for each. What was received is kept.
+        OSError: the disk is full or cannot be written.
+    """
+    part, reasons = f"{path}.part", []
+    for url in urls:
+        try:
+            _receive_all(url, part, published, pause)
+        except MirrorFailure as failure:
+            reasons.append(f"{url}: {failure}")
+            continue
+        complaint = published.complaint(part)
+        if complaint is None:
+            os.replace(part, path)
+            _forget_origin(part)
+            return url
+        os.replace(part, f"{path}.rejected")
+        _forget_origin(part)
+        reasons.append(f"{url}: {complaint} (what came is kept as {path}.rejected)")
+    raise invalid(
+        f"download of {os.path.basename(path)}",
+        received="; ".join(reasons) or "no address",
+        expected="an address that gives the published file",
+        fix="The same command continues what was interrupted.",
+    )
+
+
+def _receive_all(url: str, part: str, published: Fingerprint, pause) -> None:
+    """Asks until `part` is complete, at most `_ATTEMPTS` times in a row without anything new."""
+    most, attempts = _size(part), 0
+    while True:
+        try:
+            if _receive(url, part, published):
+                return
+            reason = "the connection ended early"
+        except (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError, urllib.error.URLError) as error:
+            reason = _reason(error)
+            if isinstance(error, urllib.error.HTTPError) and error.code not in _TEMPORARY:
+                raise MirrorFailure(reason) from error
+        attempts = 0 if _size(part) > most else attempts + 1
+        most = max(most, _size(part))
+        if attempts >= _ATTEMPTS:
+            raise MirrorFailure(f"{reason}, {attempts} times at {most:,} bytes")
+        pause(2.0**attempts)
+
+
+def _receive(url: str, part: str, published: Fingerprint) -> bool:
+    """One request that adds to `part`; whether it is complete now."""
+    offset, headers = _continuation(url, part, published)
+    request = urllib.request.Request(url, headers={**headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"})
+    try:
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        if _total(error.headers, 0) != offset:
+            os.truncate(part, 0)
+        return _size(part) == offset
+    with response:
+        offset = offset if response.status == http.client.PARTIAL_CONTENT else 0
+        if response.status == http.client.PARTIAL_CONTENT and _first_byte(response.headers) != offset:
+            raise MirrorFailure("the server sent another part than it was asked for")
+        total = _total(response.headers, offset) or published.size
+        if None not in (total, published.size) and total != published.size:
+            raise MirrorFailure(f"the file there has {total:,} bytes, the published one {published.size:,}")
+        if not offset:
+            _remember_origin(part, url, response.headers)
+        _append(response, part, offset, total)
+    return total is None or _size(part) == total
+
+
+def _append(response, part: str, offset: int, total: int | None) -> None:
+    """Writes what comes after `offset`; what has come stays when the connection breaks."""
+    name = os.path.basename(part).removesuffix(".part")
+    with (
+        open(part, "r+b" if offset else "wb") as file,
+        tqdm(desc=name, total=total, initial=offset, unit="B", unit_scale=True, disable=None) as progress,
+    ):
+        file.seek(offset)
+        for block in _blocks(response):
+            file.write(block)
+            progress.update(len(block))
+
+
+def _blocks(response) -> Iterator[bytes]:
+    while block := response.read(_BLOCK):
+        yield block
+
+
+def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dict[str, str]]:
+    """How much of the file is there to be continued, and the request headers for the rest."""
+    offset = _size(part)
+    if not offset or (published.size is not None and offset > published.size):
+        return 0, {}
+    headers = {"Range": f"bytes={offset}-"}
+    if published.has_digest:
+        return offset, headers
+    origin = _origin(part)
+    if origin.get("url") != url or not origin.get("validator"):
+        return 0, {}
+    return offset, {**headers, "If-Range": origin["validator"]}
+
+
+def _remember_origin(part: str, url: str, headers) -> None:
+    """Keeps where a part comes from, and the server's mark of the file's version."""
+    tag = headers.get("ETag") or ""
+    validator = tag if tag.startswith('"') else headers.get("Last-Modified")
+    with open(f"{part}.origin", "w", encoding="utf-8") as file:
+        json.dump({"url": url, "validator": validator}, file)
+
+
+def _origin(part: str) -> dict:
+    try:
+        with open(f"{part}.origin", encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _forget_origin(part: str) -> None:
+    if os.path.exists(f"{part}.origin"):
+        os.unlink(f"{part}.origin")
+
+
+def _total(headers, offset: int) -> int | None:
+    """Bytes of the whole file as the server says, or None."""
+    stated = (headers.get("Content-Range") or "").rpartition("/")[2]
+    if stated.isdigit():
+        return int(stated)
+    length = headers.get("Content-Length") or ""
+    return offset + int(length) if length.isdigit() else None
+
+
+def _first_byte(headers) -> int | None:
+    first = (headers.get("Content-Range") or "").removeprefix("bytes ").partition("-")[0]
+    return int(first) if first.isdigit() else None
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP status {error.code}"
+    return str(getattr(error, "reason", error)) or type(error).__name__

@@ -1,0 +1,137 @@
+import dataclasses
+import fcntl
+import hashlib
+import io
+import os
+import re
+import zipfile
+
+import pytest
+
+from common.downloads import SOURCES, Fingerprint, Source, SourceFile, acquire, file_digest
+from common.ops.checks import InvalidInput
+from tests.local_server import local_server
+
+
+def zipped(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, contents in members.items():
+            archive.writestr(name.replace("__", "/"), contents)
+    return buffer.getvalue()
+
+
+ARCHIVE = zipped(images__a="one", images__b="two", notes="three")
+LISTING = b"a 1\nb 2\n"
+
+
+def release(url="", **changes):
+    published = Fingerprint(len(ARCHIVE), hashlib.sha256(ARCHIVE).hexdigest())
+    images = SourceFile("images.zip", "birds/images", (f"{url}/images.zip",) if url else (), published, root="images")
+    listing = SourceFile("listing.txt", "birds/listing.txt", (f"{url}/listing.txt",) if url else ())
+    return Source("Birds", "https://birds.example", (dataclasses.replace(images, **changes), listing))
+
+
+def test_files_are_downloaded_extracted_and_described(tmp_path):
+    with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as server:
+        acquired = acquire([release(server.url)], str(tmp_path / "data"))
+    assert (tmp_path / "data" / "birds" / "images" / "b").read_text() == "two"
+    assert (tmp_path / "data" / "birds" / "listing.txt").read_bytes() == LISTING
+    assert [file.check for file in acquired] == ["sha256 as published", "nothing to compare with is published"]
+    assert acquired[0].origin == f"{server.url}/images.zip"
+    assert (tmp_path / "data" / "images.zip").exists()
+
+
+def test_what_is_in_place_is_not_asked_for_again(tmp_path):
+    with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as server:
+        acquire([release(server.url)], str(tmp_path))
+        (tmp_path / "images.zip").unlink()
+        acquire([release(server.url)], str(tmp_path))
+        assert len(server.requests) == 2
+        os.unlink(tmp_path / "birds" / "listing.txt")
+        acquire([release(server.url)], str(tmp_path))
+    assert [name for name, _ in server.requests] == ["images.zip", "listing.txt", "listing.txt"]
+
+
+def test_what_was_fetched_by_hand_is_checked_and_used(tmp_path):
+    (tmp_path / "birds").mkdir()
+    (tmp_path / "birds" / "listing.txt").write_bytes(LISTING)
+    (tmp_path / "images.zip").write_bytes(ARCHIVE[:-1])
+    with pytest.raises(InvalidInput, match=rf"{tmp_path}/images.zip.*it has {len(ARCHIVE) - 1:,} bytes"):
+        acquire([release()], str(tmp_path))
+    assert not (tmp_path / "birds" / "images").exists()
+    (tmp_path / "images.zip").write_bytes(ARCHIVE)
+    acquired = acquire([release()], str(tmp_path))
+    assert (tmp_path / "birds" / "images" / "a").read_text() == "one"
+    assert acquired[0].origin == "fetched by hand, or earlier"
+
+
+def test_without_an_address_it_says_what_to_fetch_and_where_to_put_it(tmp_path):
+    with pytest.raises(InvalidInput) as caught:
+        acquire([release()], str(tmp_path))
+    for expected in (
+        "https://birds.example",
+        f"images.zip as {tmp_path}/images.zip",
+        f"listing.txt as {tmp_path}/birds/listing.txt",
+    ):
+        assert expected in str(caught.value)
+
+
+def test_the_second_alternative_is_taken_when_the_first_is_gone(tmp_path):
+    other = Source("Other", "https://o.example", (SourceFile("o.zip", "others", ("http://127.0.0.1:9/o.zip",)),))
+    with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as server:
+        gone = Source("Gone", "https://g.example", (SourceFile("g.zip", "gone", (f"{server.url}/g.zip",)),))
+        acquire([gone, release(server.url), other], str(tmp_path))
+    assert (tmp_path / "birds" / "images" / "a").exists()
+    assert not (tmp_path / "gone").exists()
+
+
+def test_an_alternative_at_hand_comes_before_any_download(tmp_path):
+    (tmp_path / "images.zip").write_bytes(ARCHIVE)
+    (tmp_path / "birds").mkdir()
+    (tmp_path / "birds" / "listing.txt").write_bytes(LISTING)
+    with local_server({"g.zip": ARCHIVE}) as server:
+        first = Source("First", "https://g.example", (SourceFile("g.zip", "gone", (f"{server.url}/g.zip",)),))
+        acquire([first, release()], str(tmp_path))
+        assert server.requests == []
+    assert (tmp_path / "birds" / "images" / "a").exists()
+
+
+def test_a_mirror_is_asked_first(tmp_path):
+    with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as mirror:
+        acquired = acquire([release("http://127.0.0.1:9")], str(tmp_path), mirror=f"{mirror.url}/")
+    assert acquired[0].origin == f"{mirror.url}/images.zip"
+
+
+def test_all_reasons_are_told_and_what_has_come_is_kept(tmp_path):
+    message = pytest.raises(InvalidInput, match="Fetch by hand.*listing.txt: HTTP status 404")
+    with local_server({"images.zip": ARCHIVE}) as server, message:
+        acquire([release(server.url)], str(tmp_path))
+    assert (tmp_path / "birds" / "images" / "a").exists()
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with open(tmp_path / ".prepare_data.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InvalidInput, match="Another process"):
+            acquire([release()], str(tmp_path))
+
+
+def test_the_table_of_sources_is_well_formed():
+    for name, alternatives in SOURCES.items():
+        for source in alternatives:
+            assert source.page.startswith("https://"), name
+            for file in source.files:
+                published = file.published
+                assert published.sha256 is None or re.fullmatch("[0-9a-f]{64}", published.sha256), file.name
+                assert published.md5 is None or re.fullmatch("[0-9a-f]{32}", published.md5), file.name
+                assert all(re.match("https?://", url) and url.endswith(file.name) for url in file.urls), file.name
+                assert not os.path.isabs(file.becomes), file.name
+                assert file.is_archive == (not os.path.splitext(file.becomes)[1]), file.name
+
+
+def test_the_digest_of_a_large_file_is_that_of_its_contents(tmp_path):
+    contents = os.urandom(3 << 20)
+    (tmp_path / "file").write_bytes(contents)
+    for algorithm in ("sha256", "md5"):
+        assert file_digest(str(tmp_path / "file"), algorithm) == hashlib.new(algorithm, contents).hexdigest()

@@ -1,0 +1,136 @@
+import errno
+import hashlib
+import os
+
+import numpy as np
+import pytest
+
+from common.downloads import Fingerprint, download, transfer
+from common.ops.checks import InvalidInput
+from tests.local_server import local_server
+
+CONTENTS = np.random.default_rng(0).integers(0, 256, 3_000_000).astype(np.uint8).tobytes()
+PUBLISHED = Fingerprint(len(CONTENTS), hashlib.sha256(CONTENTS).hexdigest())
+UNKNOWN = Fingerprint()
+DROPS = [700_001, 900_000, 1]  # bytes of the first three responses
+
+
+def fetch(server, path, published=PUBLISHED, names=("file.bin",)):
+    waits = []
+    url = download([f"{server.url}/{name}" for name in names], str(path), published, pause=waits.append)
+    return url, waits
+
+
+def left_over(folder):
+    return sorted(name for name in os.listdir(folder) if name != "file.bin")
+
+
+def test_a_file_arrives_whole_and_alone(tmp_path):
+    with local_server({"file.bin": CONTENTS}) as server:
+        url, waits = fetch(server, tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert url.endswith("/file.bin")
+    assert (waits, left_over(tmp_path)) == ([], [])
+
+
+@pytest.mark.parametrize("published", [PUBLISHED, UNKNOWN], ids=["digest known", "digest unknown"])
+def test_three_interruptions_are_continued_where_they_happened(tmp_path, published):
+    with local_server({"file.bin": CONTENTS}, drops=DROPS) as server:
+        fetch(server, tmp_path / "file.bin", published)
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    offsets = np.cumsum(DROPS)
+    assert [asked for _, asked in server.requests] == [None, *(f"bytes={offset}-" for offset in offsets)]
+    assert left_over(tmp_path) == []
+
+
+def test_what_an_earlier_process_received_is_not_fetched_again(tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(CONTENTS[:1_234_567])
+    with local_server({"file.bin": CONTENTS}) as server:
+        fetch(server, tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert server.requests == [("file.bin", "bytes=1234567-")]
+
+
+def test_a_part_that_is_complete_is_only_checked(tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(CONTENTS)
+    with local_server({"file.bin": CONTENTS}) as server:
+        fetch(server, tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("lengths", [True, False])
+def test_a_server_without_ranges_begins_anew(tmp_path, lengths):
+    with local_server({"file.bin": CONTENTS}, drops=DROPS, ranges=False, lengths=lengths) as server:
+        fetch(server, tmp_path / "file.bin")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert len(server.requests) == 4
+
+
+def test_without_a_digest_a_file_that_changed_is_not_mixed(tmp_path):
+    old, new = CONTENTS, CONTENTS[::-1]
+    with local_server({"file.bin": old}, drops=[1_000_000, 0, 0, 0, 0]) as server:
+        with pytest.raises(InvalidInput, match="4 times at 1,000,000 bytes"):
+            fetch(server, tmp_path / "file.bin", UNKNOWN)
+        server.files["file.bin"] = new
+        fetch(server, tmp_path / "file.bin", UNKNOWN)
+    assert (tmp_path / "file.bin").read_bytes() == new
+
+
+def test_without_digest_and_version_mark_nothing_is_continued(tmp_path):
+    with local_server({"file.bin": CONTENTS}, drops=[1_000_000], tags=False) as server:
+        fetch(server, tmp_path / "file.bin", UNKNOWN)
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert [asked for _, asked in server.requests] == [None, None]
+
+
+def test_the_next_mirror_continues_what_the_first_began(tmp_path):
+    with local_server({"a": CONTENTS, "b": CONTENTS}, drops=[1_000_000, 0, 0, 0, 0]) as server:
+        url, waits = fetch(server, tmp_path / "file.bin", names=("a", "b"))
+    assert url.endswith("/b")
+    assert server.requests[-1] == ("b", "bytes=1000000-")
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert waits == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_a_mirror_that_has_gone_is_asked_once_and_a_busy_one_again(tmp_path):
+    with local_server({"file.bin": CONTENTS}, statuses=[404, 503, 503]) as server:
+        fetch(server, tmp_path / "file.bin", names=("gone", "file.bin"))
+    assert [name for name, _ in server.requests] == ["gone", "file.bin", "file.bin", "file.bin"]
+
+
+@pytest.mark.parametrize("digest", ["sha256", "md5"])
+def test_a_wrong_digest_is_refused_and_the_next_mirror_asked(tmp_path, digest):
+    wrong = bytes(len(CONTENTS))
+    published = Fingerprint(len(CONTENTS), **{digest: hashlib.new(digest, CONTENTS).hexdigest()})
+    with local_server({"wrong": wrong, "right": CONTENTS}) as server:
+        with pytest.raises(InvalidInput, match=f"wrong: its {digest} is [0-9a-f]+, that of the published file"):
+            fetch(server, tmp_path / "file.bin", published, names=("wrong",))
+        assert left_over(tmp_path) == ["file.bin.rejected"]
+        assert not (tmp_path / "file.bin").exists()
+        fetch(server, tmp_path / "file.bin", published, names=("wrong", "right"))
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+    assert (tmp_path / "file.bin.rejected").read_bytes() == wrong
+
+
+def test_a_page_in_the_place_of_the_file_is_not_fetched(tmp_path):
+    message = pytest.raises(InvalidInput, match="the file there has 18 bytes, the published one 3,000,000")
+    with local_server({"file.bin": b"<html>moved</html>"}) as server, message:
+        fetch(server, tmp_path / "file.bin")
+    assert left_over(tmp_path) == []
+
+
+def test_nobody_there_is_an_error_that_names_the_address(tmp_path):
+    with local_server({}) as server:
+        address = server.url
+    with pytest.raises(InvalidInput, match=f"{address}/file.bin: .*refused.*4 times.*continues"):
+        download([f"{address}/file.bin"], str(tmp_path / "file.bin"), PUBLISHED, pause=lambda seconds: None)
+
+
+def test_a_full_disk_is_not_taken_for_a_bad_connection(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(transfer, "_append", full)
+    with local_server({"file.bin": CONTENTS}) as server, pytest.raises(OSError, match="No space left"):
+        fetch(server, tmp_path / "file.bin")
