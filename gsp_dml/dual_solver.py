@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 EXACT_STEPS = (
@@ -62,7 +63,7 @@ class Dual(NamedTuple):
 
 
 def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS):
-    """Solves the dual in a fixed number of bracketed Newton steps; returns the logits tau + a_j `[..., positions]`.
+    """Solves the dual in at most `num_steps` bracketed Newton steps; returns the logits tau + a_j `[..., positions]`.
 
     Two phases. The first is Newton on `logit M(tau) - logit mu`, M the mean of the sigmoids, from `logit mu - mean(a)`;
     a step that leaves the bracket is replaced by bisection. It finds the threshold cost tau / e to within rounding. The
@@ -72,21 +73,18 @@ def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS):
         sum_{j not in U} sigmoid(logit_j) + (|U| - whole)  =  sum_{j in U} sigmoid(-logit_j) + rest
 
     where both sides are sums of numbers of one sign (a negative term moves to the other side). Newton on the difference
-    of their logarithms is exact in one step when the weights saturate, where the mass itself is flat.
+    of their logarithms is exact in one step when the weights saturate, where the mass itself is flat. A phase ends
+    early once another step could not change the result: Newton squares the error.
 
     Reference: thesis (P2); the equation replaces the fixed point of Prop. 5.2.1, whose rate is mu or worse.
     """
     reference = dual.mean(dual.nearest_cost)
     logits = dual.logits(reference)
-    low, high = dual.bracket(logits)
     shift = dual.target() - dual.mean(logits)
-    for _ in range(num_steps - POLISHING_STEPS):
-        shift, low, high = _mass_step(dual, logits, shift, low, high)
+    shift = _iterate(_mass_step, dual, logits, shift, (3, num_steps - POLISHING_STEPS), settled=1e-2)
     logits = dual.logits(reference + shift / dual.smoothing)
-    low, high = dual.bracket(logits)
-    shift = tf.zeros_like(shift)
-    for _ in range(POLISHING_STEPS):
-        shift, low, high = _tail_step(dual, logits, shift, low, high)
+    rounding = np.finfo(logits.dtype.as_numpy_dtype).eps ** 0.5
+    shift = _iterate(_tail_step, dual, logits, tf.zeros_like(shift), (2, POLISHING_STEPS), settled=rounding)
     return logits + shift
 
 
@@ -113,6 +111,24 @@ def iterate_fixed_point(dual: Dual, costs, num_iterations: int):
     start = (tf.exp(-dual.smoothing * smallest),)
     scale = tf.while_loop(lambda _: True, iterate, start, maximum_iterations=num_iterations)[0]
     return dual.logits(smallest) + tf.math.log(scale)
+
+
+def _iterate(step, dual, logits, shift, num_steps, settled: float):
+    """At least and at most so many steps: the rest is skipped when no problem moved further than `settled`."""
+    fewest, most = num_steps
+    state = (shift, *dual.bracket(logits))
+    for _ in range(min(fewest, most)):
+        before, state = state[0], step(dual, logits, *state)
+    if most <= fewest:
+        return state[0]
+
+    def remaining_steps():
+        last = state
+        for _ in range(most - fewest):
+            last = step(dual, logits, *last)
+        return last[0]
+
+    return tf.cond(tf.reduce_max(tf.abs(state[0] - before)) <= settled, lambda: state[0], remaining_steps)
 
 
 def _mass_step(dual, logits, shift, low, high):

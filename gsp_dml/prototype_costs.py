@@ -59,13 +59,12 @@ def _clipped_distances(rows, prototypes):
     def backward(upstream):
         """With e_ji = upstream_ji / c_ji: `d/df_j = sum_i e_ji (f_j - w_i)` inside the ball, its tangent outside."""
         ratio = tf.math.divide_no_nan(upstream, distances)
-        sums = tf.matmul(ratio, tf.concat([tf.ones_like(center_norm), center_norm], 0), transpose_b=True)
-        along = tf.reduce_sum(upstream * distances, axis=1, keepdims=True)
-        radial = 0.5 * (row_norm * sums[:, :1] + sums[:, 1:] - along)  # f_j . sum_i e_ji w_i, by the cosine rule
-        own = tf.where(row_scale < 1.0, radial, sums[:, :1]) * row_scale * row_scale
         sums = tf.reduce_sum(ratio, axis=0)[:, None]  # sum_j e_ji
         ratio *= row_scale
-        rows_gradient = own * rows - tf.matmul(ratio, centers)
+        towards = tf.matmul(ratio, centers)  # sum_i e_ji w_i
+        radial = tf.reduce_sum(rows * towards, axis=1, keepdims=True) * row_scale * row_scale
+        own = tf.where(row_scale < 1.0, radial, tf.reduce_sum(ratio, axis=1, keepdims=True))
+        rows_gradient = own * rows - towards
         others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
         radial = tf.reduce_sum(others * centers, axis=1, keepdims=True)
         own = tf.where(center_scale < 1.0, radial, sums) * center_scale
