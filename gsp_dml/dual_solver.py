@@ -59,7 +59,7 @@ class Dual(NamedTuple):
 
     def target(self):
         """The logit of the transport ratio."""
-        return tf.math.log(self.ratio) - tf.math.log1p(-self.ratio)
+        return tf.math.log(self.ratio) - tf.math.log(1.0 - self.ratio)
 
 
 def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS):

@@ -195,7 +195,7 @@ def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
     else:
         logits = iterate_fixed_point(dual, costs, problem.num_iterations)
     moved, slack = tf.sigmoid(logits), tf.sigmoid(-logits)
-    log_sensitivity = -tf.abs(logits) - 2.0 * tf.math.log1p(tf.exp(-tf.abs(logits)))  # log s_j (1 - s_j)
+    log_sensitivity = -tf.abs(logits) - 2.0 * tf.math.softplus(-tf.abs(logits))  # log s_j (1 - s_j)
     if valid is not None:
         moved = moved * valid
         log_sensitivity = tf.where(valid > 0, log_sensitivity, -1e30)

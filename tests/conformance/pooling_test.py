@@ -227,6 +227,36 @@ def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(name, t
     assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-5)
 
 
+LOAD = """
+import sys, numpy as np, tensorflow as tf, gsp_dml
+model = tf.keras.models.load_model(sys.argv[1])
+np.save(sys.argv[3], model.predict(np.load(sys.argv[2]), verbose=0))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GeneralizedSumPooling", "GeneralizedSumPooling with all outputs"])
+def test_a_keras_file_is_read_by_a_fresh_process_that_imports_only_the_layers(name, tmp_path):
+    model, images = fitted_model(POOLINGS[name]), random_images()[0]
+    model.save(tmp_path / "model.keras")
+    np.save(tmp_path / "images.npy", images)
+    paths = [str(tmp_path / file) for file in ("model.keras", "images.npy", "predicted.npy")]
+    subprocess.run([sys.executable, "-c", LOAD, *paths], check=True, timeout=120)
+    assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["GlobalAveragePooling", "GeneralizedSumPooling"])
+def test_an_onnx_model_gives_the_same(name, tmp_path):
+    pytest.importorskip("tf2onnx", reason="tf2onnx, which Keras exports with, is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    model, images = fitted_model(POOLINGS[name]), random_images()[0]
+    model.export(str(tmp_path / "model.onnx"), format="onnx", verbose=False)
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
+    (output,) = session.run(None, {session.get_inputs()[0].name: images})
+    assert_same(output, model.predict(images, verbose=0), 1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["GlobalAverageMaxPooling", "GeneralizedSumPooling"])
 def test_a_lite_model_of_built_in_operators_gives_the_same(name):
