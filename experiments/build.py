@@ -31,6 +31,7 @@ DATASETS = {
     "sop": data.load_stanford_online_products,
     "inshop": data.load_in_shop,
     "folder": data.load_image_folder,
+    "manifest": data.load_manifest,
 }
 
 LOSSES = {
@@ -176,11 +177,17 @@ def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: 
     """
     if dataset.kind != "image_files":
         return dataset
+    left_out = ("train",) if config.crop == "published_code" else ()
+    return prepare_copies(dataset, data.CenterCrop(config.image_size).shorter_side, cache_dir, left_out)
+
+
+def prepare_copies(
+    dataset: data.Dataset, shorter_side: int, cache_dir: str | None, left_out: tuple[str, ...] = ()
+) -> data.Dataset:
+    """Makes copies of image files whose shorter side is `shorter_side` pixels, of all parts but those `left_out`."""
     cache_dir = os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
-    shorter_side = data.CenterCrop(config.image_size).shorter_side
-    names = ["test", "gallery"] if config.crop == "published_code" else ["train", "test", "gallery"]
-    parts = {name: getattr(dataset, name) for name in names if getattr(dataset, name) is not None}
-    prepared = {name: data.prepare_images(part, cache_dir, shorter_side) for name, part in parts.items()}
+    parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
+    prepared = {part: data.prepare_images(examples, cache_dir, shorter_side) for part, examples in parts.items()}
     return dataclasses.replace(dataset, **prepared)
 
 

@@ -12,7 +12,7 @@ RECIPES = ("thesis", "published_code")
 METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
 PROXY_LOSSES = ("pnca", "panchor", "softtriple")
-PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder")
+PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
 LARGE_DATASETS = ("sop", "inshop")
 
 # Per data set, by loss. Thesis section 3.3.4, "Hyperparameters"; the embedded data sets are shaped like SOP (many
@@ -62,6 +62,7 @@ _IN_SHOP_LOSSES = {
 DATASET_LOSSES = {
     "cub200": _CUB_LOSSES,
     "folder": _CUB_LOSSES,
+    "manifest": _CUB_LOSSES,
     "cars196": _CARS_LOSSES,
     "inshop": _IN_SHOP_LOSSES,
     "sop": _SOP_LOSSES,
@@ -196,7 +197,7 @@ def _ccp_parameters(dataset: str, loss: str) -> dict:
         raise InvalidInput(
             f"Invalid --loss with --method=ccp: received {loss!r}, expected a pair loss: c1, c2, triplet, ms."
         )
-    small = dataset in ("cub200", "cars196", "folder")
+    small = dataset in ("cub200", "cars196", "folder", "manifest")
     values = {
         "proxies_per_class": 8 if small else 4,
         "pool_size": 12 if small else 7,

@@ -9,13 +9,16 @@ import threading
 class LocalServer:
     """Serves `files` (name: bytes).
 
-    `drops` has a number of bytes of each response after which the connection is cut (None: not); `ranges` and `tags`
-    say whether the server knows range requests and sends entity tags; `requests` records (name, Range header).
+    `drops` has a number of bytes of each response after which the connection is cut (None: not), `holds` one after
+    which nothing more comes for a while; `ranges` and `tags` say whether the server knows range requests and sends
+    entity tags, `lengths` whether it tells lengths; `statuses` has errors that come before anything else; `requests`
+    records (name, Range header).
     """
 
-    def __init__(self, files, drops=(), ranges=True, tags=True, statuses=(), lengths=True):
+    def __init__(self, files, drops=(), ranges=True, tags=True, statuses=(), lengths=True, holds=()):
         self.files, self.drops, self.ranges, self.tags = dict(files), list(drops), ranges, tags
-        self.statuses, self.lengths, self.requests = list(statuses), lengths, []
+        self.statuses, self.lengths, self.holds, self.requests = list(statuses), lengths, list(holds), []
+        self.closing = threading.Event()
         self.url = ""
 
 
@@ -50,7 +53,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("ETag", tag)
         self.end_headers()
         drop = server.drops.pop(0) if server.drops else None
-        self.wfile.write(contents[first:][:drop])
+        hold = server.holds.pop(0) if server.holds else None
+        self.wfile.write(contents[first:][: drop if hold is None else hold])
+        if hold is not None:
+            self.wfile.flush()
+            server.closing.wait(60)
         self.close_connection = True
 
     def log_message(self, *arguments):
@@ -68,6 +75,7 @@ def local_server(files, **options):
     try:
         yield settings
     finally:
+        settings.closing.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -7,7 +7,6 @@ from common.data.cub200 import load_cub200
 from common.data.dataset import DATASET_KINDS, Dataset, Examples, check_official_counts, check_training_pairs
 from common.data.glyph_collage import load_glyph_collage, tile_of
 from common.data.glyphs import load_glyphs
-from common.data.image_files import find_unreadable_images
 from common.data.image_folder import load_image_folder
 from common.data.images import (
     CenterCrop,
@@ -20,6 +19,8 @@ from common.data.images import (
 )
 from common.data.in_shop import load_in_shop
 from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches
+from common.data.inspection import Inspection, inspect_dataset, parts_of
+from common.data.manifest import load_manifest
 from common.data.mnist import load_mnist
 from common.data.prepared_images import prepare_images
 from common.data.stanford_online_products import load_stanford_online_products
@@ -32,6 +33,7 @@ __all__ = [
     "Dataset",
     "Examples",
     "Identity",
+    "Inspection",
     "ImageTransform",
     "NoAugmentation",
     "PublishedCodeCrop",
@@ -41,7 +43,7 @@ __all__ = [
     "check_training_pairs",
     "contiguous_folds",
     "evaluation_batches",
-    "find_unreadable_images",
+    "inspect_dataset",
     "invalid_input_behind",
     "load_cars196",
     "load_cub200",
@@ -49,9 +51,11 @@ __all__ = [
     "load_glyphs",
     "load_image_folder",
     "load_in_shop",
+    "load_manifest",
     "load_mnist",
     "load_stanford_online_products",
     "load_synthetic_tokens",
+    "parts_of",
     "prepare_images",
     "random_class_split",
     "tile_of",

@@ -6,17 +6,15 @@ EXIF orientation is ignored on both ways, as the published code and torchvision 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
 from PIL import Image, UnidentifiedImageError
 
 from common.data.images import ImageTransform, cut
-from common.ops.checks import InvalidInput, invalid
+from common.ops.checks import invalid
 
-_UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
 def read_image(path, transform: ImageTransform, seed=(0, 0)):
@@ -56,7 +54,7 @@ def load_rgb(source, name: str) -> Image.Image:
     try:
         with Image.open(source) as image:
             return image.convert("RGB")
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         reason = "its format is unknown" if isinstance(error, UnidentifiedImageError) else error
         raise invalid(
             "image file",
@@ -64,20 +62,6 @@ def load_rgb(source, name: str) -> Image.Image:
             expected=f"a complete image ({reason})",
             fix="Fetch or extract the file again, or take it out of the data set.",
         ) from error
-
-
-def find_unreadable_images(paths: Iterable[str]) -> list[str]:
-    """Those of the files that Pillow cannot decode to their end, each with the reason; for reports."""
-
-    def complaint(path):
-        try:
-            load_rgb(path, path)
-        except InvalidInput as error:
-            return str(error)
-        return None
-
-    with ThreadPoolExecutor() as pool:
-        return [found for found in pool.map(complaint, map(str, paths)) if found]
 
 
 def _is_complete_jpeg(contents):

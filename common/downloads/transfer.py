@@ -121,7 +121,7 @@ def _append(response, part: str, offset: int, total: int | None) -> None:
     """Writes what comes after `offset`; what has come stays when the connection breaks."""
     name = os.path.basename(part).removesuffix(".part")
     with (
-        open(part, "r+b" if offset else "wb") as file,
+        open(part, "r+b" if offset else "wb", buffering=0) as file,
         tqdm(desc=name, total=total, initial=offset, unit="B", unit_scale=True, disable=None) as progress,
     ):
         file.seek(offset)
@@ -131,7 +131,7 @@ def _append(response, part: str, offset: int, total: int | None) -> None:
 
 
 def _blocks(response) -> Iterator[bytes]:
-    while block := response.read(_BLOCK):
+    while block := response.read1(_BLOCK):  # what has come, without waiting for a whole block
         yield block
 
 

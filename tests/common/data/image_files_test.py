@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.data.image_files import find_unreadable_images, load_rgb, read_image
+from common.data.image_files import load_rgb, read_image
 from common.data.images import CenterCrop, ThesisCrop
 from common.ops.checks import InvalidInput
 
@@ -96,16 +96,6 @@ def test_a_damaged_file_is_named(tmp_path, damage):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(tf.errors.NotFoundError, match="nowhere.jpg"):
         read(str(tmp_path / "nowhere.jpg"), ThesisCrop(16))
-
-
-def test_find_unreadable_images_lists_the_bad_ones_only(tmp_path):
-    good = write(tmp_path, "good.jpg", smooth_image(20, 20))
-    bad = tmp_path / "bad.jpg"
-    bad.write_bytes(Path(good).read_bytes()[:-200])
-    found = find_unreadable_images([good, bad, str(tmp_path / "none.jpg")])
-    assert len(found) == 2
-    assert "bad.jpg" in found[0]
-    assert "none.jpg" in found[1]
 
 
 def test_load_rgb_takes_streams():

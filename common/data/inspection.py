@@ -1,0 +1,167 @@
+"""Looks through a data set: what is there, what cannot be read, what is in two parts at once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+from tqdm import tqdm
+
+from common.data.dataset import Dataset, Examples
+from common.data.image_files import UNREADABLE
+
+PARTS = ("train", "validation", "test", "gallery")
+_NUM_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What was found in one example.
+
+    Args:
+        part: which part of the data set it is in.
+        label: its label.
+        name: the file, or the index of an example in memory.
+        sha256: of the file's bytes, or of an example's values in memory.
+        num_bytes: length of what was digested.
+        width: in pixels; 0 where it is not an image, or cannot be read.
+        height: the same.
+        mode: Pillow's name of the kind of image: `RGB`, `L` (grey), `CMYK`, `P` (palette), ...; empty in memory.
+        complaint: why it cannot be read; None if it can.
+    """
+
+    part: str
+    label: int
+    name: str
+    sha256: str
+    num_bytes: int
+    width: int = 0
+    height: int = 0
+    mode: str = ""
+    complaint: str | None = None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found in a data set.
+
+    Args:
+        dataset: the data set.
+        examples: one entry an example, part by part.
+    """
+
+    dataset: Dataset
+    examples: tuple[Inspected, ...]
+
+    @property
+    def unreadable(self) -> list[str]:
+        """The files that cannot be read to their end, each with the reason."""
+        return [f"{found.name}: {found.complaint}" for found in self.examples if found.complaint]
+
+    @property
+    def shared(self) -> list[tuple[Inspected, Inspected]]:
+        """Pairs of equal examples in two different parts, the first of each part."""
+        first_of = defaultdict(dict)
+        for found in self._digested():
+            first_of[found.sha256].setdefault(found.part, found)
+        pairs = []
+        for by_part in first_of.values():
+            first, *others = by_part.values()
+            pairs += [(first, other) for other in others]
+        return pairs
+
+    @property
+    def num_repeated(self) -> int:
+        """How many examples equal an earlier one of their own part."""
+        digested = self._digested()
+        return len(digested) - len({(found.part, found.sha256) for found in digested})
+
+    @property
+    def modes(self) -> Counter:
+        """How many images there are of each kind."""
+        return Counter(found.mode for found in self.examples if found.mode)
+
+    def digest(self, part: str) -> str:
+        """SHA-256 over the digests of a part's examples and their labels, in order."""
+        lines = "".join(f"{found.sha256} {found.label}\n" for found in self.examples if found.part == part)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def describe(self) -> str:
+        """The findings, as lines for a terminal."""
+        dataset, lines = self.dataset, []
+        for part, examples in parts_of(dataset):
+            lines.append(f"{part}: {len(examples):,} examples of {examples.num_classes:,} classes")
+        official = [f"not the official data: {deviation}" for deviation in dataset.deviations]
+        lines += official or ["counts: as officially published"]
+        lines += _listed("unreadable", self.unreadable)
+        pairs = [f"{first.part} {first.name} = {other.part} {other.name}" for first, other in self.shared]
+        lines += _listed("the same in two parts", pairs)
+        lines.append(f"the same within a part: {self.num_repeated:,}")
+        if self.modes:
+            kinds = ", ".join(f"{count:,} {mode}" for mode, count in self.modes.most_common())
+            sides = [min(found.width, found.height) for found in self.examples if found.width]
+            lines.append(f"kinds of images: {kinds} (all are converted to RGB)")
+            lines.append(f"shorter sides: {min(sides)} to {max(sides)} pixels")
+        return "\n".join([dataset.name, *(f"  {line}" for line in lines)])
+
+    def _digested(self) -> list[Inspected]:
+        return [found for found in self.examples if found.sha256]
+
+
+def parts_of(dataset: Dataset) -> list[tuple[str, Examples]]:
+    """The parts that a data set has, by name."""
+    return [(part, getattr(dataset, part)) for part in PARTS if getattr(dataset, part) is not None]
+
+
+def inspect_dataset(dataset: Dataset) -> Inspection:
+    """Reads every example once: digests it and, if it is an image file, decodes it to its end.
+
+    Two examples are the same if their bytes are; copies that were encoded anew are not found.
+    """
+    found = []
+    for part, examples in parts_of(dataset):
+        found += _inspect_arrays(part, examples) if examples.paths is None else _inspect_files(part, examples)
+    return Inspection(dataset, tuple(found))
+
+
+def _inspect_arrays(part: str, examples: Examples) -> Iterable[Inspected]:
+    for index, (label, values) in enumerate(zip(examples.labels.tolist(), examples.inputs)):
+        contents = np.ascontiguousarray(values).tobytes()
+        height, width = values.shape[:2] if values.ndim == 3 else (0, 0)
+        digest = hashlib.sha256(contents).hexdigest()
+        yield Inspected(part, label, f"number {index}", digest, len(contents), width, height)
+
+
+def _inspect_files(part: str, examples: Examples) -> Iterable[Inspected]:
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # decoding and digests release the interpreter
+        looks = pool.map(lambda path, label: _inspect_file(part, path, label), examples.paths, examples.labels.tolist())
+        yield from tqdm(looks, desc=f"inspecting {part}", total=len(examples), unit="image", disable=None)
+
+
+def _inspect_file(part: str, path: str, label: int) -> Inspected:
+    try:
+        with open(path, "rb") as file:
+            contents = file.read()
+    except OSError as error:
+        return Inspected(part, label, path, "", 0, complaint=error.strerror or str(error))
+    digest = hashlib.sha256(contents).hexdigest()
+    try:
+        with Image.open(io.BytesIO(contents)) as image:
+            width, height, mode = image.width, image.height, image.mode
+            image.load()
+    except UNREADABLE as error:
+        reason = "its format is unknown" if isinstance(error, UnidentifiedImageError) else str(error)
+        return Inspected(part, label, path, digest, len(contents), complaint=reason)
+    return Inspected(part, label, path, digest, len(contents), width, height, mode)
+
+
+def _listed(title: str, entries: list[str]) -> list[str]:
+    more = [f"  ... and {len(entries) - _NUM_SHOWN:,} more"] if len(entries) > _NUM_SHOWN else []
+    return [f"{title}: {len(entries):,}", *(f"  {entry}" for entry in entries[:_NUM_SHOWN]), *more]

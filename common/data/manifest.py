@@ -1,0 +1,142 @@
+"""A table of images of one's own: path, label and split, as CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.data.dataset import Dataset, Examples, check_training_pairs
+from common.data.official_files import NO_DOWNLOAD_NEEDED
+from common.ops.checks import InvalidInput, invalid
+
+_COLUMNS = ("path", "label", "split")
+_SPLITS = ("train", "validation", "test", "gallery")
+_DEFAULT_NAMES = ("manifest.csv", "manifest.parquet")
+
+
+def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
+    """Loads the images that a table lists, with the split that it states.
+
+    A row is an image: `path` (relative to the table's folder, or absolute), `label` (any text; the same text is the
+    same class in every part) and `split`: `train`, `test`, and optionally `validation` (a fixed validation set instead
+    of folds) and `gallery` (what the test images search; without it they search each other). Other columns are
+    ignored. Training classes are numbered in the order in which they first occur, which is the order of the folds.
+
+    Args:
+        data_dir: a `.csv` file (comma-separated UTF-8 with a header line) or a `.parquet` file (which needs pyarrow);
+            or a folder with `manifest.csv` or `manifest.parquet`.
+        cache_dir: not used.
+        seed: not used; the table states the split.
+
+    Raises:
+        InvalidInput: no table, a column or an image that is missing, or a value that is not allowed; with the row.
+    """
+    path = _find(data_dir)
+    rows = _read_parquet(path) if path.endswith(".parquet") else _read_csv(path)
+    places, columns = rows
+    for place, label, split in zip(places, columns["label"], columns["split"]):
+        if split not in _SPLITS or not label:
+            raise _wrong(place, f"label {label!r} and split {split!r}", f"a label, and one of {', '.join(_SPLITS)}")
+    labels, class_names = _number_labels(columns["label"], columns["split"])
+    paths = _existing(path, columns["path"], places)
+    splits = np.array(columns["split"])
+    parts = {
+        split: Examples(labels=labels[splits == split], paths=paths[splits == split])
+        for split in _SPLITS
+        if (splits == split).any()
+    }
+    missing = [split for split in ("train", "test") if split not in parts]
+    if missing:
+        raise _wrong(path, f"no row with split {missing[0]}", "images to train on and images to test on")
+    check_training_pairs(parts["train"], class_names, f"training set of {path}")
+    return Dataset(
+        name="manifest",
+        **parts,
+        class_names=class_names,
+        deviations=(f"manifest: images of your own ({os.path.basename(path)}); there are no published figures",),
+        kind="image_files",
+    )
+
+
+def _find(data_dir: str | None) -> str:
+    candidates = [] if data_dir is None else [data_dir, *(os.path.join(data_dir, name) for name in _DEFAULT_NAMES)]
+    for candidate in candidates:
+        if os.path.isfile(candidate) and candidate.endswith((".csv", ".parquet")):
+            return os.path.abspath(candidate)
+    raise invalid(
+        "--data_dir",
+        received=data_dir,
+        expected=f"a .csv or .parquet file with the columns {', '.join(_COLUMNS)}, or a folder with "
+        f"{' or '.join(_DEFAULT_NAMES)}",
+        fix=f"Data sets that need no files: {', '.join(NO_DOWNLOAD_NEEDED)}.",
+    )
+
+
+def _read_csv(path: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Places of the rows, for errors, and the three columns."""
+    places, columns = [], {name: [] for name in _COLUMNS}
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            _check_columns(path, reader.fieldnames or ())
+            for row in reader:
+                places.append(f"{path}, line {reader.line_num}")
+                for name in _COLUMNS:
+                    if row[name] is None:
+                        raise _wrong(places[-1], "too few columns", f"a value for {name}")
+                    columns[name].append(row[name].strip())
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise invalid("table", received=path, expected=f"a comma-separated UTF-8 file ({error})") from error
+    return places, columns
+
+
+def _read_parquet(path: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The same of a Parquet file."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise InvalidInput(
+            f"Reading {path} needs pyarrow, which cannot be imported ({error}). Install it (pip install pyarrow), or "
+            "save the table as .csv."
+        ) from error
+    try:
+        _check_columns(path, parquet.read_schema(path).names)
+        table = parquet.read_table(path, columns=list(_COLUMNS))
+    except (OSError, ArrowException) as error:
+        raise invalid("table", received=path, expected=f"a Parquet file ({error})") from error
+    places = [f"{path}, row {number}" for number in range(1, table.num_rows + 1)]
+    columns = {name: table[name].to_pylist() for name in _COLUMNS}
+    return places, {name: ["" if value is None else str(value) for value in values] for name, values in columns.items()}
+
+
+def _check_columns(path: str, present: Sequence[str]) -> None:
+    missing = [name for name in _COLUMNS if name not in present]
+    if missing:
+        raise _wrong(path, f"the columns {', '.join(present)}", f"a header with {', '.join(_COLUMNS)}")
+
+
+def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels `[images]`, those of training classes first, and the name of each."""
+    number_of = {}
+    for wanted in ("train", None):
+        for name, split in zip(names, splits):
+            if wanted in (split, None):
+                number_of.setdefault(name, len(number_of))
+    return np.array([number_of[name] for name in names], np.int64), tuple(number_of)
+
+
+def _existing(table: str, relative_paths: list[str], places: list[str]) -> np.ndarray:
+    """Absolute paths `[images]` of files that are there."""
+    folder = os.path.dirname(table)
+    paths = [os.path.join(folder, path) for path in relative_paths]
+    for path, place in zip(paths, places):
+        if not os.path.isfile(path):
+            raise _wrong(place, path, "an image file that exists")
+    return np.array(paths)
+
+
+def _wrong(place: str, received: str, expected: str) -> InvalidInput:
+    return invalid(f"table ({place})", received=received, expected=expected)

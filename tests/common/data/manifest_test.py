@@ -1,0 +1,141 @@
+import sys
+
+import numpy as np
+import pytest
+
+from common.data import load_manifest
+from common.ops.checks import InvalidInput
+
+ROWS = [
+    ("images/1.png", "owl", "train"),
+    ("images/2.png", "jay", "test"),
+    ("images/3.png", "owl", "train"),
+    ("images/4.png", "emu", "train"),
+    ("images/5.png", "emu", "train"),
+    ("images/6.png", "kea", "validation"),
+    ("images/7.png", "jay", "test"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, write_image):
+    for path, _, _ in ROWS:
+        write_image(tmp_path / path)
+    return tmp_path
+
+
+def write_csv(folder, rows, header="path,label,split", name="manifest.csv", encoding="utf-8"):
+    text = "\n".join([header, *(",".join(row) for row in rows)]) + "\n"
+    (folder / name).write_bytes(text.encode(encoding))
+    return str(folder / name)
+
+
+def write_parquet(folder, rows, names=("path", "label", "split")):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
+    columns = {name: [row[index] for row in rows] for index, name in enumerate(names)}
+    parquet.write_table(pyarrow.table(columns), folder / "manifest.parquet")
+    return str(folder / "manifest.parquet")
+
+
+def check(dataset, folder):
+    np.testing.assert_array_equal(dataset.train.labels, [0, 0, 1, 1])
+    np.testing.assert_array_equal(dataset.test.labels, [2, 2])
+    np.testing.assert_array_equal(dataset.validation.labels, [3])
+    assert dataset.class_names == ("owl", "emu", "jay", "kea")
+    assert dataset.gallery is None
+    assert dataset.train.paths[1] == str(folder / "images" / "3.png")
+    assert not dataset.is_comparable
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_table_gives_paths_labels_and_the_split(folder, encoding):
+    path = write_csv(folder, ROWS, encoding=encoding)
+    check(load_manifest(path, cache_dir="unused", seed=0), folder)
+    check(load_manifest(str(folder)), folder)
+
+
+def test_a_parquet_file_gives_the_same(folder):
+    check(load_manifest(write_parquet(folder, ROWS)), folder)
+    check(load_manifest(str(folder)), folder)
+
+
+def test_labels_may_be_numbers_and_other_columns_are_ignored(folder):
+    rows = [(f"images/{number}.png", (number + 1) // 2, "train" if number < 5 else "test") for number in range(1, 7)]
+    dataset = load_manifest(write_parquet(folder, rows))
+    assert dataset.class_names == ("1", "2", "3")
+    text_rows = [(split, "note", path, str(label)) for path, label, split in rows]
+    path = write_csv(folder, text_rows, header="split,remark,path,label")
+    np.testing.assert_array_equal(load_manifest(path).train.labels, dataset.train.labels)
+
+
+def test_absolute_paths_and_a_gallery(folder):
+    rows = [(str(folder / path), label, "gallery" if split == "validation" else split) for path, label, split in ROWS]
+    dataset = load_manifest(write_csv(folder, rows))
+    assert dataset.validation is None
+    assert len(dataset.gallery) == 1
+    assert dataset.test.paths[0] == str(folder / "images" / "2.png")
+
+
+def test_a_class_may_be_in_train_and_test(folder):
+    rows = list(ROWS)
+    rows[1] = ("images/2.png", "emu", "test")
+    dataset = load_manifest(write_csv(folder, rows))
+    np.testing.assert_array_equal(dataset.test.labels, [1, 3])
+    assert dataset.class_names == ("owl", "emu", "kea", "jay")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({3: ("images/4.png", "emu", "tests")}, "line 5.*'tests'.*train, validation, test, gallery"),
+        ({3: ("images/4.png", "", "train")}, "line 5.*label ''"),
+        ({3: ("images/none.png", "emu", "train")}, "line 5.*none.png.*exists"),
+        ({3: ("images/4.png",)}, "line 5.*too few columns"),
+        ({3: ("images/4.png", "gnu", "train")}, r"one image \(gnu, emu\)"),
+        ({1: ROWS[0], 6: ROWS[0]}, "no row with split test"),
+    ],
+)
+def test_wrong_rows_are_named(folder, change, match):
+    rows = [change.get(number, row) for number, row in enumerate(ROWS)]
+    with pytest.raises(InvalidInput, match=match):
+        load_manifest(write_csv(folder, rows))
+
+
+def test_wrong_rows_of_parquet_files_are_named(folder):
+    rows = list(ROWS)
+    rows[3] = ("images/4.png", None, "train")
+    with pytest.raises(InvalidInput, match="row 4.*label ''"):
+        load_manifest(write_parquet(folder, rows))
+    with pytest.raises(InvalidInput, match="the columns path, class, split.*path, label, split"):
+        load_manifest(write_parquet(folder, ROWS, names=("path", "class", "split")))
+
+
+@pytest.mark.parametrize("contents", [b"", b"path,class,split\n", b"\xff\xfe\x00", b"path;label;split\n"])
+def test_what_is_no_table_is_refused(folder, contents):
+    (folder / "manifest.csv").write_bytes(contents)
+    with pytest.raises(InvalidInput, match=r"manifest\.csv"):
+        load_manifest(str(folder))
+
+
+def test_a_damaged_parquet_file_is_named(folder):
+    path = write_parquet(folder, ROWS)
+    with open(path, "r+b") as file:
+        file.truncate(100)
+    with pytest.raises(InvalidInput, match=r"manifest\.parquet.*a Parquet file"):
+        load_manifest(path)
+
+
+def test_parquet_without_pyarrow_says_so(folder, monkeypatch):
+    (folder / "manifest.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InvalidInput, match=r"needs pyarrow.*pip install pyarrow.*\.csv"):
+        load_manifest(str(folder))
+
+
+@pytest.mark.parametrize("data_dir", [None, "nowhere", "."])
+def test_without_a_table_it_says_what_is_expected(data_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="--data_dir.*path, label, split.*manifest.csv or manifest.parquet.*glyphs"):
+        load_manifest(data_dir)
