@@ -77,6 +77,9 @@ class AlternatingProjections(ResumableCallback):
         embed_pools: from the index of a problem to embeddings `[classes, pool, dim]` by the present weights, a pure
             function of both; `ClassPools`.
         rules: see `ProjectionRules`.
+        observe: called as `observe(index, converged, chosen)` when a problem begins, with the model as the problem
+            finds it, the converged representatives of the problem before `[classes, representatives, dim]` (None at
+            first) and the `Representatives` that it begins with; for records and pictures.
 
     Attributes:
         problems: the `ProjectionProblem` records so far, the present one last.
@@ -94,10 +97,11 @@ class AlternatingProjections(ResumableCallback):
         proximal_term: ProximalTerm,
         embed_pools: Callable[[int], np.ndarray],
         rules: ProjectionRules | None = None,
+        observe: Callable[[int, np.ndarray | None, Representatives], None] | None = None,
     ):
         super().__init__()
         self.loss, self.proximal_term, self.embed_pools = loss, proximal_term, embed_pools
-        self.rules = rules or ProjectionRules()
+        self.rules, self.observe = rules or ProjectionRules(), observe
         self.problems: list[ProjectionProblem] = []
         self._best, self._waited, self._late_value = -math.inf, 0, 0.0
         self._best_weights: list[np.ndarray] = []
@@ -192,6 +196,8 @@ class AlternatingProjections(ResumableCallback):
         self.problems.append(ProjectionProblem(index, self._steps, self._steps, before, after))
         self._best, self._waited, self._best_weights = -math.inf, 0, []
         self._set_rate()
+        if self.observe is not None:
+            self.observe(index, previous, chosen)
 
     def _set_rate(self) -> None:
         is_first = len(self.problems) <= 1

@@ -17,7 +17,13 @@ keras = tf.keras
 
 
 class ResumableCallback(keras.callbacks.Callback):
-    """A callback whose memory between evaluations is a dictionary of JSON values and a list of arrays."""
+    """A callback whose memory between evaluations is a dictionary of JSON values and a list of arrays.
+
+    Attributes:
+        stopped: whether this callback has ended the training for good, so that a resumed one does not go on either.
+    """
+
+    stopped = False
 
     def state(self) -> dict:
         """JSON values that `restore` needs to go on as if nothing had happened."""

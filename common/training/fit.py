@@ -95,11 +95,13 @@ def fit(
             _warm_up(model, batches_from, schedule, make_update, gradient_transforms)
             model.compile_training(make_update(), gradient_transforms)
             checkpoint.save(epochs_done=0)
-    if not best.stopped and epochs_done < schedule.max_epochs:
+    is_over = any(callback.stopped for callback in stateful)
+    if not is_over and epochs_done < schedule.max_epochs:
         progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
         record = RecordMetrics(run, schedule.steps_per_evaluation)
         callbacks = [MeanLoss(), RetrievalEvaluation(evaluate), *stateful, progress, record, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
+    best.set_model(model)  # a training that was over before this call has not set it
     best.load_best()
     steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}

@@ -100,6 +100,25 @@ def assert_all_equal(some, others):
         np.testing.assert_array_equal(one, other)
 
 
+def test_an_observer_sees_every_problem_begin(tmp_path):
+    training = Training(given=GIVEN)
+    seen = []
+
+    def observe(index, converged, chosen):
+        seen.append((index, converged, chosen, [np.array(weight) for weight in training.model.get_weights()]))
+
+    training.projections.observe = observe
+    training.run(tmp_path)
+    assert [index for index, *_ in seen] == [0, 1, 2]
+    assert seen[0][1] is None
+    for (_, converged, _, _), best in zip(seen[1:], (1, 6)):  # the evaluations at which problems 0 and 1 are best
+        np.testing.assert_allclose(converged, training.proxies_of(training.seen[best]), rtol=1e-6)
+    for index, _, chosen, weights in seen:
+        np.testing.assert_allclose(chosen.embeddings, training.proxies_of(weights), rtol=1e-6)
+        members = np.take_along_axis(training.embedded[index][1], chosen.positions[..., None], axis=1)
+        np.testing.assert_array_equal(chosen.embeddings, members)
+
+
 def test_problems_end_after_three_evaluations_without_improvement(tmp_path):
     training = Training(given=GIVEN)
     training.run(tmp_path)

@@ -14,6 +14,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    ResumableCallback,
     RunDirectory,
     TrainingSchedule,
     TwoSpeedOptimizer,
@@ -70,7 +71,7 @@ class Validation:
         return {"MAP@R": float(np.abs(self.model.get_weights()[0]).sum()), "P@1": 0.5}
 
 
-def run_training(path, model=None, validation=None, learning_rate=0.01, **schedule):
+def run_training(path, model=None, validation=None, learning_rate=0.01, extra_callbacks=(), **schedule):
     model = model or make_model()
     schedule = {"max_steps": 12, "steps_per_evaluation": 2, "patience": 20, "checkpoint_seconds": 0.0, **schedule}
     run = RunDirectory(path, {})
@@ -82,6 +83,7 @@ def run_training(path, model=None, validation=None, learning_rate=0.01, **schedu
         TrainingSchedule(**schedule),
         lambda: TwoSpeedOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0),
         [CoupledWeightDecay(1e-4, model)],
+        extra_callbacks=extra_callbacks,
     )
     return model, history, run
 
@@ -107,6 +109,47 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     assert history == expected
     assert metric_lines(run) == metric_lines(whole_run)
     for weight, other in zip(whole.get_weights(), resumed.get_weights()):
+        np.testing.assert_array_equal(weight, other)
+
+
+class EndAfter(ResumableCallback):
+    """Ends a training for good after some evaluations."""
+
+    def __init__(self, num_evaluations):
+        super().__init__()
+        self.remaining = num_evaluations
+
+    @property
+    def stopped(self):
+        return self.remaining == 0
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.remaining -= 1
+        self.model.stop_training = self.stopped
+
+    def state(self):
+        return {"remaining": self.remaining}
+
+    def restore(self, state, arrays):
+        self.remaining = state["remaining"]
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "patience"), [(lambda: [EndAfter(3)], 20), (lambda: [], 2)], ids=["a callback", "patience"]
+)
+def test_a_training_that_was_over_when_it_was_killed_stays_over(tmp_path, callbacks, patience):
+    given = [0.3, 0.2, 0.1]
+    model, expected, run = run_training(
+        tmp_path, validation=Validation(None, given), patience=patience, extra_callbacks=callbacks()
+    )
+    lines = metric_lines(run)
+    again, history, _ = run_training(
+        tmp_path, make_model(seed=4), Validation(None, []), patience=patience, extra_callbacks=callbacks()
+    )
+    assert history == expected
+    assert expected["best"] == {"step": 2, "MAP@R": 0.3}
+    assert metric_lines(run) == lines
+    for weight, other in zip(model.get_weights(), again.get_weights()):
         np.testing.assert_array_equal(weight, other)
 
 
