@@ -1,0 +1,51 @@
+"""How an embedding space is filled: covering radii of classes and distances between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ccp_dml import covering_radii, sample_pools
+
+_ROWS_AT_ONCE = 1000
+
+
+def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools: int = 50, seed: int = 0) -> float:
+    """How far from its centers a class reaches: the covering radius of random pools, mean over pools and classes.
+
+    `mean over pools, classes of max_{x in pool of the class} min_{c of the class} ‖x - c‖`. The thesis prints covering
+    radii without saying of which samples; here they are of pools as large as those that the method draws. (That of a
+    whole class is the distance of its worst outlier: one wrongly recognised image in a thousand decides it.)
+
+    Reference: thesis figure 3.2 ("Cover") and section 3.2.3.
+
+    Args:
+        embeddings: `[examples, dim]`.
+        labels: `[examples]`, each of 0 .. classes-1.
+        centers: of each class, `[classes, centers, dim]`.
+        pool_size: examples of a class in a pool.
+        num_pools: pools that are drawn of each class.
+        seed: of the draws, so that different centers are held against the same pools.
+    """
+    indices = [sample_pools(labels, pool_size, 1, (seed, number)) for number in range(num_pools)]
+    pools = np.asarray(embeddings)[np.concatenate(indices)]  # [pools · classes, pool, dim]
+    return float(covering_radii(pools, np.tile(centers, (num_pools, 1, 1))).mean())
+
+
+def mean_distance_between_classes(embeddings, labels) -> float:
+    """`E‖x - x⁻‖` over all pairs of examples of different classes.
+
+    Reference: thesis figures 3.2 and 3.3.
+
+    Args:
+        embeddings: `[examples, dim]`.
+        labels: `[examples]`.
+    """
+    embeddings, labels = np.asarray(embeddings, np.float64), np.asarray(labels)
+    total, count = 0.0, 0
+    for start in range(0, len(labels), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        squares = sum((embeddings[rows, axis, None] - embeddings[:, axis]) ** 2 for axis in range(embeddings.shape[1]))
+        differs = labels[rows, None] != labels
+        total += float(np.sqrt(squares[differs]).sum())
+        count += int(differs.sum())
+    return total / count

@@ -1,0 +1,107 @@
+"""Embeddings in the plane, a panel a state of the training, with the representatives of classes among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from common.ops.checks import InvalidInput
+from common.training.run_directory import write_atomically
+
+_NUM_COLUMNS = 3
+_LIMIT = 1.12  # norms are clipped to 1
+
+
+@dataclass(frozen=True)
+class PlanePanel:
+    """One state.
+
+    Args:
+        title: above the panel.
+        embeddings: `[examples, 2]`.
+        labels: `[examples]`.
+        converged: representatives that have been trained, as boxes, `[classes, representatives, 2]`, or None.
+        chosen: those that the next problem begins with, as circles, `[classes, representatives, 2]`, or None.
+    """
+
+    title: str
+    embeddings: np.ndarray
+    labels: np.ndarray
+    converged: np.ndarray | None = None
+    chosen: np.ndarray | None = None
+
+
+def plane_panels(
+    panels: Sequence[PlanePanel], path: str | os.PathLike, *, class_names: Sequence[str], title: str = ""
+) -> None:
+    """Draws the panels, three a row and all to one scale, into a PNG that appears whole or not at all.
+
+    Args:
+        panels: in the order of time, at least one.
+        path: where the PNG goes.
+        class_names: of each label.
+        title: above the panels.
+
+    Raises:
+        InvalidInput: embeddings that are not in the plane.
+    """
+    dims = {np.asarray(panel.embeddings).shape[-1] for panel in panels}
+    if dims != {2}:
+        raise InvalidInput(f"Panels are drawn of embeddings in the plane: received dimensions {sorted(dims)}, not 2.")
+    num_rows = -(-len(panels) // _NUM_COLUMNS)
+    figure = Figure(figsize=(3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), dpi=130, layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
+    colors = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
+    colors = colors(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
+    for panel, place in zip(panels, axes.flat):
+        _draw(place, panel, colors)
+    for place in axes.flat[len(panels) :]:
+        place.set_axis_off()
+    figure.suptitle(title, fontsize=11)
+    figure.legend(handles=_legend(colors, class_names), loc="outside lower center", ncols=7, frameon=False, fontsize=8)
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def _draw(place, panel: PlanePanel, colors: np.ndarray) -> None:
+    order = np.random.default_rng(0).permutation(len(panel.labels))  # so that no class lies above all others
+    points, labels = np.asarray(panel.embeddings)[order], np.asarray(panel.labels)[order]
+    angles = np.linspace(0, 2 * np.pi, 200)
+    place.plot(np.cos(angles), np.sin(angles), color="0.75", linewidth=0.8, zorder=0)
+    place.scatter(*points.T, s=5, c=colors[labels], alpha=0.35, linewidths=0, zorder=1)
+    for representatives, style in ((panel.converged, _BOXES), (panel.chosen, _CIRCLES)):
+        if representatives is not None:
+            for label, members in enumerate(representatives):
+                place.scatter(*members.T, color=colors[label], **style)
+    place.set_title(panel.title, fontsize=9)
+    place.set(xlim=(-_LIMIT, _LIMIT), ylim=(-_LIMIT, _LIMIT), aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+    place.tick_params(labelsize=7, color="0.6")
+    place.spines[:].set_color("0.8")
+
+
+_BOXES = {"marker": "s", "s": 46, "edgecolors": "black", "linewidths": 1.1, "zorder": 3}
+_CIRCLES = {"marker": "o", "s": 34, "edgecolors": "black", "linewidths": 0.9, "zorder": 4}
+
+
+def _legend(colors, class_names: Sequence[str]) -> list[Line2D]:
+    def entry(label, marker, face, size, edge="none"):
+        return Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=marker,
+            markerfacecolor=face,
+            markeredgecolor=edge,
+            markersize=size,
+            label=label,
+        )
+
+    classes = [entry(name, "o", colors[label], 5) for label, name in enumerate(class_names)]
+    boxes, circles = entry("converged", "s", "0.8", 7, "black"), entry("next", "o", "0.8", 6, "black")
+    return [*classes, boxes, circles, entry("test example", "o", "0.6", 3)]

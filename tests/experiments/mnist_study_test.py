@@ -1,0 +1,71 @@
+"""The MNIST study as a user runs it, on a few made-up digits in the official layout."""
+
+import struct
+
+import numpy as np
+import pytest
+
+from tests.command_line import check_clean_failure, run_module
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A folder with 120 training and 60 test images, whose classes differ by the place of a bright square."""
+    folder = tmp_path_factory.mktemp("mnist")
+    generator = np.random.default_rng(0)
+    for prefix, num_images in (("train", 120), ("t10k", 60)):
+        labels = (np.arange(num_images) % 10).astype(np.uint8)
+        images = generator.integers(0, 60, (num_images, 28, 28)).astype(np.uint8)
+        for image, label in zip(images, labels):
+            row, column = divmod(int(label), 4)
+            image[8 * row : 8 * row + 6, 7 * column : 7 * column + 6] += 180
+        header = struct.pack(">BBBB3I", 0, 0, 8, 3, *images.shape)
+        (folder / f"{prefix}-images-idx3-ubyte").write_bytes(header + images.tobytes())
+        header = struct.pack(">BBBBI", 0, 0, 8, 1, len(labels))
+        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(header + labels.tobytes())
+    return folder
+
+
+def run_study(*arguments):
+    return run_module("experiments.mnist_study", *arguments)
+
+
+@pytest.mark.slow
+def test_the_study_reports_and_is_not_run_again(digits, tmp_path):
+    arguments = [f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", "--repeats=1", "--seed=3"]
+    arguments += ["--anchors=proxies,samples,fixed proxies", "--learning_rate=0.002", "--checkpoint_seconds=0"]
+    first = run_study(*arguments)
+    assert first.returncode == 0, first.stderr
+    for phrase in ("(a) problem 1", "MAP@R", "cover", "97.21", "98.06", "fixed proxies", "not comparable"):
+        assert phrase in first.stdout
+    (proxies,) = tmp_path.glob("mnist_study/proxies-*")
+    assert '"learning_rate": 0.002' in (proxies / "config.json").read_text()
+    (picture,) = tmp_path.rglob("problems_proxies.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    again = run_study(*arguments)
+    assert again.stdout == first.stdout
+    assert "step" not in again.stderr  # no bar of a training
+
+
+def test_without_data_it_says_what_to_fetch(tmp_path):
+    check_clean_failure(run_study(f"--runs_dir={tmp_path}"), "--data_dir", "train-images-idx3-ubyte", "mnist.npz")
+
+
+def test_a_file_that_is_missing_is_named(digits, tmp_path):
+    for path in digits.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
+    check_clean_failure(run_study(f"--data_dir={tmp_path}"), "t10k-labels-idx1-ubyte", "no such file")
+
+
+@pytest.mark.parametrize(
+    ("argument", "choices"),
+    [
+        ("--anchors=prototypes", "proxies, samples, fixed proxies"),
+        ("--budget=huge", "smoke, demo, full"),
+        ("--learning_rate=0", "greater than 0"),
+    ],
+)
+def test_a_wrong_flag_is_explained(digits, tmp_path, argument, choices):
+    finished = run_study(f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", argument)
+    check_clean_failure(finished, argument.split("=")[0], choices)
