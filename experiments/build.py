@@ -30,6 +30,19 @@ DATASETS = {
     "cub200": data.load_cub200,
     "sop": data.load_stanford_online_products,
     "inshop": data.load_in_shop,
+    "cifar10": data.load_cifar10,
+    "cifar10_unseen": functools.partial(data.load_cifar10, unseen_classes=True),
+    "cifar100": data.load_cifar100,
+    "cifar100_unseen": functools.partial(data.load_cifar100, unseen_classes=True),
+    **{
+        f"cifar_collage{suffix}{'' if nuisance else '_distilled'}": functools.partial(
+            data.load_cifar_collage, division=division, nuisance=nuisance
+        )
+        for suffix, division in (("", "thesis"), ("_published_code", "published_code"))
+        for nuisance in (True, False)
+    },
+    "cifar10_collage": data.load_cifar10_collage,
+    "cifar10_collage_distilled": functools.partial(data.load_cifar10_collage, nuisance=False),
     "folder": data.load_image_folder,
     "manifest": data.load_manifest,
 }
@@ -131,6 +144,7 @@ AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
     "shift": lambda c: data.RandomShift(2),
+    "shift_flip": lambda c: data.RandomShift(4, flip=True),
     "none": lambda c: data.NoAugmentation(),
 }
 
@@ -196,7 +210,7 @@ def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
     check_choice("--crop", config.crop, AUGMENTATIONS)
     on_files = config.crop in ("thesis", "published_code")
     if on_files != (dataset.kind == "image_files"):
-        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, none"
+        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, shift_flip, none"
         raise InvalidInput(f"Invalid --crop: received {config.crop!r}, expected one of {choices} for {dataset.name}.")
     return AUGMENTATIONS[config.crop](config)
 

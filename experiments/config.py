@@ -36,7 +36,7 @@ class ExperimentConfig:
     embedding_dim: int = _field("size of the embedding")
     normalization: str = _field("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     image_size: int = _field("height and width of the network's input in pixels")
-    crop: str = _field("augmentation: `thesis`, `published_code`, `shift` (grey images) or `none`")
+    crop: str = _field("augmentation: `thesis`, `published_code`, `shift` (characters), `shift_flip` (CIFAR) or `none`")
     classes_per_batch: int = _field("different classes in a batch")
     samples_per_class: int = _field("images a class in a batch")
     learning_rate: float = _field("Adam's learning rate")

@@ -15,6 +15,25 @@ PROXY_LOSSES = ("pnca", "panchor", "softtriple")
 PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
 LARGE_DATASETS = ("sop", "inshop")
 
+# What is particular to data sets of 32 x 32 photographs. Thesis section 5.3.2 for Cifar Collage (16 classes of 4 images
+# in a batch); fewer classes where a fold, or the data set, has no 16 to train on.
+_CIFAR_IMAGES = {"image_size": 32, "crop": "shift_flip"}
+_CIFAR_COLLAGES = {"image_size": 64, "crop": "none", "plateau_patience": 5}
+_TWO_CLASSES = {"classes_per_batch": 2, "samples_per_class": 32}
+CIFAR = {
+    "cifar10": {**_CIFAR_IMAGES, "classes_per_batch": 4, "samples_per_class": 16},
+    "cifar10_unseen": {**_CIFAR_IMAGES, **_TWO_CLASSES, "num_folds": 2},
+    "cifar100": _CIFAR_IMAGES,
+    "cifar100_unseen": _CIFAR_IMAGES,
+    "cifar_collage": _CIFAR_COLLAGES,
+    "cifar_collage_distilled": {**_CIFAR_COLLAGES, "image_size": 32},
+    "cifar_collage_published_code": {**_CIFAR_COLLAGES, "classes_per_batch": 12},
+    "cifar_collage_published_code_distilled": {**_CIFAR_COLLAGES, "classes_per_batch": 12, "image_size": 32},
+    "cifar10_collage": {**_CIFAR_COLLAGES, **_TWO_CLASSES},
+    "cifar10_collage_distilled": {**_CIFAR_COLLAGES, **_TWO_CLASSES, "image_size": 32},
+}
+_CIFAR_COLLAGE_GSP = {"transport_ratio": 0.2, "smoothing": 10.0, "zero_shot_weight": 0.5}
+
 # Per data set, by loss. Thesis section 3.3.4, "Hyperparameters"; the embedded data sets are shaped like SOP (many
 # classes, few images) and take its values.
 _SOP_LOSSES = {
@@ -70,6 +89,7 @@ DATASET_LOSSES = {
     "glyph_collage": _SOP_LOSSES,
     "glyph_collage_distilled": _SOP_LOSSES,
     "synthetic_tokens": _CUB_LOSSES,
+    **dict.fromkeys(CIFAR, _SOP_LOSSES),
 }
 # Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
 COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
@@ -164,7 +184,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
     del chapter
     tokens = dataset == "synthetic_tokens"
     return {
-        "backbone": "token_embedding" if tokens else "resnet10",
+        "backbone": "token_embedding" if tokens else ("resnet20" if dataset in CIFAR else "resnet10"),
         "weights": "none",
         "embedding_dim": 2 if tokens else 128,
         "normalization": "none" if tokens else "unit",
@@ -178,6 +198,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
         "steps_per_evaluation": 200,
         "max_steps": 4000,
         "patience": 30 if tokens else 10,
+        **CIFAR.get(dataset, {}),
     }
 
 
@@ -224,6 +245,7 @@ def _gsp_parameters(dataset: str, base_loss: str) -> dict:
         "zero_shot_scale": 1.0,
         "zero_shot_reduction": "sum_of_means",
         "zero_shot_halves": "classes",
+        **(_CIFAR_COLLAGE_GSP if dataset in CIFAR and "collage" in dataset else {}),
     }
 
 

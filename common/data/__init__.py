@@ -2,10 +2,13 @@
 
 from common.data.batches import ClassBalancedBatches
 from common.data.cars196 import load_cars196
+from common.data.cifar import load_cifar10, load_cifar100
+from common.data.cifar_collage import load_cifar10_collage, load_cifar_collage
 from common.data.class_splits import contiguous_folds, random_class_split
+from common.data.collage_tiles import tile_of
 from common.data.cub200 import load_cub200
 from common.data.dataset import DATASET_KINDS, Dataset, Examples, check_official_counts, check_training_pairs
-from common.data.glyph_collage import load_glyph_collage, tile_of
+from common.data.glyph_collage import load_glyph_collage
 from common.data.glyphs import load_glyphs
 from common.data.image_folder import load_image_folder
 from common.data.images import (
@@ -46,6 +49,10 @@ __all__ = [
     "inspect_dataset",
     "invalid_input_behind",
     "load_cars196",
+    "load_cifar10",
+    "load_cifar100",
+    "load_cifar10_collage",
+    "load_cifar_collage",
     "load_cub200",
     "load_glyph_collage",
     "load_glyphs",

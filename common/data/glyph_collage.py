@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.data.collage_tiles import NUM_TILES, TILES_PER_SIDE, join_collages
 from common.data.dataset import Dataset, Examples
 from common.data.glyph_drawings import GlyphDrawings, character_name, draw_glyphs
 from common.ops.checks import invalid
 
 TILE_SIZE = 24
-TILES_PER_SIDE = 2
 
 _SCRIPTS = ("LATIN", "GREEK", "CYRILLIC")
 _NUISANCE_FAMILIES = {  # Unicode blocks
@@ -95,11 +95,6 @@ def load_glyph_collage(
     )
 
 
-def tile_of(images: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Tiles `[examples, 24, 24, channels]` of collages `[examples, 48, 48, channels]` at `positions` `[examples]`."""
-    return _split_tiles(images)[np.arange(len(images)), positions]
-
-
 def _divide_characters(code_points: np.ndarray, generator) -> dict[str, _Characters]:
     """Letters and nuisance symbols of training, validation and test; no character is in two of them."""
     letters = generator.permutation([code_point for code_point in code_points.tolist() if _is_plain_letter(code_point)])
@@ -128,15 +123,15 @@ def _is_plain_letter(code_point: int) -> bool:
 
 def _compose(drawings, characters, images_per_class, nuisance, generator, first_label) -> Examples:
     labels = np.repeat(np.arange(len(characters.letters)), images_per_class)
-    num_tiles = TILES_PER_SIDE**2
-    positions = generator.integers(num_tiles, size=len(labels))
+    positions = generator.integers(NUM_TILES, size=len(labels))
     targets = _random_drawings(drawings, characters.letters[labels], generator)  # [examples, tile, tile]
-    symbols = _random_symbols(characters.families, (len(labels), num_tiles), generator)
-    tiles = _random_drawings(drawings, symbols, generator)  # [examples, tiles, tile, tile]
+    symbols = _random_symbols(characters.families, (len(labels), NUM_TILES), generator)
+    is_other = np.arange(NUM_TILES) != positions[:, None]
+    others = _random_drawings(drawings, symbols, generator)[is_other].reshape(len(labels), -1, *targets.shape[1:])
     if not nuisance:
-        tiles = np.zeros_like(tiles)
-    tiles[np.arange(len(labels)), positions] = targets
-    return Examples(labels + first_label, inputs=_join_tiles(tiles[..., None]), positions=positions)
+        others = np.zeros_like(others)
+    collages = join_collages(targets[..., None], others[..., None], positions)
+    return Examples(labels + first_label, inputs=collages, positions=positions)
 
 
 def _random_symbols(families, shape, generator) -> np.ndarray:
@@ -154,18 +149,3 @@ def _random_drawings(drawings: GlyphDrawings, code_points: np.ndarray, generator
     first = np.searchsorted(drawings.code_points, code_points, side="left")
     end = np.searchsorted(drawings.code_points, code_points, side="right")
     return drawings.images[generator.integers(first, end)]
-
-
-def _join_tiles(tiles: np.ndarray) -> np.ndarray:
-    """`[examples, tiles, tile, tile, channels]` -> `[examples, side, side, channels]`, tiles row by row."""
-    examples, _, tile, _, channels = tiles.shape
-    grid = tiles.reshape(examples, TILES_PER_SIDE, TILES_PER_SIDE, tile, tile, channels)
-    return grid.swapaxes(2, 3).reshape(examples, TILES_PER_SIDE * tile, TILES_PER_SIDE * tile, channels)
-
-
-def _split_tiles(images: np.ndarray) -> np.ndarray:
-    """`[examples, side, side, channels]` -> `[examples, tiles, tile, tile, channels]`; undoes `_join_tiles`."""
-    examples, side, _, channels = images.shape
-    tile = side // TILES_PER_SIDE
-    grid = images.reshape(examples, TILES_PER_SIDE, tile, TILES_PER_SIDE, tile, channels)
-    return grid.swapaxes(2, 3).reshape(examples, TILES_PER_SIDE**2, tile, tile, channels)

@@ -33,3 +33,16 @@ def shared_data():
         return path
 
     return find
+
+
+@pytest.fixture
+def shared_file():
+    """Path of a file with real images beside the repository; the test skips where it is not there."""
+
+    def find(name):
+        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
+        if not os.path.isfile(path):
+            pytest.skip(f"no real images at ../shared/data/{name}")
+        return path
+
+    return find

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from common.data.glyph_collage import load_glyph_collage, tile_of
+from common.data.collage_tiles import tile_of
+from common.data.glyph_collage import load_glyph_collage
 from common.data.glyph_drawings import draw_glyphs
 from common.ops.checks import InvalidInput
 

@@ -1,0 +1,81 @@
+"""CIFAR-10 and CIFAR-100: 60,000 photographs of 32 x 32 pixels each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, CifarRelease, read_cifar
+from common.data.dataset import Dataset, Examples, check_training_pairs
+
+
+def load_cifar10(
+    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, unseen_classes: bool = False
+) -> Dataset:
+    """Loads CIFAR-10 from its binary version, its Python version (also Keras' cache of it), or from image files.
+
+    The official division: 50,000 images train and 10,000 of the same ten classes are queries and gallery, as in the
+    thesis' study of prototypes. The pickles of the Python version are read without running them.
+
+    Reference: Krizhevsky, "Learning multiple layers of features from tiny images", 2009; thesis sections 4.3 and 5.3.3.
+
+    Args:
+        data_dir: see `read_cifar`.
+        cache_dir: not used.
+        seed: not used; the division is official.
+        unseen_classes: the first half of the classes trains with all its images and the other half tests, so that the
+            fair protocol fits (the published code's `Cifar10ML`).
+
+    Returns:
+        Images `[examples, 32, 32, 3]` uint8.
+
+    Raises:
+        InvalidInput: the data are not there, or a file is missing, truncated or wrong; it names the file.
+    """
+    del cache_dir, seed
+    return _load(CIFAR10, data_dir, unseen_classes)
+
+
+def load_cifar100(
+    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, unseen_classes: bool = False
+) -> Dataset:
+    """Loads CIFAR-100, whose 100 classes are the fine labels; all else as in `load_cifar10`.
+
+    Raises:
+        InvalidInput: the data are not there, or a file is missing, truncated or wrong; it names the file.
+    """
+    del cache_dir, seed
+    return _load(CIFAR100, data_dir, unseen_classes)
+
+
+def _load(release: CifarRelease, data_dir: str | None, unseen_classes: bool) -> Dataset:
+    cifar = read_cifar(release, data_dir)
+    train, test = _divide_by_class(cifar) if unseen_classes else _official_division(cifar)
+    check_training_pairs(train, cifar.class_names, f"training set of {release.name}")
+    return Dataset(
+        name=f"{release.name}_unseen" if unseen_classes else release.name,
+        train=train,
+        test=test,
+        class_names=cifar.class_names,
+        deviations=cifar.deviations,
+        kind="memory_images",
+        native_size=IMAGE_SIZE,
+    )
+
+
+def all_images(cifar: Cifar) -> tuple[np.ndarray, np.ndarray]:
+    """Images `[images, 32, 32, 3]` of the training and the test set, in this order, and their labels `[images]`."""
+    return (
+        np.concatenate([cifar.train.images, cifar.test.images]),
+        np.concatenate([cifar.train.labels, cifar.test.labels]),
+    )
+
+
+def _divide_by_class(cifar: Cifar) -> tuple[Examples, Examples]:
+    """All images of the first half of the classes, and of the others."""
+    images, labels = all_images(cifar)
+    examples, trains = Examples(labels, inputs=images), labels < len(cifar.class_names) // 2
+    return examples.subset(trains), examples.subset(~trains)
+
+
+def _official_division(cifar: Cifar) -> tuple[Examples, Examples]:
+    return tuple(Examples(part.labels, inputs=part.images) for part in (cifar.train, cifar.test))

@@ -1,0 +1,161 @@
+"""Cifar Collage: one photograph that matters among three of shared classes that do not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data.cifar import all_images
+from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, read_cifar
+from common.data.collage_tiles import NUM_TILES, TILES_PER_SIDE, join_collages
+from common.data.dataset import Dataset, Examples
+from common.ops.checks import check_choice, invalid
+
+SHARED_SUPER_CLASSES = ("flowers", "large_man-made_outdoor_things", "large_natural_outdoor_scenes", "trees")
+SUB_CLASSES = {  # which of a super-class's five sub-classes, in alphabetical order, belong to which part
+    "thesis": {"train": (0, 1), "validation": (2,), "test": (3, 4)},
+    "published_code": {"train": (0, 1, 2), "test": (3, 4)},
+}
+_NUM_SUB_CLASSES = 5
+_CIFAR10_TARGETS = {"train": ("bird", "cat"), "validation": ("deer", "dog"), "test": ("frog", "horse")}
+_CIFAR10_SHARED = {"train": ("airplane", "automobile"), "validation": ("ship",), "test": ("truck",)}
+
+
+class _Division(NamedTuple):
+    """Labels of CIFAR that one part is made of: those of each target class, and those that are shared."""
+
+    targets: dict[str, list[int]]
+    shared: list[int]
+
+
+def load_cifar_collage(
+    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, division: str = "thesis", nuisance=True
+) -> Dataset:
+    """Collages of 2 x 2 images of CIFAR-100: one of a target class, three of shared classes.
+
+    A class is one of 16 super-classes; the other four (flowers, trees, large man-made outdoor things, large natural
+    outdoor scenes) are shared. Of a super-class's five sub-classes, two train, one validates and two test, of targets
+    and shared classes alike, so that neither what matters nor what does not is known from training. Every one of the
+    600 images of a target sub-class is in one collage, on a random tile; shared images are drawn without replacement,
+    again and again.
+
+    Reference: Gürbüz's thesis, section 5.3.2 (figure 5.5). It prints "4 x 4-stitched", but one and three images make
+    2 x 2, as in the published code; which super-classes are shared and which sub-classes test is from there, too.
+
+    Args:
+        data_dir: of CIFAR-100, see `read_cifar`.
+        cache_dir: not used.
+        seed: of the composition.
+        division: of the sub-classes: `thesis` (2 train, 1 validates, 2 test) or `published_code` (3 train, 2 test, and
+            no fixed validation set).
+        nuisance: False gives the target images alone (the thesis' "distilled" data).
+
+    Returns:
+        Images `[examples, 64, 64, 3]` uint8 and the `positions` of targets; distilled `[examples, 32, 32, 3]`.
+
+    Raises:
+        InvalidInput: CIFAR-100 is not there or damaged; it names the file.
+    """
+    del cache_dir
+    parts_of_sub_classes = SUB_CLASSES[check_choice("division", division, SUB_CLASSES)]
+    cifar = read_cifar(CIFAR100, data_dir)
+    members = _sub_classes(cifar)
+    divisions = {
+        part: _Division(
+            targets={
+                f"{name}: {', '.join(cifar.class_names[labels[place]] for place in places)}": [
+                    labels[place] for place in places
+                ]
+                for name, labels in members.items()
+                if name not in SHARED_SUPER_CLASSES
+            },
+            shared=[members[name][place] for name in SHARED_SUPER_CLASSES for place in places],
+        )
+        for part, places in parts_of_sub_classes.items()
+    }
+    suffix = "" if division == "thesis" else "_published_code"
+    return _compose_all(f"cifar_collage{suffix}", cifar, divisions, seed, nuisance, cifar.deviations)
+
+
+def load_cifar10_collage(
+    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, nuisance: bool = True
+) -> Dataset:
+    """The same of CIFAR-10, for whoever has no CIFAR-100; not in the thesis, and much smaller in classes.
+
+    Six animals are targets (two train, two validate, two test), vehicles are shared (two, one and one).
+
+    Args:
+        data_dir: of CIFAR-10, see `read_cifar`; also a folder of image files.
+        cache_dir: not used.
+        seed: of the composition.
+        nuisance: False gives the target images alone.
+
+    Raises:
+        InvalidInput: CIFAR-10 is not there or damaged; it names the file.
+    """
+    del cache_dir
+    cifar = read_cifar(CIFAR10, data_dir)
+    label_of = {name: label for label, name in enumerate(cifar.class_names)}
+    missing = [name for names in (*_CIFAR10_TARGETS.values(), *_CIFAR10_SHARED.values()) for name in names]
+    missing = [name for name in missing if name not in label_of]
+    if missing:
+        raise invalid("classes of CIFAR-10", received=", ".join(label_of), expected=f"also {', '.join(missing)}")
+    divisions = {
+        part: _Division({name: [label_of[name]] for name in names}, [label_of[name] for name in _CIFAR10_SHARED[part]])
+        for part, names in _CIFAR10_TARGETS.items()
+    }
+    deviations = ("cifar10_collage: made of CIFAR-10; the thesis makes its collages of CIFAR-100", *cifar.deviations)
+    return _compose_all("cifar10_collage", cifar, divisions, seed, nuisance, deviations)
+
+
+def _sub_classes(cifar: Cifar) -> dict[str, list[int]]:
+    """Labels of every super-class's sub-classes, by the super-class's name; labels are in alphabetical order."""
+    members = {}
+    for coarse_label, name in enumerate(cifar.coarse_names):
+        labels = np.unique(cifar.train.labels[cifar.train.coarse_labels == coarse_label]).tolist()
+        if len(labels) != _NUM_SUB_CLASSES:
+            raise invalid(
+                f"super-class {name} of CIFAR-100", received=f"{len(labels)} classes", expected=f"{_NUM_SUB_CLASSES}"
+            )
+        members[name] = sorted(labels, key=lambda label: cifar.class_names[label])
+    missing = [name for name in SHARED_SUPER_CLASSES if name not in members]
+    if missing:
+        raise invalid("super-classes of CIFAR-100", received=", ".join(members), expected=f"also {missing[0]}")
+    return members
+
+
+def _compose_all(name: str, cifar: Cifar, divisions: dict[str, _Division], seed: int, nuisance: bool, deviations):
+    generator = np.random.default_rng(seed)
+    images, labels = all_images(cifar)
+    parts, class_names = {}, []
+    for part, division in divisions.items():
+        parts[part] = _compose(images, labels, division, generator, len(class_names), nuisance)
+        class_names += division.targets
+    return Dataset(
+        name=name if nuisance else f"{name}_distilled",
+        **parts,
+        class_names=tuple(class_names),
+        deviations=deviations,
+        kind="memory_images",
+        native_size=TILES_PER_SIDE * IMAGE_SIZE if nuisance else IMAGE_SIZE,
+    )
+
+
+def _compose(images, labels, division: _Division, generator, first_label: int, nuisance: bool) -> Examples:
+    members = [np.flatnonzero(np.isin(labels, chosen)) for chosen in division.targets.values()]
+    target_indices = np.concatenate(members)
+    new_labels = first_label + np.repeat(np.arange(len(members)), [len(indices) for indices in members])
+    if not nuisance:
+        return Examples(new_labels, inputs=images[target_indices])
+    positions = generator.integers(NUM_TILES, size=len(target_indices))
+    shared = np.flatnonzero(np.isin(labels, division.shared))
+    others = _again_and_again(shared, len(target_indices) * (NUM_TILES - 1), generator)
+    collages = join_collages(images[target_indices], images[others.reshape(-1, NUM_TILES - 1)], positions)
+    return Examples(new_labels, inputs=collages, positions=positions)
+
+
+def _again_and_again(indices: np.ndarray, num_draws: int, generator) -> np.ndarray:
+    """Draws without replacement until all are drawn, then anew."""
+    rounds = -(-num_draws // len(indices))
+    return np.concatenate([generator.permutation(indices) for _ in range(rounds)])[:num_draws]

@@ -1,0 +1,278 @@
+"""The files of CIFAR-10 and CIFAR-100 in each of their layouts: binary, Python (also as Keras caches it), images."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data.dataset import check_official_counts
+from common.data.image_files import load_rgb
+from common.data.official_files import NO_DOWNLOAD_NEEDED
+from common.data.plain_pickle import read_plain_pickle
+from common.ops.checks import InvalidInput, invalid
+
+IMAGE_SIZE = 32
+_NUM_VALUES = 3 * IMAGE_SIZE**2
+
+
+class CifarPart(NamedTuple):
+    """Images of the official training or test set.
+
+    Attributes:
+        images: `[images, 32, 32, 3]` uint8.
+        labels: `[images]` int64, the class.
+        coarse_labels: `[images]` int64, the super-class of CIFAR-100; zeros for CIFAR-10.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    coarse_labels: np.ndarray
+
+
+class Cifar(NamedTuple):
+    """All of a data set.
+
+    Attributes:
+        train: the official training images.
+        test: the official test images.
+        class_names: of labels.
+        coarse_names: of super-classes; empty for CIFAR-10.
+        deviations: in what it differs from the official release.
+    """
+
+    train: CifarPart
+    test: CifarPart
+    class_names: tuple[str, ...]
+    coarse_names: tuple[str, ...]
+    deviations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CifarRelease:
+    """How the files of one of the two data sets are called.
+
+    Args:
+        name: on the command line.
+        title: in messages.
+        num_classes: classes.
+        num_coarse: super-classes; 0 for none.
+        binary_folder: of the binary version; its files end in `.bin`.
+        python_folders: of the Python version; the second and third are those of Keras' cache.
+        train_files: file names without ending.
+        test_files: the same.
+        keys: of labels and super-class labels in the Python version.
+        names_files: of the class names and those of super-classes in the binary version.
+        meta_file: of names in the Python version.
+        names_keys: in that file.
+    """
+
+    name: str
+    title: str
+    num_classes: int
+    num_coarse: int
+    binary_folder: str
+    python_folders: tuple[str, ...]
+    train_files: tuple[str, ...]
+    test_files: tuple[str, ...]
+    keys: tuple[str, ...]
+    names_files: tuple[str, ...]
+    meta_file: str
+    names_keys: tuple[str, ...]
+
+
+CIFAR10 = CifarRelease(
+    name="cifar10",
+    title="CIFAR-10",
+    num_classes=10,
+    num_coarse=0,
+    binary_folder="cifar-10-batches-bin",
+    python_folders=(
+        "cifar-10-batches-py",
+        "cifar-10-batches-py-target/cifar-10-batches-py",
+        "cifar-10-batches-py_extracted/cifar-10-batches-py",
+    ),
+    train_files=tuple(f"data_batch_{number}" for number in range(1, 6)),
+    test_files=("test_batch",),
+    keys=("labels",),
+    names_files=("batches.meta.txt",),
+    meta_file="batches.meta",
+    names_keys=("label_names",),
+)
+CIFAR100 = CifarRelease(
+    name="cifar100",
+    title="CIFAR-100",
+    num_classes=100,
+    num_coarse=20,
+    binary_folder="cifar-100-binary",
+    python_folders=(
+        "cifar-100-python",
+        "cifar-100-python-target/cifar-100-python",
+        "cifar-100-python_extracted/cifar-100-python",
+    ),
+    train_files=("train",),
+    test_files=("test",),
+    keys=("fine_labels", "coarse_labels"),
+    names_files=("fine_label_names.txt", "coarse_label_names.txt"),
+    meta_file="meta",
+    names_keys=("fine_label_names", "coarse_label_names"),
+)
+
+
+def read_cifar(release: CifarRelease, data_dir: str | None) -> Cifar:
+    """Reads a data set from the first of its layouts that is there.
+
+    Args:
+        release: which one.
+        data_dir: the folder of the binary or Python version, or of `train/CLASS/*` and `test/CLASS/*` image files; or
+            the one that holds it under its official name (for image files, `cifar10` or `cifar100`).
+
+    Raises:
+        InvalidInput: there is none, or a file is missing, truncated or wrong; it names the file.
+    """
+    for folder in _candidates(data_dir, (release.binary_folder,)):
+        if glob.glob(os.path.join(folder, "*.bin")):
+            return _read_binary(release, folder)
+    for folder in _candidates(data_dir, release.python_folders):
+        if os.path.isfile(os.path.join(folder, release.meta_file)):
+            return _read_python(release, folder)
+    for folder in _candidates(data_dir, (release.name,)):
+        if not release.num_coarse and all(os.path.isdir(os.path.join(folder, part)) for part in ("train", "test")):
+            return _read_image_files(release, folder)
+    raise invalid(
+        "--data_dir",
+        received=data_dir,
+        expected=f"the folder of {release.title}, or the one above: {release.binary_folder}/ or "
+        f"{release.python_folders[0]}/",
+        fix=(
+            f"`python -m experiments.prepare_data --dataset={release.name} --data_dir=FOLDER` fetches it. Data sets "
+            f"that need no download: {', '.join(NO_DOWNLOAD_NEEDED)}."
+        ),
+    )
+
+
+def _candidates(data_dir: str | None, names: Sequence[str]) -> list[str]:
+    return [] if data_dir is None else [data_dir, *(os.path.join(data_dir, name) for name in names)]
+
+
+def _read_binary(release: CifarRelease, folder: str) -> Cifar:
+    parts, counts = {}, {}
+    for part, names in (("train", release.train_files), ("test", release.test_files)):
+        files = [_read_binary_file(release, os.path.join(folder, f"{name}.bin")) for name in names]
+        counts.update({f"images of {name}.bin": len(file.labels) for name, file in zip(names, files)})
+        parts[part] = CifarPart(*map(np.concatenate, zip(*files)))
+    names = [_read_names(os.path.join(folder, file)) for file in release.names_files]
+    return _checked(release, parts, names, counts)
+
+
+def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
+    """Records of the labels (super-class first) and the red, green and blue plane."""
+    try:
+        contents = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise _wrong_file(path, error.strerror or str(error), "a file of the binary version") from error
+    num_labels = len(release.keys)
+    record = num_labels + _NUM_VALUES
+    if not contents.size or contents.size % record:
+        raise _wrong_file(
+            path, f"{contents.size:,} bytes", f"a multiple of {record:,}, one record an image: it is truncated"
+        )
+    records = contents.reshape(-1, record)
+    columns = [records[:, index].astype(np.int64) for index in reversed(range(num_labels))]
+    return _part(release, path, records[:, num_labels:], *columns)
+
+
+def _read_python(release: CifarRelease, folder: str) -> Cifar:
+    parts, counts = {}, {}
+    for part, names in (("train", release.train_files), ("test", release.test_files)):
+        files = [_read_python_file(release, os.path.join(folder, name)) for name in names]
+        counts.update({f"images of {name}": len(file.labels) for name, file in zip(names, files)})
+        parts[part] = CifarPart(*map(np.concatenate, zip(*files)))
+    meta_path = os.path.join(folder, release.meta_file)
+    meta = read_plain_pickle(meta_path)
+    if any(not isinstance(meta.get(key), list) for key in release.names_keys):
+        raise _wrong_file(meta_path, ", ".join(meta), f"lists {', '.join(release.names_keys)}")
+    return _checked(release, parts, [[str(name) for name in meta[key]] for key in release.names_keys], counts)
+
+
+def _read_python_file(release: CifarRelease, path: str) -> CifarPart:
+    content = read_plain_pickle(path)
+    values, columns = content.get("data"), [content.get(key) for key in release.keys]
+    is_table = isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == _NUM_VALUES
+    if not is_table or any(not isinstance(column, list) or len(column) != len(values) for column in columns):
+        raise _wrong_file(path, ", ".join(content), f"data [images, {_NUM_VALUES}] and as many {release.keys[0]}")
+    if any(not isinstance(label, int) for column in columns for label in column):
+        raise _wrong_file(path, "labels that are not integers", "integers")
+    return _part(release, path, values, *(np.array(column, np.int64) for column in columns))
+
+
+def _part(release: CifarRelease, path: str, planes: np.ndarray, labels, coarse_labels=None) -> CifarPart:
+    images = np.ascontiguousarray(planes.reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE).transpose(0, 2, 3, 1))
+    coarse_labels = np.zeros_like(labels) if coarse_labels is None else coarse_labels
+    for values, num_classes in ((labels, release.num_classes), (coarse_labels, release.num_coarse or 1)):
+        wrong = np.flatnonzero((values < 0) | (values >= num_classes))
+        if len(wrong):
+            raise _wrong_file(
+                path, f"label {values[wrong[0]]} of image {wrong[0]}", f"an integer from 0 to {num_classes - 1}"
+            )
+    return CifarPart(images, labels, coarse_labels)
+
+
+def _read_image_files(release: CifarRelease, folder: str) -> Cifar:
+    """`train/CLASS/*` and `test/CLASS/*`, classes in the order of their names (which is the official one)."""
+    class_names = sorted(entry for entry in os.listdir(os.path.join(folder, "train")) if not entry.startswith("."))
+    parts = {part: _read_image_part(os.path.join(folder, part), class_names) for part in ("train", "test")}
+    cifar = _checked(release, parts, [class_names], {})
+    return cifar._replace(deviations=(f"{release.name}: from image files, not from the release", *cifar.deviations))
+
+
+def _read_image_part(folder: str, class_names: list[str]) -> CifarPart:
+    files_of_class = [sorted(glob.glob(os.path.join(glob.escape(folder), name, "*.*"))) for name in class_names]
+    labels = np.repeat(np.arange(len(class_names)), [len(files) for files in files_of_class])
+    with ThreadPoolExecutor() as pool:
+        images = list(pool.map(_read_image, [path for files in files_of_class for path in files]))
+    if not images:
+        raise _wrong_file(folder, "no image files", "CLASS/*.jpg or CLASS/*.png")
+    return CifarPart(np.stack(images), labels, np.zeros_like(labels))
+
+
+def _read_image(path: str) -> np.ndarray:
+    image = np.asarray(load_rgb(path, path))
+    if image.shape[:2] != (IMAGE_SIZE, IMAGE_SIZE):
+        raise _wrong_file(path, f"{image.shape[1]} x {image.shape[0]} pixels", f"{IMAGE_SIZE} x {IMAGE_SIZE}")
+    return image
+
+
+def _read_names(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return [line.strip() for line in file if line.strip()]
+    except OSError as error:
+        raise _wrong_file(path, error.strerror or str(error), "a text file with a name a line") from error
+
+
+def _checked(release: CifarRelease, parts: dict[str, CifarPart], names, counts: dict[str, int]) -> Cifar:
+    """The data set with its deviations, after a look at the number of names."""
+    class_names, coarse_names = tuple(names[0]), tuple(names[1]) if len(names) > 1 else ()
+    if (len(class_names), len(coarse_names)) != (release.num_classes, release.num_coarse):
+        raise invalid(
+            f"names of {release.title}",
+            received=f"{len(class_names)} classes and {len(coarse_names)} super-classes",
+            expected=f"{release.num_classes} and {release.num_coarse}",
+        )
+    images_of_file = {name: 50_000 // len(release.train_files) for name in release.train_files}
+    images_of_file |= dict.fromkeys(release.test_files, 10_000)
+    official = {what: images_of_file[what.split(" of ")[1].removesuffix(".bin")] for what in counts}
+    official |= {"train images": 50_000, "test images": 10_000}
+    found = {**counts, "train images": len(parts["train"].labels), "test images": len(parts["test"].labels)}
+    deviations = check_official_counts(release.name, official, found)
+    return Cifar(parts["train"], parts["test"], class_names, coarse_names, deviations)
+
+
+def _wrong_file(path: str, received: str, expected: str) -> InvalidInput:
+    return invalid(f"file of CIFAR ({path})", received=received, expected=expected, fix="Extract the release again.")

@@ -1,0 +1,112 @@
+"""CIFAR-10 and CIFAR-100 in the layouts of their releases, small, with images that say what they are."""
+
+import io
+import os
+import pickle
+import pickletools
+
+import numpy as np
+
+CIFAR10_NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+COARSE_NAMES = [
+    "aquatic_mammals",
+    "fish",
+    "flowers",
+    "food_containers",
+    "fruit_and_vegetables",
+    "household_electrical_devices",
+    "household_furniture",
+    "insects",
+    "large_carnivores",
+    "large_man-made_outdoor_things",
+    "large_natural_outdoor_scenes",
+    "large_omnivores_and_herbivores",
+    "medium_mammals",
+    "non-insect_invertebrates",
+    "people",
+    "reptiles",
+    "small_mammals",
+    "trees",
+    "vehicles_1",
+    "vehicles_2",
+]
+FINE_NAMES = [f"class_{number:03d}" for number in range(100)]
+COARSE_OF_FINE = (np.arange(100) * 7) % 20  # scattered, five to a super-class
+
+
+def pixels(labels, first):
+    """`[images, 32, 32, 3]`: red is the label, green a serial number, blue the row."""
+    images = np.zeros((len(labels), 32, 32, 3), np.uint8)
+    images[..., 0] = np.asarray(labels)[:, None, None]
+    images[..., 1] = (np.arange(first, first + len(labels)) % 256)[:, None, None]
+    images[..., 2] = np.arange(32)[:, None]
+    return images
+
+
+def planes(images):
+    return images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+
+
+def cifar10_parts():
+    """File name: (images, labels); 20 images a training file and 30 for testing."""
+    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+    parts = {}
+    for index, name in enumerate(names):
+        labels = np.arange(30 if name == "test_batch" else 20) % 10
+        parts[name] = (pixels(labels, 20 * index), labels)
+    return parts
+
+
+def cifar100_parts(images_per_class=2):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(100), images_per_class))
+    return {"train": (pixels(labels, 0), labels), "test": (pixels(np.arange(100), 200), np.arange(100))}
+
+
+def write_binary(folder, parts, name_files, coarse=None):
+    folder.mkdir()
+    for name, (images, labels) in parts.items():
+        columns = [labels[:, None], planes(images)]
+        if coarse is not None:
+            columns.insert(0, coarse[labels][:, None])
+        (folder / f"{name}.bin").write_bytes(np.hstack(columns).astype(np.uint8).tobytes())
+    for name, lines in name_files.items():
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_cifar10_binary(above):
+    return write_binary(above / "cifar-10-batches-bin", cifar10_parts(), {"batches.meta.txt": [*CIFAR10_NAMES, ""]})
+
+
+def write_cifar100_binary(above, **options):
+    names = {"fine_label_names.txt": FINE_NAMES, "coarse_label_names.txt": COARSE_NAMES}
+    return write_binary(above / "cifar-100-binary", cifar100_parts(**options), names, COARSE_OF_FINE)
+
+
+def dump(path, content, protocol=2):
+    """As Python 2 wrote the released files: byte strings for texts, NumPy's old module names."""
+    buffer = io.BytesIO()
+    pickle.dump(content, buffer, protocol=protocol)
+    contents = buffer.getvalue().replace(b"numpy._core.multiarray\n", b"numpy.core.multiarray\n")
+    assert list(pickletools.genops(contents))
+    path.write_bytes(contents)
+
+
+def write_cifar10_python(above, name="cifar-10-batches-py"):
+    folder = above / name
+    os.makedirs(folder)
+    for file, (images, labels) in cifar10_parts().items():
+        content = {b"batch_label": b"one of 5", b"labels": labels.tolist(), b"data": planes(images).astype(np.uint8)}
+        dump(folder / file, {**content, b"filenames": [b"a.png"] * len(labels)})
+    dump(folder / "batches.meta", {b"label_names": [name.encode() for name in CIFAR10_NAMES], b"num_vis": 3072})
+    return folder
+
+
+def write_cifar100_python(above):
+    folder = above / "cifar-100-python"
+    folder.mkdir()
+    for file, (images, labels) in cifar100_parts().items():
+        content = {"fine_labels": labels.tolist(), "coarse_labels": COARSE_OF_FINE[labels].tolist()}
+        dump(folder / file, {**content, "data": planes(images).astype(np.uint8), "filenames": ["a.png"] * len(labels)})
+    dump(folder / "meta", {"fine_label_names": FINE_NAMES, "coarse_label_names": COARSE_NAMES})
+    return folder

@@ -1,0 +1,162 @@
+"""CIFAR from files in the official layouts, made here, and what is said about files that are wrong."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from common.data import load_cifar10, load_cifar100
+from common.downloads import extract_archive
+from common.ops.checks import InvalidInput
+from tests.common.data import cifar_fixture as fixture
+
+TRAIN_LABELS = np.tile(np.arange(10), 10)
+
+
+def check_cifar10(dataset):
+    parts = fixture.cifar10_parts()
+    images = np.concatenate([parts[f"data_batch_{number}"][0] for number in range(1, 6)])
+    np.testing.assert_array_equal(dataset.train.inputs, images)
+    np.testing.assert_array_equal(dataset.train.labels, TRAIN_LABELS)
+    np.testing.assert_array_equal(dataset.test.inputs, parts["test_batch"][0])
+    assert dataset.train.inputs.dtype == np.uint8
+    assert dataset.class_names == tuple(fixture.CIFAR10_NAMES)
+    assert (dataset.name, dataset.kind, dataset.native_size, dataset.channels) == ("cifar10", "memory_images", 32, 3)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_binary_version_of_cifar10(tmp_path, inside):
+    folder = fixture.write_cifar10_binary(tmp_path)
+    dataset = load_cifar10(str(folder if inside else tmp_path), cache_dir="unused", seed=0)
+    check_cifar10(dataset)
+    for deviation in (
+        "cifar10 images of data_batch_3.bin: 20 found, 10,000 official",
+        "cifar10 train images: 100 found, 50,000 official",
+        "cifar10 test images: 30 found, 10,000 official",
+    ):
+        assert deviation in dataset.deviations
+
+
+@pytest.mark.parametrize("name", ["cifar-10-batches-py", "cifar-10-batches-py-target/cifar-10-batches-py"])
+def test_the_python_version_of_cifar10_and_keras_cache(tmp_path, name):
+    fixture.write_cifar10_python(tmp_path, name)
+    check_cifar10(load_cifar10(str(tmp_path)))
+    check_cifar10(load_cifar10(str(tmp_path / name)))
+
+
+def test_both_versions_of_cifar100_are_the_same(tmp_path):
+    (tmp_path / "python").mkdir()
+    fixture.write_cifar100_binary(tmp_path)
+    fixture.write_cifar100_python(tmp_path / "python")
+    binary, python = load_cifar100(str(tmp_path)), load_cifar100(str(tmp_path / "python"))
+    images, labels = fixture.cifar100_parts()["train"]
+    for dataset in (binary, python):
+        np.testing.assert_array_equal(dataset.train.inputs, images)
+        np.testing.assert_array_equal(dataset.train.labels, labels)
+        np.testing.assert_array_equal(dataset.test.labels, np.arange(100))
+        assert dataset.class_names == tuple(fixture.FINE_NAMES)
+
+
+def test_unseen_classes_are_those_of_the_second_half_with_all_their_images(tmp_path):
+    fixture.write_cifar10_binary(tmp_path)
+    dataset = load_cifar10(str(tmp_path), unseen_classes=True)
+    assert dataset.name == "cifar10_unseen"
+    assert np.unique(dataset.train.labels).tolist() == [0, 1, 2, 3, 4]
+    assert np.unique(dataset.test.labels).tolist() == [5, 6, 7, 8, 9]
+    assert len(dataset.train) == len(dataset.test) == 65
+    np.testing.assert_array_equal(dataset.test.inputs[:, 0, 0, 0], dataset.test.labels)
+    fixture.write_cifar100_binary(tmp_path)
+    assert load_cifar100(str(tmp_path), unseen_classes=True).train.num_classes == 50
+
+
+@pytest.mark.parametrize("cut", [1, 3073 * 3 + 5, 3073 * 20])
+def test_a_truncated_file_is_named(tmp_path, cut):
+    path = fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin"
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) - cut)
+    with pytest.raises(InvalidInput, match="data_batch_4.bin.*multiple of 3,073.*truncated"):
+        load_cifar10(str(tmp_path))
+
+
+def test_a_file_that_lacks_whole_images_is_named_as_a_deviation(tmp_path):
+    path = fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin"
+    with open(path, "r+b") as file:
+        file.truncate(3073 * 7)
+    assert "cifar10 images of data_batch_4.bin: 7 found, 10,000 official" in load_cifar10(str(tmp_path)).deviations
+
+
+@pytest.mark.parametrize("name", ["data_batch_2.bin", "test_batch.bin", "batches.meta.txt"])
+def test_a_missing_file_is_named(tmp_path, name):
+    os.unlink(fixture.write_cifar10_binary(tmp_path) / name)
+    with pytest.raises(InvalidInput, match=f"{name}.*No such file"):
+        load_cifar10(str(tmp_path))
+
+
+def test_a_label_out_of_range_is_named(tmp_path):
+    path = fixture.write_cifar100_binary(tmp_path) / "train.bin"
+    contents = bytearray(path.read_bytes())
+    contents[3074 * 5 + 1] = 100
+    path.write_bytes(contents)
+    with pytest.raises(InvalidInput, match="train.bin.*label 100 of image 5.*from 0 to 99"):
+        load_cifar100(str(tmp_path))
+    contents[3074 * 5 + 1], contents[3074 * 9] = 0, 20
+    path.write_bytes(contents)
+    with pytest.raises(InvalidInput, match="train.bin.*label 20 of image 9.*from 0 to 19"):
+        load_cifar100(str(tmp_path))
+
+
+def test_a_wrong_number_of_names_is_named(tmp_path):
+    (fixture.write_cifar10_binary(tmp_path) / "batches.meta.txt").write_text("airplane\nbird\n")
+    with pytest.raises(InvalidInput, match="names of CIFAR-10.*2 classes.*10 and 0"):
+        load_cifar10(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"data": [1, 2]}, "data_batch_1.*data .images, 3072."),
+        ({"labels": [1]}, "data_batch_1.*as many labels"),
+        ({"labels": [0.5] * 20}, "labels that are not integers"),
+        ({"labels": [10] * 20}, "label 10 of image 0"),
+    ],
+)
+def test_wrong_contents_of_the_python_version_are_named(tmp_path, change, match):
+    folder = fixture.write_cifar10_python(tmp_path)
+    images, labels = fixture.cifar10_parts()["data_batch_1"]
+    fixture.dump(folder / "data_batch_1", {"data": fixture.planes(images), "labels": labels.tolist(), **change})
+    with pytest.raises(InvalidInput, match=match):
+        load_cifar10(str(tmp_path))
+
+
+def test_image_files_are_read_and_marked(tmp_path, write_image):
+    for part, count in (("train", 2), ("test", 1)):
+        for label, name in enumerate(fixture.CIFAR10_NAMES):
+            for number in range(count):
+                write_image(tmp_path / "cifar10" / part / name / f"{number}.png", (label, 7, 9), size=(32, 32))
+    dataset = load_cifar10(str(tmp_path))
+    np.testing.assert_array_equal(dataset.train.labels, np.repeat(np.arange(10), 2))
+    np.testing.assert_array_equal(dataset.train.inputs[:, 5, 5, 0], dataset.train.labels)
+    assert dataset.class_names == tuple(fixture.CIFAR10_NAMES)
+    assert "cifar10: from image files, not from the release" in dataset.deviations
+    wrong = tmp_path / "cifar10" / "test" / "dog" / "0.png"
+    write_image(wrong, size=(33, 32))
+    with pytest.raises(InvalidInput, match=f"{wrong}.*33 x 32 pixels"):
+        load_cifar10(str(tmp_path))
+    shutil.rmtree(wrong.parent)
+    assert load_cifar10(str(tmp_path)).test.num_classes == 9
+
+
+@pytest.mark.parametrize("load", [load_cifar10, load_cifar100])
+def test_missing_data_say_what_to_do(load, tmp_path):
+    for data_dir in (None, str(tmp_path)):
+        with pytest.raises(InvalidInput, match="--data_dir.*-binary|-bin/.*prepare_data --dataset=cifar10.*glyphs"):
+            load(data_dir)
+
+
+def test_the_real_subset_is_read_and_not_comparable(shared_file, tmp_path):
+    extract_archive(shared_file("cifar10_subset.zip"), str(tmp_path / "cifar10"), root="cifar10")
+    dataset = load_cifar10(str(tmp_path))
+    assert (len(dataset.train), len(dataset.test)) == (10_000, 2_000)
+    assert dataset.class_names == tuple(fixture.CIFAR10_NAMES)
+    assert "cifar10 train images: 10,000 found, 50,000 official" in dataset.deviations

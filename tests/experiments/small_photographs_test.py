@@ -1,0 +1,50 @@
+"""`fair_eval` on CIFAR and its collages, from the files of a release that the test makes."""
+
+import json
+
+import pytest
+
+from experiments.recipes import CIFAR, resolve
+from tests.command_line import run_module
+from tests.common.data import cifar_fixture
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cifar")
+    cifar_fixture.write_cifar10_binary(folder)
+    cifar_fixture.write_cifar100_binary(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dataset", "loss", "pooling"), [("cifar_collage", "c2", "gsp"), ("cifar10_unseen", "pnca", "gap")]
+)
+def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling):
+    finished = run_module(
+        "experiments.fair_eval",
+        f"--dataset={dataset}",
+        f"--data_dir={folder}",
+        f"--runs_dir={tmp_path}",
+        f"--loss={loss}",
+        f"--pooling={pooling}",
+        "--budget=smoke",
+        "--fold=0",
+    )
+    assert finished.returncode == 0, finished.stderr
+    (path,) = tmp_path.rglob("result.json")
+    assert any("official" in deviation for deviation in json.loads(path.read_text())["deviations"])
+
+
+def test_collages_take_the_values_of_the_thesis():
+    config = resolve("cifar_collage", "c2", "gsp", "thesis", "full", {})
+    assert (config.backbone, config.num_prototypes, config.transport_ratio) == ("resnet20", 64, 0.2)
+    assert (config.smoothing, config.zero_shot_weight, config.learning_rate) == (10.0, 0.5, 1e-3)
+    assert (config.classes_per_batch, config.samples_per_class, config.plateau_patience) == (16, 4, 5)
+    assert (config.normalization, config.crop, config.image_size) == ("unit", "none", 64)
+
+
+@pytest.mark.parametrize("dataset", [name for name in CIFAR if "collage" not in name])
+def test_photographs_are_shifted_and_mirrored(dataset):
+    assert resolve(dataset, "pnca", "gap", "thesis", "full", {}).crop == "shift_flip"
