@@ -102,6 +102,9 @@ class AlternatingProjections(ResumableCallback):
         super().__init__()
         self.loss, self.proximal_term, self.embed_pools = loss, proximal_term, embed_pools
         self.rules, self.observe = rules or ProjectionRules(), observe
+        if self.rules.start_step and not getattr(loss, "starts_in_batch", False):
+            expected = "0, or a loss with starts_in_batch=True that has something to compare with before"
+            raise invalid("start_step", received=self.rules.start_step, expected=expected)
         self.problems: list[ProjectionProblem] = []
         self._best, self._waited, self._late_value = -math.inf, 0, 0.0
         self._best_weights: list[np.ndarray] = []
@@ -109,8 +112,9 @@ class AlternatingProjections(ResumableCallback):
 
     def on_train_begin(self, logs=None):
         if not self.problems:
-            self.proximal_term.set_targets()
-            self._begin_problem(previous=None)
+            self.proximal_term.set_targets()  # of the right shapes for a checkpoint, whenever the problem begins
+            self._set_rate()
+            self._begin_first_problem()
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps_of_epoch = 0
@@ -120,6 +124,9 @@ class AlternatingProjections(ResumableCallback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._steps += self._steps_of_epoch
+        if not self.problems:
+            self._begin_first_problem()
+            return
         value = self._read(logs or {})
         problem = self.problems[-1]
         problem.end_step = self._steps
@@ -166,6 +173,11 @@ class AlternatingProjections(ResumableCallback):
             value, self._late_value = self._late_value, value
         return value
 
+    def _begin_first_problem(self) -> None:
+        if self._steps >= self.rules.start_step:
+            self.proximal_term.set_targets()
+            self._begin_problem(previous=None)
+
     def _goes_on(self, epoch: int) -> bool:
         if len(self.problems) == self.rules.max_problems:
             return False
@@ -200,6 +212,7 @@ class AlternatingProjections(ResumableCallback):
             self.observe(index, previous, chosen)
 
     def _set_rate(self) -> None:
-        is_first = len(self.problems) <= 1
-        override = self.rules.first_rate if is_first else None
-        self.proximal_term.current_rate.assign(self.proximal_term.rate if override is None else override)
+        rate = self.proximal_term.rate if self.problems else 0.0
+        if len(self.problems) == 1 and self.rules.first_rate is not None:
+            rate = self.rules.first_rate
+        self.proximal_term.current_rate.assign(rate)

@@ -16,9 +16,9 @@ keras = tf.keras
 class ChanceConstrainedLoss(MetricLoss):
     """Any metric loss between a batch and the proxies: `loss(batch, proxies) + w · loss(batch, batch)`.
 
-    Proxies are weights of this layer, so they are trained, saved and restored with the model, at the learning rate of
-    the network: they are not among the `fast_variables`. Between projection problems `AlternatingProjections`
-    replaces them.
+    Proxies are weights of this layer, so they are trained, saved and restored with the model. They are among the
+    `fast_variables`; the thesis' multiplier for them is 1 at a learning rate of 1e-5, where they hardly move. Between
+    projection problems `AlternatingProjections` replaces them.
 
     The mean over pairs is the one of `loss` (C1's, for one, is a sum over proxies). Triplet and multi-similarity are
     given with `anchors="references"`: each proxy is an anchor over the batch, its positives and negatives.
@@ -29,6 +29,8 @@ class ChanceConstrainedLoss(MetricLoss):
         loss: the `MetricLoss` of both terms. It normalises embeddings and proxies alike.
         proxies: the `ProxyBank` of all training classes.
         in_batch_weight: w, at least 0.
+        starts_in_batch: `loss(batch, batch)` alone until the first projection problem begins
+            (`ProjectionRules.start_step`): for a network that comes without any training.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Call arguments: those of `MetricLoss`, embeddings `[batch, dim]` and labels `[batch]`. With `references` the loss
@@ -43,22 +45,38 @@ class ChanceConstrainedLoss(MetricLoss):
         >>> loss = ChanceConstrainedLoss(Contrastive(normalization="clip"), proxies)
     """
 
-    def __init__(self, loss: MetricLoss, proxies: ProxyBank, in_batch_weight=0.0, **kwargs):
+    def __init__(
+        self, loss: MetricLoss, proxies: ProxyBank, in_batch_weight=0.0, starts_in_batch: bool = False, **kwargs
+    ):
         super().__init__(normalization=loss.normalization, **kwargs)
         self.loss = loss
         self.proxies = proxies
         self.in_batch_weight = check_non_negative("in_batch_weight", in_batch_weight)
+        self.starts_in_batch = bool(starts_in_batch)
+        if self.starts_in_batch:
+            self.has_begun = self.add_weight(
+                name="has_begun", shape=(), dtype="int32", initializer="zeros", trainable=False
+            )
 
     @property
     def fast_variables(self):
-        """Those of the loss; the proxies of CCP learn as fast as the network."""
-        return self.loss.fast_variables
+        """Those of the loss, and the proxies."""
+        return [*self.loss.fast_variables, self.proxies.proxies]
 
     def call(self, embeddings, labels, references=None, training=None):  # noqa: D102 (MetricLoss)
         del training  # taken so that Keras 2 hands it on to a loss with a memory
         if references is not None:
             return self.loss(embeddings, labels, references)
         self.proxies.check_labels(labels)
+        if not self.starts_in_batch:
+            return self._problem_loss(embeddings, labels)
+        return tf.cond(
+            tf.convert_to_tensor(self.has_begun) > 0,
+            lambda: self._problem_loss(embeddings, labels),
+            lambda: self.loss(embeddings, labels),
+        )
+
+    def _problem_loss(self, embeddings, labels):
         proxy_loss = self.loss(embeddings, labels, self.proxies.references())
         if self.in_batch_weight == 0:
             return proxy_loss
@@ -88,6 +106,8 @@ class ChanceConstrainedLoss(MetricLoss):
         if chosen.embeddings.shape != self._shape:
             raise invalid("representatives", received=chosen.embeddings.shape, expected=f"the shape {self._shape}")
         self.proxies.proxies.assign(chosen.embeddings.reshape(-1, self.proxies.embedding_dim))
+        if self.starts_in_batch:
+            self.has_begun.assign(1)
 
     @property
     def _shape(self):
@@ -101,6 +121,7 @@ class ChanceConstrainedLoss(MetricLoss):
             "loss": keras.utils.serialize_keras_object(self.loss),
             "proxies": keras.utils.serialize_keras_object(self.proxies),
             "in_batch_weight": self.in_batch_weight,
+            "starts_in_batch": self.starts_in_batch,
         }
 
     @classmethod

@@ -22,6 +22,9 @@ class ProjectionRules:
             its pools, or from the `last` weights; θ* and the proxies that repel are the best ones in both cases.
         first_centers: the first proxies are chosen beginning with a random `sample` of each class, or with the sample
             that is farthest from the `origin`.
+        start_step: the first problem begins at the first evaluation after so many update steps, not at once, with the
+            weights of that moment as θ*; until then the loss is the one in the batch, and λ is 0. The thesis starts
+            from pre-trained networks, with 0; embeddings of an untrained network make useless proxies.
         first_rate: λ of the first problem; None: as in all others.
         reads_late: each evaluation sees the metric of the one before it (0 at first).
         max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
@@ -36,6 +39,7 @@ class ProjectionRules:
     min_delta: float = 1e-5
     continue_from: str = "best"
     first_centers: str = "sample"
+    start_step: int = 0
     first_rate: float | None = None
     reads_late: bool = False
     max_problems: int | None = None
@@ -43,6 +47,7 @@ class ProjectionRules:
     def __post_init__(self):
         check_positive("projection_patience", self.patience)
         check_non_negative("min_delta", self.min_delta)
+        check_non_negative("start_step", self.start_step)
         check_choice("continue_from", self.continue_from, CONTINUE_FROM)
         check_choice("first_centers", self.first_centers, FIRST_CENTERS)
         if self.first_rate is not None:

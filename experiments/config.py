@@ -82,6 +82,7 @@ class ExperimentConfig:
         "ccp, triplet and ms: anchors are the proxies (`references`) or `embeddings`", None
     )
     ccp_in_batch_weight: float | None = _field("ccp: weight of the ordinary in-batch loss beside the proxies'", None)
+    ccp_start: int | None = _field("ccp: update steps with the in-batch loss alone before the first problem", None)
     ccp_continue_from: str | None = _field("ccp: a problem begins from the `best` or the `last` weights", None)
     ccp_first_centers: str | None = _field("ccp: first proxies seeded by a `sample` a class or by the `origin`", None)
     ccp_reads_late: bool | None = _field("ccp: each validation is read one validation late", None)

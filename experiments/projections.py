@@ -13,7 +13,9 @@ from experiments.config import ExperimentConfig
 def chance_constrained(loss: MetricLoss, config: ExperimentConfig, num_classes: int) -> ChanceConstrainedLoss:
     """`loss` over the proxies of all training classes."""
     proxies = ProxyBank(num_classes, config.proxies_per_class, config.embedding_dim)
-    return ChanceConstrainedLoss(loss, proxies, in_batch_weight=config.ccp_in_batch_weight)
+    return ChanceConstrainedLoss(
+        loss, proxies, in_batch_weight=config.ccp_in_batch_weight, starts_in_batch=config.ccp_start > 0
+    )
 
 
 def projection_parts(
@@ -35,6 +37,7 @@ def projection_parts(
         patience=config.projection_patience,
         continue_from=config.ccp_continue_from,
         first_centers=config.ccp_first_centers,
+        start_step=config.ccp_start,
         first_rate=config.ccp_first_lambda,
         reads_late=config.ccp_reads_late,
     )

@@ -30,6 +30,7 @@ class Training:
     """A small network, its data and CCP, trained with given validation figures (or some that depend on the weights)."""
 
     def __init__(self, rules=None, given=None, stop_after=None, with_batch_norm=True):
+        rules = rules or ProjectionRules()
         keras.utils.set_random_seed(3)
         rng = np.random.default_rng(0)
         labels = np.repeat(np.arange(CLASSES), 5)
@@ -38,7 +39,11 @@ class Training:
         layers = [keras.Input((None, None, 1)), keras.layers.Rescaling(1 / 128), keras.layers.Conv2D(8, 3)]
         layers += [keras.layers.BatchNormalization()] if with_batch_norm else []
         backbone = keras.Sequential([*layers, keras.layers.ReLU()])
-        self.loss = ChanceConstrainedLoss(Contrastive(0.0, 0.5, normalization="clip"), ProxyBank(CLASSES, PROXIES, DIM))
+        self.loss = ChanceConstrainedLoss(
+            Contrastive(0.0, 0.5, normalization="clip"),
+            ProxyBank(CLASSES, PROXIES, DIM),
+            starts_in_batch=rules.start_step > 0,
+        )
         head = EmbeddingHead(GlobalAveragePooling(), DIM)
         self.model = EmbeddingModel(backbone, head, self.loss, normalization="clip")
         self.model.build_on(self.examples.inputs, self.examples.labels)
@@ -204,6 +209,33 @@ def test_rules_of_the_published_code(tmp_path):
         assert np.abs(before - after).max() < 0.05  # two steps of Adam from the last weights, not from the best
 
 
+def test_the_first_problem_may_wait(tmp_path):
+    training = Training(ProjectionRules(start_step=5), given=[0.9, 0.1, 0.5, 0.4, 0.3, 0.2, 0.1])
+    rates, begun = [], []
+    original = training.validate
+
+    def validate():
+        rates.append(float(training.term.current_rate))
+        begun.append(int(np.array(training.loss.has_begun)))
+        return original()
+
+    training.validate = validate
+    training.run(tmp_path, epochs=7)
+    assert rates == [0.0] * 3 + [RATE] * 4
+    assert begun == [0] * 3 + [1] * 4
+    weights, _ = training.embedded[0]
+    assert_all_equal(weights, training.seen[2])  # after six steps, the first evaluation past the fifth
+    (problem,) = training.projections.problems
+    assert (problem.start_step, problem.end_step, problem.best) == (6, 14, 0.4)
+    assert_all_equal(training.term.targets(), training.network_of(training.seen[2]))
+
+
+def test_waiting_needs_a_loss_that_has_something_to_compare_with():
+    training = Training()
+    with pytest.raises(InvalidInput, match="starts_in_batch=True"):
+        AlternatingProjections(training.loss, training.term, training.pools, ProjectionRules(start_step=5))
+
+
 def problem_in_checkpoint(path):
     checkpoint = RunDirectory(path, {}).read_checkpoint()
     (_, state) = json.loads(str(checkpoint["state"]))["callbacks"]
@@ -211,19 +243,27 @@ def problem_in_checkpoint(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", [ProjectionRules(patience=1), ProjectionRules.published_code(patience=1)])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ProjectionRules(patience=1),
+        ProjectionRules.published_code(patience=1),
+        ProjectionRules(patience=1, start_step=5),
+    ],
+)
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
     whole = Training(rules)
     history = whole.run(tmp_path / "whole", warm_up_steps=2)
     assert len(whole.projections.problems) > 2
     interrupted = []
-    for evaluations in (0, 2, 3):  # each part goes on from the checkpoint of the one before
+    for evaluations in (0, 2, 3, 2):  # each part goes on from the checkpoint of the one before
         part = Training(rules, stop_after=evaluations)
         with pytest.raises(KeyboardInterrupt):
             part.run(tmp_path / "parts", warm_up_steps=2)
         interrupted.append(problem_in_checkpoint(tmp_path / "parts"))
     assert interrupted[0] is None  # before the first problem
-    assert any(problem["end_step"] > problem["start_step"] for problem in interrupted[1:])  # in the middle of one
+    assert (interrupted[1] is None) == (rules.start_step > 0)
+    assert any(problem and problem["end_step"] > problem["start_step"] for problem in interrupted)  # amid one
     resumed = Training(rules)
     assert resumed.run(tmp_path / "parts", warm_up_steps=2) == history
     assert resumed.projections.state() == whole.projections.state()
@@ -269,6 +309,7 @@ def test_pools_of_another_shape_are_refused():
         ({"min_delta": -1.0}, "min_delta"),
         ({"continue_from": "first"}, "best, last"),
         ({"first_centers": "zeros"}, "sample, origin"),
+        ({"start_step": -1}, "start_step"),
         ({"first_rate": -0.1}, "first_rate"),
         ({"max_problems": 0}, "max_problems"),
     ],

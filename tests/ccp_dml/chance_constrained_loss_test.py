@@ -39,12 +39,27 @@ def test_is_the_loss_over_proxies_plus_the_weighted_one_over_the_batch(base, wei
     np.testing.assert_allclose(loss(embeddings, labels, others), base(embeddings, labels, others), rtol=1e-6)
 
 
-def test_proxies_are_trained_but_not_fast():
+def test_proxies_are_trained_and_may_have_a_pace_of_their_own():
     loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
     assert [tuple(variable.shape) for variable in loss.trainable_variables] == [(CLASSES * PROXIES, DIM)]
-    assert loss.fast_variables == []
+    assert [tuple(variable.shape) for variable in loss.fast_variables] == [(CLASSES * PROXIES, DIM)]
     around_proxies = ChanceConstrainedLoss(ProxyNCA(CLASSES, DIM), ProxyBank(CLASSES, PROXIES, DIM))
-    assert [tuple(variable.shape) for variable in around_proxies.fast_variables] == [(CLASSES, DIM)]
+    shapes = [tuple(variable.shape) for variable in around_proxies.fast_variables]
+    assert shapes == [(CLASSES, DIM), (CLASSES * PROXIES, DIM)]
+
+
+def test_until_it_adopts_representatives_it_may_be_the_loss_in_the_batch():
+    base, bank = Contrastive(0.1, 0.9), ProxyBank(CLASSES, PROXIES, DIM)
+    loss = ChanceConstrainedLoss(base, bank, in_batch_weight=0.1, starts_in_batch=True)
+    compiled = tf.function(lambda embeddings, labels: loss(embeddings, labels))
+    np.testing.assert_allclose(compiled(*batch()), base(*batch()), rtol=1e-6)
+    chosen = np.random.default_rng(1).normal(size=(CLASSES, PROXIES, DIM)).astype(np.float32)
+    loss.adopt(0, Representatives(np.zeros((CLASSES, PROXIES), int), chosen))
+    expected = float(base(*batch(), bank.references())) + 0.1 * float(base(*batch()))
+    np.testing.assert_allclose(compiled(*batch()), expected, rtol=1e-6)
+    again = keras.layers.deserialize(keras.layers.serialize(loss))
+    again.set_weights(loss.get_weights())
+    np.testing.assert_array_equal(again(*batch()), loss(*batch()))
 
 
 def test_a_cross_batch_memory_inside_advances_in_training():
