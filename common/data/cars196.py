@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 import numpy as np
 import scipy.io
@@ -18,6 +19,7 @@ from common.data.official_files import (
 )
 from common.ops.checks import invalid
 
+_COUNTS = {"train images": 8054, "train classes": 98, "test images": 8131, "test classes": 98}
 _RELEASE = OfficialRelease(
     name="cars196",
     title="Cars196",
@@ -25,41 +27,75 @@ _RELEASE = OfficialRelease(
         "Download car_ims.tgz (1.9 GB) and cars_annos.mat, which Stanford published at "
         "http://ai.stanford.edu/~jkrause/car196/ (described at https://ai.stanford.edu/~jkrause/cars/car_dataset.html; "
         "if it does not answer, take both from https://web.archive.org or another copy), and extract car_ims/ beside "
-        "cars_annos.mat."
+        "cars_annos.mat. The layout of the development kit (cars_train/, cars_test/, devkit/ and "
+        "cars_test_annos_withlabels.mat) is read, too. `python -m experiments.prepare_data --dataset=cars196` fetches "
+        "either."
     ),
     folder="cars196",
     required=("car_ims/", "cars_annos.mat"),
-    official_counts={"train images": 8054, "train classes": 98, "test images": 8131, "test classes": 98},
+    official_counts=_COUNTS,
 )
+_KIT = OfficialRelease(
+    name="cars196",
+    title="Cars196 with its development kit",
+    download=_RELEASE.download,
+    folder="stanford_cars",
+    required=("cars_train/", "cars_test/", "devkit/cars_train_annos.mat", "devkit/cars_meta.mat"),
+    official_counts=_COUNTS,
+)
+_KIT_TEST_ANNOTATIONS = "cars_test_annos_withlabels.mat"
 _CORNERS = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
 
 
-def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
-    """Loads Cars196 from `car_ims/` and `cars_annos.mat`: the first 98 classes train, the others test.
+class _Annotations(NamedTuple):
+    """What the annotation files say of all images.
 
-    The release's own division into train and test images, which mixes classes, is not used. Boxes are `[left, top,
-    right, bottom]` in pixels, right and bottom exclusive.
+    Attributes:
+        paths: `[images]` relative to the data set's folder.
+        classes: `[images]` from 1, as read.
+        boxes: `[images, 4]` left, top, right, bottom; from 1, right and bottom included.
+        places: `[images]` where each is annotated.
+    """
+
+    paths: list[str]
+    classes: list
+    boxes: np.ndarray
+    places: list[str]
+
+
+def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
+    """Loads Cars196: the first 98 classes train, the others test.
+
+    Two layouts of the release are read: `car_ims/` with `cars_annos.mat`, and `cars_train/` and `cars_test/` with the
+    development kit. They have the same images in another order. The release's own division into train and test images,
+    which mixes classes, is not used. Boxes are `[left, top, right, bottom]` in pixels, right and bottom exclusive.
 
     Reference: Krause et al., "3D object representations for fine-grained categorization", 2013; the split is that of
     Oh Song et al., "Deep metric learning via lifted structured feature embedding", 2016.
 
     Args:
-        data_dir: the folder with `car_ims/` and `cars_annos.mat`, or the one that holds it as `cars196/`.
+        data_dir: the folder with `car_ims/` and `cars_annos.mat`, or the one that holds it as `cars196/`; or the
+            folder with `cars_train/`, `cars_test/`, `devkit/` and `cars_test_annos_withlabels.mat` (which may be in
+            `devkit/`), or the one that holds it as `stanford_cars/`.
         cache_dir: not used.
         seed: not used; the split is official.
 
     Raises:
         InvalidInput: the data are not there, or an annotation is wrong; it names the entry.
     """
-    root = _RELEASE.find(data_dir)
-    annotations, class_names = _read_annotations(os.path.join(root, "cars_annos.mat"))
+    if _KIT.is_at(data_dir) and not _RELEASE.is_at(data_dir):
+        root = _KIT.find(data_dir)
+        annotations, class_names = _read_kit(root)
+    else:
+        root = _RELEASE.find(data_dir)
+        annotations, class_names = _read_single_file(root)
     num_train_classes, deviations = split_by_class_order(_RELEASE, len(class_names))
 
-    places = [f"cars_annos.mat, annotation {number}" for number in range(1, len(annotations["class"]) + 1)]
-    labels = np.array([read_integer(*pair, 1, len(class_names)) - 1 for pair in zip(places, annotations["class"])], int)
-    boxes = np.stack([annotations[corner].astype(np.int64) for corner in _CORNERS], axis=1)
+    places = annotations.places
+    labels = np.array([read_integer(*pair, 1, len(class_names)) - 1 for pair in zip(places, annotations.classes)], int)
+    boxes = annotations.boxes.copy()
     boxes[:, :2] -= 1  # the annotations count pixels from 1
-    paths = existing_files(root, annotations["relative_im_path"].tolist(), places)
+    paths = existing_files(root, annotations.paths, places)
 
     examples = Examples(labels=labels, paths=paths, boxes=boxes)
     trains = labels < num_train_classes
@@ -68,15 +104,51 @@ def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     )
 
 
-def _read_annotations(path: str) -> tuple[dict[str, np.ndarray], list[str]]:
+def _read_single_file(root: str) -> tuple[_Annotations, list[str]]:
+    path = os.path.join(root, "cars_annos.mat")
+    return _read_annotations(path, "relative_im_path"), _read_class_names(path)
+
+
+def _read_kit(root: str) -> tuple[_Annotations, list[str]]:
+    kit = os.path.join(root, "devkit")
+    beside = os.path.join(root, _KIT_TEST_ANNOTATIONS)
+    test_path = beside if os.path.exists(beside) else os.path.join(kit, _KIT_TEST_ANNOTATIONS)
+    train = _read_annotations(os.path.join(kit, "cars_train_annos.mat"), "fname", "cars_train/")
+    test = _read_annotations(test_path, "fname", "cars_test/")
+    merged = _Annotations(
+        train.paths + test.paths,
+        train.classes + test.classes,
+        np.concatenate([train.boxes, test.boxes]),
+        train.places + test.places,
+    )
+    return merged, _read_class_names(os.path.join(kit, "cars_meta.mat"))
+
+
+def _read_annotations(path: str, path_field: str, folder: str = "") -> _Annotations:
+    annotations = np.atleast_1d(_read_matlab(path, "annotations"))
+    fields = (path_field, "class", *_CORNERS)
+    missing = [field for field in fields if field not in (annotations.dtype.names or ())]
+    if missing:
+        raise wrong_annotation(path, f"no field {', '.join(missing)}", f"fields {', '.join(fields)}")
+    name = os.path.basename(path)
+    return _Annotations(
+        paths=[folder + str(relative) for relative in annotations[path_field]],
+        classes=annotations["class"].tolist(),
+        boxes=np.stack([annotations[corner].astype(np.int64) for corner in _CORNERS], axis=1),
+        places=[f"{name}, annotation {number}" for number in range(1, len(annotations) + 1)],
+    )
+
+
+def _read_class_names(path: str) -> list[str]:
+    return [str(name) for name in np.atleast_1d(_read_matlab(path, "class_names"))]
+
+
+def _read_matlab(path: str, variable: str):
+    """A variable of a MATLAB file, or an error that names the file."""
     try:
-        content = scipy.io.loadmat(path, squeeze_me=True, variable_names=("annotations", "class_names"))
+        content = scipy.io.loadmat(path, squeeze_me=True, variable_names=(variable,))
     except Exception as error:  # noqa: BLE001 (a damaged file raises anything)
         raise invalid("annotation file", received=path, expected=f"the official MATLAB file ({error})") from error
-    fields = ("relative_im_path", "class", *_CORNERS)
-    annotations = np.atleast_1d(content.get("annotations"))
-    missing = [field for field in fields if field not in (annotations.dtype.names or ())]
-    if missing or "class_names" not in content:
-        raise wrong_annotation(path, f"no field {', '.join(missing) or 'class_names'}", f"fields {', '.join(fields)}")
-    class_names = [str(name) for name in np.atleast_1d(content["class_names"])]
-    return {field: annotations[field] for field in fields}, class_names
+    if variable not in content:
+        raise wrong_annotation(path, f"no variable {variable}", f"{variable}, as in the official file")
+    return content[variable]

@@ -41,11 +41,21 @@ class OfficialRelease:
             InvalidInput: there is none; it says what to download from where, the layout that is expected, and which
                 data sets need no download.
         """
+        found = self._complete_folder(data_dir)
+        if found is None:
+            raise self.missing(data_dir)
+        return found
+
+    def is_at(self, data_dir: str | None) -> bool:
+        """Whether `find` finds it."""
+        return self._complete_folder(data_dir) is not None
+
+    def _complete_folder(self, data_dir: str | None) -> str | None:
         candidates = [] if data_dir is None else [data_dir, os.path.join(data_dir, self.folder)]
         for candidate in candidates:
             if all(os.path.exists(os.path.join(candidate, entry)) for entry in self.required):
                 return os.path.abspath(candidate)
-        raise self.missing(data_dir)
+        return None
 
     def missing(self, data_dir: str | None) -> InvalidInput:
         """The error for a folder in which the data set is not."""

@@ -29,6 +29,63 @@ def rows(tmp_path, write_image):
     return result
 
 
+def write_kit(root, rows, num_classes, test_annotations="cars_test_annos_withlabels.mat"):
+    """The same images in the layout of the development kit: odd ones in train/, even ones in test/, shuffled."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    fields = (*FIELDS[1:6], "fname")
+    (root / "devkit").mkdir(parents=True)
+    for part, remainder, file in ((0, 1, "devkit/cars_train_annos.mat"), (1, 0, test_annotations)):
+        folder = root / ("cars_train", "cars_test")[part]
+        folder.mkdir()
+        chosen = [rows[index] for index in order if (index + 1) % 2 == remainder]
+        annotations = np.zeros((1, len(chosen)), dtype=[(field, object) for field in fields])
+        for column, row in enumerate(chosen):
+            name = f"{column + 1:05d}.jpg"
+            (folder / name).write_bytes((root.parent / row["relative_im_path"]).read_bytes())
+            annotations[0, column] = (*(row[field] for field in FIELDS[1:6]), name)
+        scipy.io.savemat(root / file, {"annotations": annotations})
+    class_names = np.array([[f"Car {number}" for number in range(1, num_classes + 1)]], dtype=object)
+    scipy.io.savemat(root / "devkit" / "cars_meta.mat", {"class_names": class_names})
+    return root
+
+
+@pytest.mark.parametrize("place", ["", "devkit/"])
+def test_the_development_kit_gives_the_same_images_and_split(tmp_path, rows, place):
+    for number, row in enumerate(rows):
+        row["bbox_x1"] = number + 2  # tells the images apart
+    write_annotations(tmp_path, rows, 196)
+    kit = write_kit(tmp_path / "stanford_cars", rows, 196, f"{place}cars_test_annos_withlabels.mat")
+    single, from_kit = load_cars196(str(tmp_path)), load_cars196(str(kit))
+    for part in ("train", "test"):
+        expected, found = getattr(single, part), getattr(from_kit, part)
+        order = np.argsort(found.boxes[:, 0])
+        np.testing.assert_array_equal(found.labels[order], expected.labels)
+        np.testing.assert_array_equal(found.boxes[order], expected.boxes)
+    assert from_kit.class_names == single.class_names
+    folders = {path.split("/")[-2] for path in from_kit.train.paths}
+    assert folders == {"cars_train", "cars_test"}
+    (tmp_path / "cars_annos.mat").unlink()
+    assert len(load_cars196(str(tmp_path)).train) == 196
+
+
+def test_what_the_development_kit_lacks_is_named(tmp_path, rows):
+    kit = write_kit(tmp_path / "stanford_cars", rows, 196)
+    (kit / "cars_test_annos_withlabels.mat").unlink()
+    with pytest.raises(InvalidInput, match="cars_test_annos_withlabels.mat"):
+        load_cars196(str(tmp_path))
+    write_annotations(kit, rows, 196)
+    (kit / "cars_annos.mat").rename(kit / "cars_test_annos_withlabels.mat")
+    with pytest.raises(InvalidInput, match="cars_test_annos_withlabels.mat.*no field fname"):
+        load_cars196(str(tmp_path))
+
+
+def test_a_missing_file_of_the_development_kit_is_named(tmp_path, rows):
+    kit = write_kit(tmp_path / "stanford_cars", rows, 196)
+    (kit / "cars_test" / "00003.jpg").unlink()
+    with pytest.raises(InvalidInput, match="withlabels.mat, annotation 3.*cars_test/00003.jpg"):
+        load_cars196(str(tmp_path))
+
+
 def test_first_98_classes_train_whatever_the_test_flag(tmp_path, rows):
     write_annotations(tmp_path, rows, 196)
     dataset = load_cars196(str(tmp_path), cache_dir="unused", seed=0)
