@@ -20,12 +20,17 @@ with quiet_start():
     from common import data
     from common.downloads import SOURCES, Acquired, acquire
     from common.ops.checks import InvalidInput, check_choice, check_non_negative, invalid
-    from common.training import write_atomically, write_json
+    from common.training import read_json, write_atomically, write_json
     from experiments import build
     from experiments import flags as experiment_flags
+    from experiments.recipes import CIFAR
 
+SOURCE_OF = {  # whose published files a data set is made of
+    **{name: name for name in SOURCES},
+    **{name: "cifar100" if name.startswith(("cifar100", "cifar_collage")) else "cifar10" for name in CIFAR},
+}
 LOADERS = {
-    **{name: load for name, load in build.DATASETS.items() if name in SOURCES or name in ("folder", "manifest")},
+    **{name: load for name, load in build.DATASETS.items() if name in SOURCE_OF or name in ("folder", "manifest")},
     "mnist": data.load_mnist,
 }
 COLUMNS = ("path", "label", "split", "sha256", "bytes", "width", "height", "mode")
@@ -62,10 +67,10 @@ def prepare(name: str, data_dir: str, cache_dir: str, *, mirror: str | None = No
     try:
         dataset = load(name, data_dir, cache_dir)
     except InvalidInput:
-        if name not in SOURCES:
+        if name not in SOURCE_OF:
             raise
         # Missing, or damaged; if the latter, nothing is fetched, and the same error comes again.
-        files = acquire(SOURCES[name], data_dir, mirror=mirror)
+        files = acquire(SOURCES[SOURCE_OF[name]], data_dir, mirror=mirror)
         print("".join(f"{file.name}: {file.origin}; {file.check}\n" for file in files), end="")
         dataset = load(name, data_dir, cache_dir)
     inspection = report(dataset)
@@ -97,7 +102,7 @@ def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], dat
 
     Args:
         inspection: of a data set without unreadable files.
-        files: the published files that it was made of.
+        files: the published files that it was made of; none keeps what an earlier manifest says of them.
         data_dir: a folder, or a file in it.
 
     Returns:
@@ -110,11 +115,13 @@ def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], dat
         part: {"examples": len(examples), "classes": examples.num_classes, "sha256": inspection.digest(part)}
         for part, examples in data.parts_of(dataset)
     }
+    published_files = [file._asdict() for file in files]
+    published_files = published_files or (read_json(f"{stem}.json") or {}).get("published_files", [])
     summary = {
         "dataset": dataset.name,
         "deviations": list(dataset.deviations),
         "parts": parts,
-        "published_files": [file._asdict() for file in files],
+        "published_files": published_files,
         "kinds_of_images": dict(inspection.modes),
         "same_in_two_parts": [[first.name, other.name] for first, other in inspection.shared],
         "same_within_a_part": inspection.num_repeated,

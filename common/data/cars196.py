@@ -28,8 +28,7 @@ _RELEASE = OfficialRelease(
         "http://ai.stanford.edu/~jkrause/car196/ (described at https://ai.stanford.edu/~jkrause/cars/car_dataset.html; "
         "if it does not answer, take both from https://web.archive.org or another copy), and extract car_ims/ beside "
         "cars_annos.mat. The layout of the development kit (cars_train/, cars_test/, devkit/ and "
-        "cars_test_annos_withlabels.mat) is read, too. `python -m experiments.prepare_data --dataset=cars196` fetches "
-        "either."
+        "cars_test_annos_withlabels.mat) is read, too."
     ),
     folder="cars196",
     required=("car_ims/", "cars_annos.mat"),

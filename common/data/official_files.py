@@ -64,7 +64,10 @@ class OfficialRelease:
             "--data_dir",
             received=data_dir,
             expected=f"the folder of {self.title}: {layout}",
-            fix=f"{self.download} Data sets that need no download: {', '.join(NO_DOWNLOAD_NEEDED)}.",
+            fix=(
+                f"{self.download} `python -m experiments.prepare_data --dataset={self.name}` does so where it can. "
+                f"Data sets that need no download: {', '.join(NO_DOWNLOAD_NEEDED)}."
+            ),
         )
 
 

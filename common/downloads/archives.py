@@ -128,7 +128,7 @@ def _entries(opened) -> Iterator[_Entry]:
 def _zip_kind(info: zipfile.ZipInfo) -> str:
     mode = info.external_attr >> 16
     if info.flag_bits & 1:
-        return "an encrypted file"
+        return "an encrypted file (extract it by hand, with its password)"
     if stat.S_ISLNK(mode):
         return "a symbolic link"
     return (

@@ -91,6 +91,9 @@ def test_a_second_run_asks_nobody(prepared):
     before = contents_of(folder)
     for data_dir in (folder / "data", folder / "data" / "cars196"):
         prepare("cars196", str(data_dir), str(folder / "cache"), mirror="http://127.0.0.1:9", shorter_side=36)
+    summary = json.loads((folder / "data" / "cars196_manifest.json").read_text())
+    assert [file["name"] for file in summary["published_files"]] == ["CARS196.zip"]
+    assert summary["published_files"][0]["origin"].endswith("/CARS196.zip")
     written = {folder / "data" / "cars196" / f"cars196_manifest.{ending}" for ending in ("csv", "json")}
     assert set(contents_of(folder)) - set(before) == written
     for path in written:
@@ -153,6 +156,15 @@ def test_check_of_what_is_missing_ends_in_one_message(tmp_path):
     missing = run_module(MODULE, "--dataset=cub200", f"--data_dir={tmp_path}", "--check")
     check_clean_failure(missing, "CUB_200_2011.tgz", "https://data.caltech.edu")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "archive"), [("cifar_collage", "cifar-100"), ("cifar10_collage_distilled", "cifar-10")]
+)
+def test_collages_are_made_of_the_files_of_their_source(tmp_path, name, archive):
+    (tmp_path / f"{archive}-binary.tar.gz").write_bytes(b"too short")
+    with pytest.raises(InvalidInput, match=rf"{archive}-binary.tar.gz.*it has 9 bytes"):
+        prepare(name, str(tmp_path), str(tmp_path / "cache"))
 
 
 def test_by_hand_it_says_what_to_fetch_and_where_to_put_it(tmp_path):

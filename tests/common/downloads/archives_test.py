@@ -114,6 +114,14 @@ def test_links_and_devices_in_zip_archives_are_refused(tmp_path, type_bits):
     refused(tmp_path, archive, "'data/special', which is a (symbolic link|device)")
 
 
+def test_an_encrypted_file_asks_for_its_password(tmp_path):
+    archive = make_zip(tmp_path / "archive.zip", {"data/a.txt": b"one"})
+    raw = bytearray((tmp_path / "archive.zip").read_bytes())
+    raw[raw.rfind(b"PK\x01\x02") + 8] |= 1  # as a password would set it
+    (tmp_path / "archive.zip").write_bytes(raw)
+    refused(tmp_path, archive, "'data/a.txt', which is an encrypted file.*by hand, with its password")
+
+
 def test_a_link_as_a_stepping_stone_is_refused(tmp_path):
     link = tarfile.TarInfo("data/door")
     link.type, link.linkname = tarfile.SYMTYPE, ".."
