@@ -1,7 +1,7 @@
-"""Does GSP find what matters? One letter among three symbols that do not matter, under average pooling and GSP.
+"""Does GSP find what matters? One image that matters among three that do not, under average pooling and GSP.
 
 Regenerates: thesis figure 5.5 (Cifar Collage: bars of MAP@R for GAP, GSP, GSP + L_ZS and distilled data), on glyphs.
-Command: python -m experiments.collage_study --repeats=3
+Command: python -m experiments.collage_study --repeats=3; with CIFAR-100 --dataset=cifar_collage --data_dir=DIR
 Expected: thesis section 6.2: 17 points of MAP@R above GAP on Cifar Collage; the bars themselves are not printed.
 Cost: about a minute a training, 24 trainings and one pre-training on 2 CPU cores; `--budget=smoke` two minutes.
 """
@@ -19,7 +19,7 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     from common import data
     from common.backbones import save_parameters
-    from common.ops.checks import check_choice
+    from common.ops.checks import InvalidInput, check_choice
     from common.training import read_json, write_json
     from experiments import build, reports
     from experiments import flags as experiment_flags
@@ -28,13 +28,13 @@ with quiet_start():
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
     from experiments.trained_model import load_trained_model
 
-COLLAGES = "glyph_collage"
-DISTILLED = "glyph_collage_distilled"
-METHODS = {  # name: data set, pooling, whether the zero-shot prediction loss trains the attributes
-    "gap": (COLLAGES, "gap", False),
-    "gsp": (COLLAGES, "gsp", False),
-    "gsp + L_ZS": (COLLAGES, "gsp", True),
-    "gap, distilled": (DISTILLED, "gap", False),
+GLYPHS = "glyph_collage"
+COLLAGES = (GLYPHS, "cifar_collage", "cifar_collage_published_code", "cifar10_collage")
+METHODS = {  # name: what follows the data set's name, pooling, whether the zero-shot prediction loss trains attributes
+    "gap": ("", "gap", False),
+    "gsp": ("", "gsp", False),
+    "gsp + L_ZS": ("", "gsp", True),
+    "gap, distilled": ("_distilled", "gap", False),
 }
 STARTS = ("scratch", "pretrained", "frozen")
 DEMO = {"max_steps": 600, "steps_per_evaluation": 200}
@@ -47,37 +47,52 @@ PRETRAINING = {"loss": "pnca", "pooling": "gap"}
 def main() -> None:
     """Pre-trains the backbone if a start wants it, trains every method from every start, then reports."""
     values = flags.FLAGS
-    for start in values.starts:
-        check_choice("--starts", start, STARTS)
+    check_choice("--dataset", values.dataset, COLLAGES)
+    starts = _starts()
     datasets = {
-        name: build.load_dataset(name, None, values.cache_dir, values.seed or 0) for name in (COLLAGES, DISTILLED)
+        suffix: build.load_dataset(values.dataset + suffix, values.data_dir, values.cache_dir, values.seed or 0)
+        for suffix in ("", "_distilled")
     }
     rows = []
-    for start in values.starts:
-        weights = "none" if start == "scratch" else _pretrained_backbone(datasets[COLLAGES])
+    for start in starts:
+        weights = "none" if start == "scratch" else values.weights or _pretrained_backbone(datasets[""])
         for loss in values.loss:
             rows += _study(datasets, loss, start, weights)
     if not rows:
         return
-    title = f"Glyph collages, {values.repeats} seed(s)"
-    digest = hashlib.sha256(
-        repr([values.loss, values.starts, experiment_flags.overrides_from_flags()]).encode()
-    ).hexdigest()[:10]
+    title = f"{values.dataset}, {values.repeats} seed(s)"
+    named = [values.dataset, values.loss, starts, experiment_flags.overrides_from_flags()]
+    digest = hashlib.sha256(repr(named).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "collage_study" / digest
     print(write_tables(rows, folder, "collage_study", title))
     print(f"Tables: {folder}")
 
 
+def _starts() -> list[str]:
+    """The starts that the flags name, or all that can be made."""
+    values = flags.FLAGS
+    for start in values.starts or ():
+        check_choice("--starts", start, STARTS)
+    has_backbone = values.dataset == GLYPHS or values.weights
+    starts = values.starts or [start for start in STARTS if start == "scratch" or has_backbone]
+    if not has_backbone and set(starts) - {"scratch"}:
+        raise InvalidInput(
+            f"--starts={','.join(starts)} with --dataset={values.dataset} needs a backbone: give --weights=FILE.npz "
+            "(`python -m experiments.convert_weights` writes one), or --starts=scratch."
+        )
+    return starts
+
+
 def _study(datasets: dict, loss: str, start: str, weights: str) -> list[reports.TableRow]:
     """The rows of all methods from one start under one loss."""
     scores, shares = {}, {}
-    for method, (dataset_name, pooling, zero_shot) in METHODS.items():
-        config = _configuration(dataset_name, loss, pooling, zero_shot, start, weights)
-        units = _trained(datasets[dataset_name], config)
+    for method, (suffix, pooling, zero_shot) in METHODS.items():
+        config = _configuration(flags.FLAGS.dataset + suffix, loss, pooling, zero_shot, start, weights)
+        units = _trained(datasets[suffix], config)
         if not units:
             continue
         scores[method] = SplitScores(units)
-        shares[method] = [_shares_of(unit, datasets[dataset_name]) for unit in units]
+        shares[method] = [_shares_of(unit, datasets[suffix]) for unit in units]
     rows = []
     for method, of in scores.items():
         cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
@@ -116,10 +131,11 @@ def _shares_of(unit, dataset) -> dict[str, float]:
 def _configuration(dataset: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str):
     values = flags.FLAGS
     settings = dict(DEMO) if values.budget == "demo" else {}
-    settings |= COLLAGE_GSP | (SCRATCH_SETTINGS if start == "scratch" else {**PRETRAINED_SETTINGS, "weights": weights})
+    settings |= COLLAGE_GSP if values.dataset == GLYPHS else {"memory_features": "local_features"}
+    settings |= SCRATCH_SETTINGS if start == "scratch" else {**PRETRAINED_SETTINGS, "weights": weights}
     if start == "frozen":
         settings |= {"frozen_backbone": True, "learning_rate": 1e-3}
-    settings |= experiment_flags.overrides_from_flags()
+    settings |= {name: value for name, value in experiment_flags.overrides_from_flags().items() if name != "weights"}
     if not zero_shot:
         settings["zero_shot_weight"] = 0.0
     recipe = resolve(dataset, loss, pooling, values.recipe, values.budget, {}).as_dict()
@@ -167,9 +183,9 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
 
 
 if __name__ == "__main__":
-    experiment_flags.define_experiment_flags([COLLAGES], build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags(COLLAGES, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags()
-    flags.DEFINE_list("starts", list(STARTS), f"Where backbones start: {', '.join(STARTS)}.")
-    for name, default in {"dataset": COLLAGES, "loss": "pnca", "budget": "demo", "repeats": 3}.items():
+    flags.DEFINE_list("starts", None, f"Where backbones start: {', '.join(STARTS)}; by default all that can be made.")
+    for name, default in {"dataset": GLYPHS, "loss": "pnca", "budget": "demo", "repeats": 3}.items():
         flags.FLAGS.set_default(name, default)
     experiment_flags.run_command(main)

@@ -1,5 +1,7 @@
 """The pooling studies as a user runs them, at their smallest budget."""
 
+import zipfile
+
 import pytest
 
 from tests.command_line import check_clean_failure, run_module
@@ -42,3 +44,20 @@ def test_an_unknown_start_lists_the_choices(tmp_path, glyph_cache):
         "experiments.collage_study", "--starts=imagenet", f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}"
     )
     check_clean_failure(finished, "--starts", "imagenet", "scratch", "pretrained", "frozen")
+
+
+def test_collages_of_photographs_need_a_backbone_for_all_starts_but_scratch(tmp_path):
+    arguments = ["--dataset=cifar10_collage", "--starts=scratch,pretrained", f"--runs_dir={tmp_path}"]
+    finished = run_module("experiments.collage_study", *arguments)
+    check_clean_failure(finished, "--starts=scratch,pretrained", "--weights=FILE.npz", "--starts=scratch")
+
+
+@pytest.mark.slow
+def test_the_collage_study_on_photographs(tmp_path, shared_file):
+    zipfile.ZipFile(shared_file("cifar10_subset.zip")).extractall(tmp_path / "data")
+    arguments = ["--dataset=cifar10_collage", f"--data_dir={tmp_path / 'data'}"]
+    arguments += [f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}", "--budget=smoke", "--repeats=1"]
+    finished = run_module("experiments.collage_study", *arguments, "--max_steps=4", "--steps_per_evaluation=4")
+    assert finished.returncode == 0, finished.stderr
+    assert "scratch: pnca gap, distilled" in finished.stdout
+    assert "frozen:" not in finished.stdout

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-_REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-
 
 @pytest.fixture
 def write_image():
@@ -20,29 +18,3 @@ def write_image():
         return str(path)
 
     return write
-
-
-@pytest.fixture
-def shared_data():
-    """Path of one of the real data sets beside the repository; the test skips where it is not there."""
-
-    def find(name):
-        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
-        if not os.path.isdir(path):
-            pytest.skip(f"no real images at ../shared/data/{name}")
-        return path
-
-    return find
-
-
-@pytest.fixture
-def shared_file():
-    """Path of a file with real images beside the repository; the test skips where it is not there."""
-
-    def find(name):
-        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
-        if not os.path.isfile(path):
-            pytest.skip(f"no real images at ../shared/data/{name}")
-        return path
-
-    return find

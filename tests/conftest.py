@@ -1,0 +1,33 @@
+"""Real data beside the repository, for whoever has it."""
+
+import os
+
+import pytest
+
+_REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture
+def shared_data():
+    """Path of one of the real data sets beside the repository; the test skips where it is not there."""
+
+    def find(name):
+        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
+        if not os.path.isdir(path):
+            pytest.skip(f"no real images at ../shared/data/{name}")
+        return path
+
+    return find
+
+
+@pytest.fixture
+def shared_file():
+    """Path of a file with real images beside the repository; the test skips where it is not there."""
+
+    def find(name):
+        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
+        if not os.path.isfile(path):
+            pytest.skip(f"no real images at ../shared/data/{name}")
+        return path
+
+    return find
