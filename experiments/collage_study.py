@@ -98,8 +98,11 @@ def _study(datasets: dict, loss: str, start: str, weights: str) -> list[reports.
         cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
         if method != "gap" and "gap" in scores:
             cells["minus gap", "MAP@R"] = cell(of.difference(scores["gap"], "MAP@R"))
+        if None in shares[method]:  # distilled photographs are the target alone
+            shares[method] = []
         for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
-            cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))
+            if shares[method]:
+                cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))
         rows.append(reports.TableRow(f"{start}: {loss} {method}", cells))
     return rows
 
@@ -117,11 +120,11 @@ def _trained(dataset, config) -> list:
     )[0]
 
 
-def _shares_of(unit, dataset) -> dict[str, float]:
-    """The target's shares of a unit's test images, kept beside the run."""
+def _shares_of(unit, dataset) -> dict[str, float] | None:
+    """The target's shares of a unit's test images, kept beside the run; None where images are the target alone."""
     path = unit.path / "target_shares.json"
     shares = read_json(path)
-    if shares is None:
+    if shares is None and dataset.test.positions is not None:
         trained = load_trained_model(unit.path, dataset=dataset)
         shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
         write_json(path, shares)
