@@ -154,6 +154,21 @@ def check_loss_name(name: str) -> None:
     check_choice("--loss", name, [*LOSSES, *(f"{loss}+xbm" for loss in PAIR_LOSSES)])
 
 
+def parse_method(name: str) -> tuple[str, str, str]:
+    """(loss, method, pooling) of a method's name in reports: `LOSS[+xbm][+ccp]+POOLING`.
+
+    Raises:
+        InvalidInput: it is not of this form; names of losses and poolings are not checked.
+    """
+    loss, *rest = name.split("+")
+    if rest[:1] == ["xbm"]:
+        loss, rest = f"{loss}+xbm", rest[1:]
+    method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
+    if not rest:
+        raise invalid("method", received=name, expected="LOSS[+xbm][+ccp]+POOLING, such as c2+ccp+gap")
+    return loss, method, "+".join(rest)
+
+
 def default_cache_dir() -> str:
     """Where prepared images are kept when `--cache_dir` is not given."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

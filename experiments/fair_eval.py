@@ -35,20 +35,18 @@ def main() -> None:
 
 
 def configurations() -> list[ExperimentConfig]:
-    """One configuration for each loss, method and pooling that the flags name, after a check of all names.
+    """One configuration for each method that the flags name, after a check of all names.
 
     Methods that are compared in one command follow the settings of one chapter: 3 if CCP is among them, else 5.
     """
     values, overrides = flags.FLAGS, experiment_flags.overrides_from_flags()
     check_choice("--dataset", values.dataset, build.DATASETS)
-    for loss in values.loss:
+    named = _methods()
+    for loss, method, pooling in named:
         build.check_loss_name(loss)
-    for pooling in values.pooling:
         check_choice("--pooling", pooling, build.POOLINGS)
-    for method in values.method:
         check_choice("--method", method, METHODS)
-    overrides.setdefault("chapter", 3 if "ccp" in values.method else 5)
-    named = itertools.product(values.loss, values.method, values.pooling)
+    overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
     configs = [
         resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method)
         for loss, method, pooling in named
@@ -58,7 +56,24 @@ def configurations() -> list[ExperimentConfig]:
     return configs
 
 
+def _methods() -> list[tuple[str, str, str]]:
+    """(loss, method, pooling) of `--methods`, or all combinations of the other three flags."""
+    values = flags.FLAGS
+    if not values.methods:
+        return list(itertools.product(values.loss, values.method, values.pooling))
+    clashing = [f"--{name}" for name in ("loss", "method", "pooling") if flags.FLAGS[name].present]
+    if clashing:
+        raise InvalidInput(f"--methods names all there is to name: remove {', '.join(clashing)}.")
+    return [build.parse_method(name) for name in values.methods]
+
+
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags()
+    flags.DEFINE_list(
+        "methods",
+        None,
+        "Instead of --loss, --method and --pooling: methods by their names in reports, such as c2+gap,c2+xbm+gap,"
+        "c2+ccp+gsp; each is compared with the first.",
+    )
     experiment_flags.run_command(main)

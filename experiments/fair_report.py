@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 
@@ -17,6 +18,7 @@ from experiments.config import ExperimentConfig
 from experiments.unit import evaluate_embeddings
 
 METRICS = ("P@1", "MAP@R")
+COMPARED = "MAP@R"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,17 +40,23 @@ class MethodReport:
         """(fold, repeat) pairs without a result."""
         return self.runs.missing(self.config.num_folds, self.repeats)
 
-    def rows(self) -> list[reports.TableRow]:
-        """The untrained backbone's row and the method's; none before all folds of a repeat are finished."""
-        if self.missing:
-            return []
+    def row(self, reference: MethodReport | None = None) -> reports.TableRow:
+        """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired."""
         estimates = self._estimates()
-        sizes = {"single": self.config.embedding_dim, "concatenated": self.config.embedding_dim * self.config.num_folds}
         cells = {}
-        for kind, size in sizes.items():
+        for kind, size in self._sizes.items():
             for metric in METRICS:
                 cells[f"{kind} {size}-D", metric] = self._cell(estimates[kind][metric], size, metric)
-        return [reports.TableRow(self.config.name, cells)]
+        if reference is not None:
+            for kind, interval in self._differences(reference).items():
+                column = f"{kind} minus {reference.config.name}", COMPARED
+                cells[column] = reports.TableCell(reports.FairEstimate(interval.estimate, interval=interval))
+        return reports.TableRow(self.config.name, cells)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        dim = self.config.embedding_dim
+        return {"single": dim, "concatenated": dim * self.config.num_folds}
 
     def untrained_row(self) -> reports.TableRow | None:
         """Mean metrics of the backbones' average features before training."""
@@ -76,35 +84,70 @@ class MethodReport:
         return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
 
     def _estimates(self) -> dict:
-        units = self.runs.finished
-        single, single_scores, labels = {}, {}, None
+        scores = self._scores
+        return reports.fair_estimates(
+            {key: unit.test_metrics() for key, unit in self._units.items()},
+            {key: {name: float(of.mean()) for name, of in found.items()} for key, found in scores.concatenated.items()},
+            single_scores=scores.single,
+            concatenated_scores=scores.concatenated,
+            query_labels=scores.labels,
+        )
+
+    def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
+        """MAP@R minus the reference's: query by query, fold by fold, repeat by repeat."""
+        folds = self.config.num_folds
+        members = {
+            "single": reports.single_model_members(folds, self.repeats),
+            "concatenated": reports.collection_members(folds, self.repeats),
+        }
+        return {
+            kind: reports.paired_difference(
+                self._scores.rows(kind), reference._scores.rows(kind), self._scores.labels, members=members[kind]
+            )
+            for kind in self._sizes
+        }
+
+    @property
+    def _units(self) -> dict:
+        """The finished units of this study; there may be more repeats on disk."""
+        return {key: unit for key, unit in self.runs.finished.items() if key[1] < self.repeats}
+
+    @functools.cached_property
+    def _scores(self) -> _Scores:
+        units, single, labels = self._units, {}, None
         for key, unit in units.items():
             embeddings = unit.test_embeddings()
             result = evaluate_embeddings(embeddings)
-            single[key], single_scores[key] = unit.test_metrics(), _scores(result)
+            single[key] = _scores_of(result)
             labels = embeddings["query_labels"][result.query_rows]
-        concatenated, concatenated_scores = self._concatenated(units)
-        return reports.fair_estimates(
-            single,
-            concatenated,
-            single_scores=single_scores,
-            concatenated_scores=concatenated_scores,
-            query_labels=labels,
-        )
+        return _Scores(single, self._concatenated(units), labels)
 
-    def _concatenated(self, units: dict) -> tuple[dict, dict]:
-        """Metrics and per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""
+    def _concatenated(self, units: dict) -> dict:
+        """Per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""
         cache = _CollectionCache(self.runs.path / "collections.npz", units)
-        metrics, scores = {}, {}
+        scores = {}
         for repeats in reports.collections(self.config.num_folds, self.repeats):
             key = "-".join(map(str, repeats))
             if key not in cache:
                 members = [units[fold, repeat].test_embeddings() for fold, repeat in enumerate(repeats)]
                 cache.add(key, evaluate_embeddings(concatenated_embeddings(members)))
             scores[repeats] = cache.scores(key)
-            metrics[repeats] = {name: float(values.mean()) for name, values in scores[repeats].items()}
         cache.save()
-        return metrics, scores
+        return scores
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scores:
+    """Per-query scores `[queries]` by metric, of single models by (fold, repeat) and of collections by their repeats."""
+
+    single: dict
+    concatenated: dict
+    labels: np.ndarray
+
+    def rows(self, kind: str) -> np.ndarray:
+        """MAP@R `[models, queries]`, models fold by fold, or collections in their order."""
+        scores = getattr(self, kind)
+        return np.stack([scores[key][COMPARED] for key in sorted(scores)])
 
 
 def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -136,7 +179,7 @@ class _CollectionCache:
         return f"{key}/{METRICS[0]}" in self.arrays
 
     def add(self, key: str, result) -> None:
-        self.arrays.update({f"{key}/{name}": values for name, values in _scores(result).items()})
+        self.arrays.update({f"{key}/{name}": values for name, values in _scores_of(result).items()})
         self.changed = True
 
     def scores(self, key: str) -> dict[str, np.ndarray]:
@@ -147,13 +190,14 @@ class _CollectionCache:
             write_arrays(self.path, {**self.arrays, "version": np.array(self.version)})
 
 
-def _scores(result) -> dict[str, np.ndarray]:
+def _scores_of(result) -> dict[str, np.ndarray]:
     return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
 
 
 def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) -> str:
     """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`; returns the text for the terminal."""
-    trained = [row for method in methods for row in method.rows()]
+    complete = [method for method in methods if not method.missing]
+    trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
     rows = ([untrained] if untrained else []) + trained
     lines = [reports.render_text(rows, title)] if rows else []

@@ -64,3 +64,24 @@ def test_poolings_without_weights_say_so(collages):
     _, model = built("gmp", collages)
     with pytest.raises(InvalidInput, match="GlobalMaxPooling"):
         selection_of(model, tf.data.Dataset.from_tensors(collages.test.inputs))
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("c2+gap", ("c2", "plain", "gap")),
+        ("c1+xbm+gmp+gsp", ("c1+xbm", "plain", "gmp+gsp")),
+        ("c2+ccp+gemean+gsp", ("c2", "ccp", "gemean+gsp")),
+    ],
+)
+def test_a_method_is_read_from_its_name(name, parts):
+    assert build.parse_method(name) == parts
+    loss, method, pooling = parts
+    if not loss.endswith("xbm"):
+        assert resolve("glyphs", loss, pooling, "thesis", "demo", {}, method).name == name
+
+
+@pytest.mark.parametrize("name", ["c2", "c2+xbm", "c2+ccp", ""])
+def test_a_name_without_a_pooling_is_refused(name):
+    with pytest.raises(InvalidInput, match="LOSS"):
+        build.parse_method(name)

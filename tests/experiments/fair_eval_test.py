@@ -45,6 +45,7 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
     assert "pnca+gap" in first.stdout
     assert "pnca+gsp" in first.stdout
     assert "not comparable" in first.stdout
+    assert "single minus pnca+gap MAP@R" in first.stdout
     assert "untrained" in first.stdout
     assert first.stderr.count("before training, the backbone's average features on the test set: P@1") == 4
     pictures = list(folder.rglob("*.png"))
@@ -59,6 +60,22 @@ def test_a_second_run_only_reports(finished):
     assert again.returncode == 0
     assert again.stdout == first.stdout
     assert "step" not in again.stderr
+
+
+@pytest.mark.slow
+def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(finished):
+    folder, arguments, _ = finished
+    others = [argument for argument in arguments if not argument.startswith(("--loss", "--pooling"))]
+    reported = run_module(MODULE, *others, "--methods=pnca+gsp,pnca+gap", "--report_only")
+    assert reported.returncode == 0, reported.stderr
+    assert "concatenated minus pnca+gsp MAP@R" in reported.stdout
+    (report,) = [path for path in folder.rglob("report.csv") if "minus pnca+gsp" in path.read_text()]
+    rows = [line.split(",") for line in report.read_text().splitlines()]
+    values = {(row[0], row[1], row[2]): float(row[3]) for row in rows[1:]}
+    for kind, size in (("single", 32), ("concatenated", 64)):
+        difference = values["pnca+gap", f"{kind} minus pnca+gsp", "MAP@R"]
+        figures = [values[method, f"{kind} {size}-D", "MAP@R"] for method in ("pnca+gap", "pnca+gsp")]
+        assert difference == pytest.approx(figures[0] - figures[1], abs=1e-4)
 
 
 @pytest.mark.slow
@@ -116,6 +133,8 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
         (["--dataset=cub"], ["'cub'", "cub200", "glyphs"]),
         (["--loss=triplett"], ["'triplett'", "triplet", "c1+xbm"]),
         (["--fold=4", "--budget=smoke"], ["--fold", "0 to 3"]),
+        (["--methods=c2+gap,c2+gapp", "--budget=smoke"], ["'gapp'", "gap"]),
+        (["--methods=c2+gap", "--loss=c2"], ["--methods", "remove --loss"]),
         (["--no_such_flag"], ["no_such_flag"]),
         (["glyphs"], ["'glyphs'", "--flags"]),
         (["--weights=missing.npz", "--budget=smoke"], ["missing.npz"]),
