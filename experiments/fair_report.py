@@ -138,7 +138,7 @@ class MethodReport:
 
 @dataclasses.dataclass(frozen=True)
 class _Scores:
-    """Per-query scores `[queries]` by metric, of single models by (fold, repeat) and of collections by their repeats."""
+    """Per-query scores `[queries]` by metric: of single models by (fold, repeat), of collections by their repeats."""
 
     single: dict
     concatenated: dict

@@ -72,7 +72,7 @@ def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(fin
     (report,) = [path for path in folder.rglob("report.csv") if "minus pnca+gsp" in path.read_text()]
     rows = [line.split(",") for line in report.read_text().splitlines()]
     values = {(row[0], row[1], row[2]): float(row[3]) for row in rows[1:]}
-    for kind, size in (("single", 32), ("concatenated", 64)):
+    for kind, size in (("single", 16), ("concatenated", 32)):
         difference = values["pnca+gap", f"{kind} minus pnca+gsp", "MAP@R"]
         figures = [values[method, f"{kind} {size}-D", "MAP@R"] for method in ("pnca+gap", "pnca+gsp")]
         assert difference == pytest.approx(figures[0] - figures[1], abs=1e-4)
