@@ -86,6 +86,7 @@ class ExperimentConfig:
     ccp_continue_from: str | None = _field("ccp: a problem begins from the `best` or the `last` weights", None)
     ccp_first_centers: str | None = _field("ccp: first proxies seeded by a `sample` a class or by the `origin`", None)
     ccp_reads_late: bool | None = _field("ccp: each validation is read one validation late", None)
+    ccp_max_problems: int | None = _field("ccp: most problems; 1 keeps the first proxies (default: no limit)", None)
     num_prototypes: int | None = _field("gsp: prototypes", None)
     transport_ratio: float | None = _field("gsp: share of the features that is pooled (mu), in (0, 1]", None)
     smoothing: float | None = _field("gsp: inverse weight of the entropy (epsilon)", None)
@@ -124,6 +125,8 @@ class ExperimentConfig:
         if self.num_folds < 2:
             raise invalid("--num_folds", received=self.num_folds, expected="2 or more")
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
+        if self.ccp_max_problems is not None:
+            check_positive("--ccp_max_problems", self.ccp_max_problems)
         if self.transport_ratio is not None:
             check_fraction("--transport_ratio", self.transport_ratio)
         if self.zero_shot_weight is not None:

@@ -64,14 +64,17 @@ class FairProtocol:
     def run(self, *, fold: int | None = None, repeat: int | None = None, checkpoint_seconds: float = 30.0) -> None:
         """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint."""
         for config, fold_index, repeat_index in self.units(fold, repeat):
-            identity = {**config.identity(self.fingerprint), "fold": fold_index, "repeat": repeat_index}
-            run = RunDirectory(self.unit_dir(config, fold_index, repeat_index), identity)
-            if run.read_result() is not None:
-                continue
-            with run.locked():
-                prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
-                unit = Unit(config, prepared, fold_index, repeat_index, run, config.hash(self.fingerprint))
-                unit.train(checkpoint_seconds)
+            self.run_unit(config, fold_index, repeat_index, checkpoint_seconds)
+
+    def run_unit(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
+        """Trains one unit, unless it has a result; goes on from its last checkpoint."""
+        identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
+        run = RunDirectory(self.unit_dir(config, fold, repeat), identity)
+        if run.read_result() is not None:
+            return
+        with run.locked():
+            prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
+            Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint)).train(checkpoint_seconds)
 
     def report(self) -> str:
         """Writes the table and the picture beside the runs; returns the text for the terminal."""

@@ -34,15 +34,20 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
             _define(field.name, types[field.name], f"{field.metadata['help']} (default: the recipe's).")
 
 
-def define_run_flags() -> None:
-    """Defines where data come from and results go, and which units this process runs."""
+def define_place_flags() -> None:
+    """Defines where data come from and results go, and how often a training is saved."""
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
+    flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
+
+
+def define_run_flags() -> None:
+    """Defines the places, and which units this process runs."""
+    define_place_flags()
     flags.DEFINE_integer("fold", None, "Run this fold only (a unit of a job array).", lower_bound=0)
     flags.DEFINE_integer("repeat", None, "Run this repeat only (a unit of a job array).", lower_bound=0)
     flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
-    flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
 
 

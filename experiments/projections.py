@@ -40,5 +40,6 @@ def projection_parts(
         start_step=config.ccp_start,
         first_rate=config.ccp_first_lambda,
         reads_late=config.ccp_reads_late,
+        max_problems=config.ccp_max_problems,
     )
     return term, AlternatingProjections(model.metric_loss, term, pools, rules)

@@ -309,6 +309,8 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
     optional -= {"frozen_backbone"}
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}
+    if values["method"] == "ccp":
+        optional -= {"ccp_max_problems"}
     return sorted(name for name in overrides if name in optional and values.get(name) is None)
 
 

@@ -54,7 +54,7 @@ class SplitScores:
     """Per-query test scores of one configuration's units.
 
     Args:
-        units: finished, one a repeat, at least one.
+        units: finished, of one or more folds and repeats, at least one.
     """
 
     def __init__(self, units: list[UnitRun]):
@@ -65,7 +65,9 @@ class SplitScores:
             "P@1": np.stack([result.per_query_precision_at_1 for result in results]),
             "MAP@R": np.stack([result.per_query_map_at_r for result in results]),
         }
-        self.members = [[(0, unit.repeat)] for unit in units]
+        # With one repeat, folds stand in as repeats of one another (see `reports.single_model_members`).
+        repeated = len({unit.repeat for unit in units}) > 1
+        self.members = [[(unit.fold, unit.repeat) if repeated else (0, unit.fold)] for unit in units]
 
     def estimate(self, metric: str) -> reports.Interval:
         """Mean over queries and seeds, with the interval for new test classes and new trainings."""

@@ -4,6 +4,7 @@ from experiments.reports.bars import interval_bars
 from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 from experiments.reports.intervals import Interval
+from experiments.reports.plain_tables import PlainTable
 from experiments.reports.published_values import (
     TABLES,
     PublishedValue,
@@ -31,6 +32,7 @@ __all__ = [
     "FairEstimate",
     "Interval",
     "MethodRuns",
+    "PlainTable",
     "PublishedValue",
     "TableCell",
     "TableRow",

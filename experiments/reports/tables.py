@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from experiments.reports.plain_tables import PlainTable
 from experiments.reports.published_values import PublishedValue
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.verdicts import difference
@@ -21,9 +21,6 @@ Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
 _CSV_PLACE = ("method", "size", "metric")
 _CSV_MEASURED = ("mean", "std", "low", "high", "class_error", "training_error")
 _CSV_PUBLISHED = ("published", "published_std", "published_table", "published_note")
-_LATEX = str.maketrans(
-    {"%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", "$": r"\$", "±": r"$\pm$", "†": r"\dag{}", "{": r"\{", "}": r"\}"}
-)
 
 
 @dataclass(frozen=True)
@@ -49,55 +46,19 @@ class TableRow:
     cells: Mapping[Column, TableCell]
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """A table as text: header, groups of lines (a method's first line and what hangs below it) and footnotes."""
-
-    header: list[str]
-    groups: list[list[list[str]]]
-    notes: list[str]
-
-
 def render_text(rows: Sequence[TableRow], title: str = "") -> str:
     """The table in aligned columns for a terminal, footnotes below."""
-    layout = _layout(rows)
-    lines = [layout.header, *(line for group in layout.groups for line in group)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(layout.header))]
-
-    def aligned(line):
-        first, *figures = line
-        padded = [figure.rjust(width) for figure, width in zip(figures, widths[1:])]
-        return "  ".join([first.ljust(widths[0]), *padded]).rstrip()
-
-    rule = "-" * len("  ".join("-" * width for width in widths))
-    notes = [textwrap.fill(note, max(len(rule), 60), subsequent_indent="    ") for note in layout.notes]
-    body = "\n\n".join("\n".join(aligned(line) for line in group) for group in layout.groups)
-    parts = [title] if title else []
-    return "\n".join([*parts, rule, aligned(layout.header), rule, body, rule, *notes]) + "\n"
+    return _plain(rows, title).text()
 
 
 def render_markdown(rows: Sequence[TableRow], title: str = "") -> str:
     """The table as GitHub Markdown, footnotes below."""
-    layout = _layout(rows)
-    lines = [f"### {title}", ""] if title else []
-    lines += [_piped(layout.header), "|---" + "|---:" * (len(layout.header) - 1) + "|"]
-    for first, *below in layout.groups:
-        lines.append(_piped([f"**{first[0]}**", *first[1:]]))
-        lines += [_piped([f"*{line[0].strip()}*", *line[1:]]) for line in below]
-    return "\n".join([*lines, "", *(f"{note}  " for note in layout.notes)]).rstrip() + "\n"
+    return _plain(rows, title).markdown()
 
 
 def render_latex(rows: Sequence[TableRow], title: str = "") -> str:
     """The table as a LaTeX `tabular` without packages, footnotes below."""
-    layout = _layout(rows)
-    lines = [_latex_text(title) + r"\\"] if title else []
-    lines += [r"\begin{tabular}{l" + "r" * (len(layout.header) - 1) + "}", r"\hline", _latex(layout.header), r"\hline"]
-    for group in layout.groups:
-        lines += [
-            _latex([r"\quad " + line[0].strip() if depth else line[0], *line[1:]]) for depth, line in enumerate(group)
-        ]
-    lines += [r"\hline", r"\end{tabular}", *(r"\par " + _latex_text(note) for note in layout.notes)]
-    return "\n".join(lines) + "\n"
+    return _plain(rows, title).latex()
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
@@ -121,13 +82,13 @@ def _csv_figures(cell: TableCell) -> list[object]:
     return [*percent, *("" if value is None else value for value in (*theirs, difference(estimate, published)))]
 
 
-def _layout(rows: Sequence[TableRow]) -> _Layout:
+def _plain(rows: Sequence[TableRow], title: str) -> PlainTable:
     columns = list(dict.fromkeys(column for row in rows for column in row.cells))
     reasons: list[str] = []  # of "not comparable", numbered in order of appearance
     groups = [_group(row, columns, reasons) for row in rows]
     estimates = [cell.estimate for row in rows for cell in row.cells.values()]
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + _footnotes(estimates)
-    return _Layout(["method", *(" ".join(column) for column in columns)], groups, notes)
+    return PlainTable(["method", *(" ".join(column) for column in columns)], groups, notes, title)
 
 
 def _footnotes(estimates: Sequence[FairEstimate]) -> list[str]:
@@ -199,16 +160,3 @@ def _verdict(cell: TableCell | None, reasons: list[str]) -> str:
     if reason not in reasons:
         reasons.append(reason)
     return f"{word} [{reasons.index(reason) + 1}]"
-
-
-def _piped(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-
-def _latex(cells: Sequence[str]) -> str:
-    return " & ".join(_latex_text(cell) for cell in cells) + r" \\"
-
-
-def _latex_text(text: str) -> str:
-    command, quad, rest = text.rpartition(r"\quad ")
-    return command + quad + rest.translate(_LATEX)

@@ -1,0 +1,61 @@
+"""A regression surface over two hyper-parameters, with the points that it was fitted to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from common.training.run_directory import write_atomically
+
+
+class SurfaceGrid(NamedTuple):
+    """Values on a rectangular grid: `x` [columns], `y` [rows], `values` [rows, columns], as fractions."""
+
+    x: np.ndarray
+    y: np.ndarray
+    values: np.ndarray
+
+
+def regression_surface(
+    surface: SurfaceGrid,
+    points: Sequence[tuple[float, float, float]],
+    path: str | os.PathLike,
+    *,
+    labels: tuple[str, str, str],
+    title: str = "",
+) -> None:
+    """Draws the surface as filled contours and the measured points, numbered in their order, into a PNG, atomically.
+
+    Args:
+        surface: the regression's mean.
+        points: (x, y, measured value as a fraction); a point is coloured by its own value, the best has a star.
+        path: where the PNG goes.
+        labels: of the x axis, the y axis and the colours; values are drawn in percent.
+        title: above the axes.
+    """
+    places, measured = np.array([point[:2] for point in points]), 100 * np.array([point[2] for point in points])
+    values = 100 * surface.values
+    lowest, highest = min(values.min(), measured.min()), max(values.max(), measured.max())
+    if highest - lowest < 1e-9:
+        lowest, highest = lowest - 0.5, highest + 0.5
+    figure = Figure(figsize=(7, 4.6), dpi=150, layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.subplots()
+    levels = np.linspace(lowest, highest, 17)
+    filled = axes.contourf(surface.x, surface.y, values, levels=levels, cmap="viridis")
+    style = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white", "zorder": 3}
+    axes.scatter(*places.T, s=90, **style)
+    best = int(measured.argmax())
+    axes.scatter(*places[best : best + 1].T, marker="*", s=420, facecolors="none", edgecolors="#D55E00", zorder=4)
+    for number, place in enumerate(places, start=1):
+        axes.annotate(f"{number}", place, xytext=(6, 6), textcoords="offset points", color="white", fontsize=8)
+    figure.colorbar(filled, ax=axes, label=labels[2], format="%.1f")
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    axes.set_title(title, fontsize="medium")
+    axes.margins(0.04)
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))

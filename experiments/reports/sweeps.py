@@ -1,0 +1,78 @@
+"""Lines over one hyper-parameter, one a series, with intervals."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from common.ops.checks import InvalidInput
+from common.training.run_directory import write_atomically
+
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito, 2008
+_MARKERS = "osD^vPX"
+
+
+class SweepValue(NamedTuple):
+    """One point of a line: the hyper-parameter, the metric as a fraction, and its range or interval if there is one."""
+
+    x: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def sweep_lines(
+    series: Mapping[str, Sequence[SweepValue]],
+    path: str | os.PathLike,
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    logarithmic: bool = False,
+) -> None:
+    """Draws a line a series with error bars, into a PNG that appears whole or not at all.
+
+    Args:
+        series: points by name of the series; series without points are passed over.
+        path: where the PNG goes.
+        x_label, y_label: of the axes; values are drawn in percent.
+        title: above the axes.
+        logarithmic: whether the hyper-parameter doubles from point to point.
+
+    Raises:
+        InvalidInput: there is no point.
+    """
+    series = {name: sorted(points) for name, points in series.items() if points}
+    if not series:
+        raise InvalidInput("There is nothing to draw: received no finished run.")
+    figure = Figure(figsize=(7, 4.4), dpi=150, layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.subplots()
+    for index, (name, points) in enumerate(series.items()):
+        places = np.array([point.x for point in points])
+        values = 100 * np.array([point.value for point in points])
+        bounds = 100 * np.array([_bounds(point) for point in points]).T
+        errors = np.clip([values - bounds[0], bounds[1] - values], 0, None)
+        style = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
+        axes.errorbar(places, values, yerr=errors, label=name, linewidth=1.8, capsize=3, **style)
+    ticks = sorted({point.x for points in series.values() for point in points})
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.set_title(title, fontsize="medium")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize="small")
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def _bounds(point: SweepValue) -> tuple[float, float]:
+    return (point.value if point.low is None else point.low, point.value if point.high is None else point.high)

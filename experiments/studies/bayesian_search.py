@@ -1,0 +1,108 @@
+"""Bayesian search over a grid: Gaussian-process regression and expected improvement, deterministic and resumable."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Callable
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+_HALTON_BASES = (2, 3, 5, 7)
+_TIE_DIGITS = 9  # expected improvements that agree so far are a tie, which the grid's order decides
+
+
+class Surface:
+    """The regression of a noisy value on points of the unit cube: a Matérn 5/2 process with a length scale a dimension.
+
+    Args:
+        points: where the value was measured, `[points, dims]` in [0, 1].
+        values: the value there, `[points]`.
+    """
+
+    def __init__(self, points: np.ndarray, values: np.ndarray):
+        points = np.asarray(points, np.float64)
+        scales = Matern(np.full(points.shape[1], 0.5), (0.05, 10.0), nu=2.5)
+        kernel = ConstantKernel(1.0, (1e-2, 1e2)) * scales + WhiteKernel(0.05, (1e-4, 1.0))
+        self.process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=4, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", ConvergenceWarning
+            )  # a parameter at its bound is an answer, with few points
+            self.process.fit(points, np.asarray(values, np.float64))
+
+    def mean(self, points: np.ndarray) -> np.ndarray:
+        """The regression's mean `[points]` at points `[points, dims]`."""
+        return self.process.predict(np.asarray(points, np.float64))
+
+    def spread(self, points: np.ndarray) -> np.ndarray:
+        """The standard deviation `[points]` of the value without noise at points `[points, dims]`."""
+        _, total = self.process.predict(np.asarray(points, np.float64), return_std=True)
+        noise = self.process.kernel_.k2.noise_level * self.process._y_train_std**2
+        return np.sqrt(np.clip(total**2 - noise, 0, None))
+
+    def expected_improvement(self, points: np.ndarray) -> np.ndarray:
+        """E[max(0, f(x) - f*)] `[points]`, f* the largest mean at a measured point (measured values are noisy)."""
+        mean, spread = self.mean(points), np.maximum(self.spread(points), 1e-12)
+        gain = mean - self.mean(self.process.X_train_).max()
+        return gain * norm.cdf(gain / spread) + spread * norm.pdf(gain / spread)
+
+
+def search_path(
+    grid: np.ndarray, num_initial: int, num_points: int, value_at: Callable[[int], float | None]
+) -> list[int]:
+    """The grid points that a search visits, as far as values are known.
+
+    First `num_initial` points of a Halton sequence, then, one after the other, the point with the largest expected
+    improvement that was not visited. Point k + 1 is a function of the values at the points 1 .. k and of nothing else.
+
+    Args:
+        grid: candidates `[candidates, dims]` in [0, 1].
+        num_initial: points before the first regression, >= 2.
+        num_points: points in all, at most as many as candidates.
+        value_at: the value at a candidate, by its index; None where it is not known yet.
+
+    Returns:
+        Indices of candidates: the initial ones, and then one more for every complete beginning.
+    """
+    path = initial_points(grid, num_initial)
+    while len(path) < num_points:
+        values = [value_at(index) for index in path]
+        if any(value is None for value in values):
+            break
+        path.append(next_point(grid, path, values))
+    return path
+
+
+def initial_points(grid: np.ndarray, num_points: int) -> list[int]:
+    """The candidates nearest to the first points of a Halton sequence, each once."""
+    chosen: list[int] = []
+    index = 0
+    while len(chosen) < min(num_points, len(grid)):
+        index += 1
+        target = [_radical_inverse(index, base) for base in _HALTON_BASES[: grid.shape[1]]]
+        nearest = int(np.argmin(((grid - target) ** 2).sum(axis=1).round(_TIE_DIGITS)))
+        if nearest not in chosen:
+            chosen.append(nearest)
+    return chosen
+
+
+def next_point(grid: np.ndarray, visited: Sequence[int], values: Sequence[float]) -> int:
+    """The unvisited candidate with the largest expected improvement; the first one of a tie."""
+    improvement = Surface(grid[list(visited)], np.asarray(values)).expected_improvement(grid)
+    improvement[list(visited)] = -np.inf
+    scale = max(np.ptp(values), 1e-12)
+    return int(np.argmax(np.round(improvement / scale, _TIE_DIGITS)))
+
+
+def _radical_inverse(index: int, base: int) -> float:
+    """The digits of `index` in `base`, mirrored behind the point."""
+    value, weight = 0.0, 1.0 / base
+    while index:
+        index, digit = divmod(index, base)
+        value, weight = value + digit * weight, weight / base
+    return value

@@ -1,0 +1,45 @@
+"""What the studies of CCP (thesis section 3.3) share: ablation splits, and a length for a CPU."""
+
+from __future__ import annotations
+
+from experiments.recipes import PHOTOGRAPHS
+from experiments.studies.study import StudyOptions
+
+# Problems must end within minutes: a validation each 25 steps, and a problem ends at the first one that is no better.
+_DEMO = {
+    "max_steps": 1000,
+    "steps_per_evaluation": 25,
+    "patience": 20,
+    "projection_patience": 1,
+    "memory_start": 200,
+}
+
+
+def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
+    """The studies' own values of configuration fields.
+
+    Reference: thesis section 3.3: ablations train on two thirds of the training classes and validate on the rest, in
+    three splits with patience 40.
+
+    Args:
+        options: of the study.
+        ablation: whether the study is one of these.
+    """
+    settings = {"num_folds": 3} if ablation else {}
+    if ablation and options.budget == "full" and options.dataset in PHOTOGRAPHS:
+        settings["patience"] = 40
+    return {**settings, **(_DEMO if options.budget == "demo" else {})}
+
+
+def budget_notes(options: StudyOptions) -> tuple[str, ...]:
+    """What a small budget changes, for the reader of a table or figure."""
+    if options.budget == "full":
+        return ()
+    note = f"Budget {options.budget}: one fold, a coarse grid"
+    if options.budget == "demo":
+        values = {**_DEMO, **options.overrides}
+        note += (
+            f", {values['max_steps']:,} update steps at most, a validation each {values['steps_per_evaluation']}, and "
+            f"a projection problem ends after {values['projection_patience']} without improvement (thesis: 3)"
+        )
+    return (f"{note}. It shows a direction, not the thesis' figures.",)

@@ -1,0 +1,47 @@
+"""How many samples of a class the next proxies are chosen from, for several numbers of proxies.
+
+Regenerates: thesis figure 3.6 (validation MAP@R over the pool size, one line a number of proxies; CUB left, Cars
+    right). A pool as large as the number of proxies is random sampling.
+Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run
+Expected: thesis section 3.3: random sampling still works well, a pool of 12 for 8 proxies is chosen; no value of the
+    figure and none of its pool sizes is printed, the grid is ours.
+Cost: `--budget=demo` on glyphs 12 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB or Cars 78
+    trainings, about 23 hours on an RTX 2080 Ti (estimated); `--budget=smoke` a minute.
+"""
+
+from __future__ import annotations
+
+from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.study import StudyOptions
+from experiments.studies.sweep import Sweep, SweepAxes, SweepPoint
+
+_GRIDS = {  # budget: numbers of proxies, pool sizes
+    "full": ((1, 2, 4, 8), (1, 2, 4, 8, 12, 16, 24, 32)),
+    "demo": ((1, 2, 4), (1, 2, 4, 7, 12)),
+    "smoke": ((1,), (1, 2)),
+}
+
+
+def pool_size(options: StudyOptions) -> Sweep:
+    """The study of figure 3.6."""
+    losses = options.losses or ("c2",)
+    proxies, pools = _GRIDS[options.budget]
+    settings = ccp_settings(options, ablation=True)
+    points = [
+        SweepPoint(
+            f"{loss}+ccp, {count} {'proxies' if count > 1 else 'proxy'}",
+            pool,
+            options.configuration(loss, "ccp", settings=settings, proxies_per_class=count, pool_size=pool),
+        )
+        for loss in losses
+        for count in proxies
+        for pool in pools
+        if pool >= count
+    ]
+    return Sweep(
+        f"Pool size and number of proxies on {options.dataset} (thesis figure 3.6)",
+        points,
+        options,
+        SweepAxes("pool size", "validation", logarithmic=True),
+        ("A pool as large as the number of proxies is random sampling.", *budget_notes(options)),
+    )

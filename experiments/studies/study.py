@@ -1,0 +1,143 @@
+"""What a table or figure is made of: the trainings that it needs, and how finished ones become files.
+
+A study is entered in `FIGURES` of `experiments/figure.py` or `TABLES` of `experiments/table.py` as a function from
+`StudyOptions` to a `Study`. Everything else (listing, running, resuming, flags) is the same for all.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import hashlib
+import itertools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from common.ops.checks import InvalidInput
+from common.training import write_atomically
+from experiments.config import ExperimentConfig
+from experiments.recipes import resolve, unused_overrides
+from experiments.reports import PlainTable, UnitRun
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One training that a study needs; a unit of the fair protocol, whose run directory it shares.
+
+    Attributes:
+        label: what it is, for people.
+        config: the configuration.
+        fold, repeat: which unit of it.
+    """
+
+    label: str
+    config: ExperimentConfig
+    fold: int = 0
+    repeat: int = 0
+
+
+class FinishedCells(Protocol):
+    """What has been trained."""
+
+    def unit(self, cell: Cell) -> UnitRun | None:
+        """The finished unit of a cell, or None."""
+
+
+class Study(abc.ABC):
+    """A table or figure.
+
+    Attributes:
+        title: what it is, in one line.
+        notes: what a reader must know, such as what a small budget leaves out.
+        num_cells: how many trainings the complete study has.
+    """
+
+    title: str
+    notes: tuple[str, ...]
+    num_cells: int
+
+    @abc.abstractmethod
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """The cells that are known, in the order of running; a search knows its next ones from finished ones alone.
+
+        It must be a pure function of the finished cells, so that a study that was stopped goes on as it would have.
+        """
+
+    @abc.abstractmethod
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes `<name>.md`, `.csv`, `.png`, ... of at least one finished cell; returns the text for the terminal."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyOptions:
+    """What the flags say about a study.
+
+    Attributes:
+        dataset, recipe, budget, pooling: as in `ExperimentConfig`.
+        losses: losses to study instead of the study's own; empty: its own.
+        repeats: trainings of each fold, with different seeds.
+        overrides: configuration fields set by hand; they hold wherever a method has them.
+    """
+
+    dataset: str
+    budget: str
+    recipe: str = "thesis"
+    pooling: str = "gap"
+    losses: tuple[str, ...] = ()
+    repeats: int = 1
+    overrides: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+    def configuration(
+        self, loss: str, method: str = "plain", *, settings: Mapping[str, object] | None = None, **varied
+    ) -> ExperimentConfig:
+        """The configuration of one method.
+
+        Args:
+            loss, method: as in `ExperimentConfig`.
+            settings: the study's own values; flags win over them, and a method without such a field passes them over.
+            **varied: what the study varies; a flag for the same field is an error.
+
+        Raises:
+            InvalidInput: names or values that `resolve` refuses, or a flag for what the study varies.
+        """
+        clash = sorted(set(varied) & set(self.overrides))
+        if clash:
+            raise InvalidInput(f"--{clash[0]} is what this study varies by itself. Remove the flag.")
+        values = {"chapter": 3, **(settings or {}), **self.overrides, **varied}
+        method_of = (self.dataset, loss, self.pooling, self.recipe, self.budget)
+        recipe = resolve(*method_of, {"chapter": values["chapter"]}, method)
+        unused = set(unused_overrides(recipe.as_dict(), values)) - set(varied)
+        return resolve(*method_of, {name: value for name, value in values.items() if name not in unused}, method)
+
+    def cells(self, label: str, config: ExperimentConfig) -> list[Cell]:
+        """All folds and repeats of a configuration; the first fold alone below the full budget."""
+        folds = range(config.num_folds if self.budget == "full" else 1)
+        several = len(folds) > 1 or self.repeats > 1
+        return [
+            Cell(f"{label}, fold {fold}, repeat {repeat}" if several else label, config, fold, repeat)
+            for fold, repeat in itertools.product(folds, range(self.repeats))
+        ]
+
+    def digest(self) -> str:
+        """Ten hexadecimal digits that differ whenever the options do."""
+        text = repr(sorted({**dataclasses.asdict(self), "overrides": sorted(self.overrides.items())}.items()))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitRun]:
+    """The finished units among cells, in their order."""
+    return [unit for cell in cells if (unit := finished.unit(cell)) is not None]
+
+
+def best_validation(units: Sequence[UnitRun], metric: str = "MAP@R") -> list[float]:
+    """The best validation metric of each unit, as fractions."""
+    return [unit.result["validation"]["best"][metric] for unit in units]
+
+
+def write_table(table: PlainTable, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:
+    """Writes `<name>.md`, `<name>.csv` and, if wanted, `<name>.tex`; returns the text for the terminal."""
+    renderings = {"md": table.markdown(), "csv": table.csv(), **({"tex": table.latex()} if latex else {})}
+    for ending, text in renderings.items():
+        write_atomically(folder / f"{name}.{ending}", lambda file, text=text: file.write(text.encode()))
+    return table.text()

@@ -1,0 +1,160 @@
+"""`experiments.figure` and `experiments.table`: lists a study's cells, runs those that are missing, draws the rest."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Callable
+
+from absl import flags
+
+from common.ops.checks import InvalidInput, check_choice
+from experiments import build
+from experiments import flags as experiment_flags
+from experiments.recipes import BUDGETS
+from experiments.reports import UnitRun
+from experiments.studies.cost import duration, estimated_seconds, rate_of
+from experiments.studies.study import Cell, Study, StudyOptions, finished_units
+from experiments.studies.study_runs import NothingFinished, StudyRuns
+from experiments.studies.unit_command import unit_command
+
+Studies = Mapping[str, Callable[[StudyOptions], Study]]
+_PLACES = ("data_dir", "cache_dir", "runs_dir")
+
+
+def define_study_flags(studies: Studies) -> None:
+    """Defines `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
+    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_place_flags()
+    flags.DEFINE_string("id", None, f"Which one, by its number in the thesis: {', '.join(studies)}.")
+    flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
+    flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
+
+
+def run_study(kind: str, studies: Studies) -> None:
+    """Does what the flags say.
+
+    Args:
+        kind: `figure` or `table`; names folders and files.
+        studies: by number in the thesis.
+
+    Raises:
+        InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
+    """
+    values = flags.FLAGS
+    study_id = check_choice("--id", values.id, studies)
+    if values.max_cells and not values.run:
+        raise InvalidInput("--max_cells would have no effect without --run.")
+    options = options_from_flags()
+    study = studies[study_id](options)
+    _refuse_unused(study, options)
+    runs = _runs(options)
+    if values.run:
+        _run_missing(study, runs, values.max_cells)
+    known = study.cells(runs)
+    if not values.run or len(finished_units(known, runs)) < study.num_cells:
+        print(listing(study, runs, {name: values[name].value for name in _PLACES}))
+    if finished_units(known, runs) or not study.num_cells:
+        folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
+        folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
+        print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
+        print(f"Folder: {folder}")
+
+
+def options_from_flags() -> StudyOptions:
+    """The options that the flags give, after a check of all names."""
+    values = flags.FLAGS
+    if values["method"].present:
+        raise InvalidInput("--method would have no effect: a study has its own methods. Remove it.")
+    check_choice("--dataset", values.dataset, build.DATASETS)
+    check_choice("--budget", values.budget, BUDGETS)
+    losses = tuple(values.loss) if values["loss"].present else ()
+    for loss in losses:
+        build.check_loss_name(loss)
+    if len(values.pooling) != 1:
+        raise InvalidInput(f"Invalid --pooling: received {len(values.pooling)} names, expected one.")
+    return StudyOptions(
+        dataset=values.dataset,
+        budget=values.budget,
+        recipe=values.recipe,
+        pooling=check_choice("--pooling", values.pooling[0], build.POOLINGS),
+        losses=losses,
+        repeats=values.repeats,
+        overrides=experiment_flags.overrides_from_flags(),
+    )
+
+
+def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str, object]) -> str:
+    """All cells that are known: done with their figures, or missing with their cost and command."""
+    known = study.cells(runs)
+    done = finished_units(known, runs)
+    costs = {cell: estimated_seconds(cell.config, rate_of(cell.config, done)) for cell in known}
+    missing = [cell for cell in known if runs.unit(cell) is None]
+    lines = [study.title, *(f"warning: {problem}" for problem in runs.problems)]
+    summary = f"{study.num_cells} cells: {len(done)} done, {study.num_cells - len(done)} missing"
+    if missing:
+        average = sum(costs[cell] for cell in missing) / len(missing)
+        total = average * (study.num_cells - len(done))
+        summary += f", about {duration(total)} on {rate_of(missing[0].config, done).hardware}"
+    lines.append(f"{summary}. --run trains what is missing." if missing else f"{summary}.")
+    for cell in known:
+        unit = runs.unit(cell)
+        if unit is None:
+            lines += [
+                f"missing  {cell.label} (about {duration(costs[cell])})",
+                f"         {unit_command(cell, places)}",
+            ]
+        else:
+            lines.append(f"done     {cell.label}: {_figures(unit)}")
+    if len(known) < study.num_cells:
+        lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
+    return "\n".join(lines)
+
+
+def _figures(unit: UnitRun) -> str:
+    best = unit.result["validation"]["best"]
+    return (
+        f"validation MAP@R {100 * best['MAP@R']:.2f} at step {best['step']:,} of {unit.result['steps']:,}, "
+        f"test MAP@R {100 * unit.result['test']['MAP@R']:.2f}, {duration(unit.result['train_seconds'])}"
+    )
+
+
+def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
+    """What is on disk. Cells of data that nobody said where to find can be listed all the same."""
+    values = flags.FLAGS
+    try:
+        dataset = build.load_dataset(
+            options.dataset, values.data_dir, values.cache_dir, options.overrides.get("seed", 0)
+        )
+    except InvalidInput as error:
+        if values.run or values.data_dir:
+            raise
+        print(f"note: no data set, so every cell counts as missing. {error}", file=sys.stderr)
+        return NothingFinished()
+    return StudyRuns(dataset, values.runs_dir, cache_dir=values.cache_dir, checkpoint_seconds=values.checkpoint_seconds)
+
+
+def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None) -> None:
+    """Trains missing cells one by one; a search is asked again after each of them."""
+    num_trained = 0
+    while max_cells is None or num_trained < max_cells:
+        known = study.cells(runs)
+        missing = next((cell for cell in known if runs.unit(cell) is None), None)
+        if missing is None:
+            return
+        num_done = len(finished_units(known, runs))
+        print(f"[{num_done + 1}/{study.num_cells}] {missing.label}", file=sys.stderr)
+        runs.run(missing)
+        if runs.unit(missing) is None:
+            raise InvalidInput("\n".join(runs.problems) or f"{missing.label} left no result. Run the command again.")
+        num_trained += 1
+
+
+def _refuse_unused(study: Study, options: StudyOptions) -> None:
+    """Refuses a flag that no cell of the study takes up."""
+    cells: Sequence[Cell] = study.cells(NothingFinished())
+    for name, value in options.overrides.items():
+        if not any(getattr(cell.config, name) == value for cell in cells):
+            raise InvalidInput(f"--{name} would have no effect on any cell of this study. Remove it.")

@@ -1,0 +1,54 @@
+"""A study's cells on disk: which are finished, and training those that are not."""
+
+from __future__ import annotations
+
+from common.data import Dataset
+from experiments import reports
+from experiments.fair_protocol import FairProtocol
+from experiments.reports import UnitRun
+from experiments.studies.study import Cell
+
+
+class StudyRuns:
+    """Finds the units of cells by configuration hash, and trains them.
+
+    Args:
+        dataset: as loaded.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or None for the default.
+        checkpoint_seconds: shortest time between two checkpoints.
+
+    Attributes:
+        problems: one line for each result on disk that cannot be used.
+    """
+
+    def __init__(self, dataset: Dataset, runs_dir: str, *, cache_dir: str | None, checkpoint_seconds: float = 30.0):
+        self.protocol = FairProtocol(dataset, [], runs_dir, cache_dir=cache_dir, repeats=1)
+        self.checkpoint_seconds = checkpoint_seconds
+        self.problems: list[str] = []
+        self._finished: dict[Cell, UnitRun] = {}
+
+    def unit(self, cell: Cell) -> UnitRun | None:
+        """The finished unit of a cell, or None."""
+        if cell not in self._finished:
+            runs = reports.collect_method(self.protocol.method_dir(cell.config))
+            self.problems += [problem for problem in runs.problems if problem not in self.problems]
+            unit = runs.finished.get((cell.fold, cell.repeat))
+            if unit is None:
+                return None
+            self._finished[cell] = unit
+        return self._finished[cell]
+
+    def run(self, cell: Cell) -> None:
+        """Trains a cell, from its last checkpoint if it was stopped."""
+        self.protocol.run_unit(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
+
+
+class NothingFinished:
+    """Stands in for `StudyRuns` where the data are not there: every cell is missing."""
+
+    problems: tuple[str, ...] = ()
+
+    def unit(self, cell: Cell) -> None:
+        """Nothing has been trained."""
+        del cell

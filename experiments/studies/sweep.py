@@ -1,0 +1,108 @@
+"""A study of one hyper-parameter on the x axis, and one line for each value of another."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from experiments.config import ExperimentConfig
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.split_study import SplitScores
+from experiments.studies.study import (
+    Cell,
+    FinishedCells,
+    Study,
+    StudyOptions,
+    best_validation,
+    finished_units,
+    write_table,
+)
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One configuration of a sweep: the line that it is on, its place on the x axis, and the configuration."""
+
+    series: str
+    x: float
+    config: ExperimentConfig
+
+
+@dataclass(frozen=True)
+class SweepAxes:
+    """What the axes show.
+
+    Attributes:
+        x_label: the hyper-parameter, in words.
+        held_out: `"validation"` (the best MAP@R on held-out training classes; a bar is the range over folds) or
+            `"test"` (MAP@R on the test classes; a bar is the 95 % interval).
+        logarithmic: whether x doubles from point to point.
+    """
+
+    x_label: str
+    held_out: str
+    logarithmic: bool = False
+
+
+class Sweep(Study):
+    """Points on lines.
+
+    Args:
+        title: of the study.
+        points: in the order of running.
+        options: say which folds and repeats there are.
+        axes: what is drawn.
+        notes: footnotes.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        points: Sequence[SweepPoint],
+        options: StudyOptions,
+        axes: SweepAxes,
+        notes: Sequence[str] = (),
+    ):
+        self.title, self.axes, self.notes = title, axes, tuple(notes)
+        self._cells = {
+            point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config) for point in points
+        }
+        self.num_cells = sum(map(len, self._cells.values()))
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table and the picture of what is finished."""
+        series: dict[str, list[SweepValue]] = {}
+        lines = []
+        for point, cells in self._cells.items():
+            units = finished_units(cells, finished)
+            if not units:
+                continue
+            value = self._value(point.x, units)
+            series.setdefault(point.series, []).append(value)
+            bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]"
+            lines.append([point.series, f"{point.x:g}", f"{100 * value.value:.2f}", bounds, f"{len(units)}"])
+        spread = "range over trainings" if self.axes.held_out == "validation" else "95 % interval"
+        metric = f"{self.axes.held_out} MAP@R (%)"
+        header = ["method", self.axes.x_label, metric, spread, "trainings"]
+        text = write_table(PlainTable.of_lines(header, lines, self.notes, self.title), folder, name)
+        path = folder / f"{name}.png"
+        labels = {"x_label": self.axes.x_label, "y_label": metric, "title": self.title}
+        sweep_lines(series, path, logarithmic=self.axes.logarithmic, **labels)
+        return f"{text}Figure: {path}"
+
+    def _value(self, x: float, units: list[UnitRun]) -> SweepValue:
+        if self.axes.held_out == "test":
+            interval = SplitScores(units).estimate("MAP@R")
+            return SweepValue(x, interval.estimate, interval.low, interval.high)
+        values = best_validation(units)
+        bounds = (min(values), max(values)) if len(values) > 1 else (None, None)
+        return SweepValue(x, float(np.mean(values)), *bounds)

@@ -1,0 +1,100 @@
+"""What CCP costs in update steps: how long each method trains until its best validation.
+
+Regenerates: thesis table 3.3 (total training steps on SOP and In-shop, mean of the four models, in thousands).
+Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
+Expected: thesis section 3.3: CCP takes 10 to 35 % more steps. The table's row labels are lost; the rows' methods shown
+    here are a guess (in the order of table 3.1), under which the ratios are +11 % to +58 %.
+Cost: `--budget=demo` on glyphs 10 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on SOP 40 trainings of
+    about 2.5 hours on an RTX 2080 Ti (estimated); `--budget=smoke` five minutes.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+
+from experiments import reports
+from experiments.build import PAIR_LOSSES
+from experiments.reports import PlainTable, UnitRun
+from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+
+_LOSSES = ("c1", "c1+xbm", "c2", "ms", "panchor", "pnca", "softtriple")
+_PRINTED = {  # our method: the row label that the lost one is guessed to be
+    "c1": "C1",
+    "c1+xbm": "C1+XBM-L",
+    "c1+ccp": "C1+CCP-L",
+    "c2": "C2",
+    "c2+ccp": "C2+CCP-L",
+    "ms": "MS",
+    "ms+ccp": "MS+CCP-L",
+    "panchor": "ProxyAnchor",
+    "pnca": "ProxyNCA++",
+    "softtriple": "SoftTriple",
+}
+_GUESS = "inferred (unverified) "
+
+
+class TrainingSteps(Study):
+    """A row for each loss, and one for it with CCP where that is possible.
+
+    Args:
+        options: of the study.
+    """
+
+    def __init__(self, options: StudyOptions):
+        settings = ccp_settings(options)
+        self.rows: dict[str, list[Cell]] = {}
+        for loss in options.losses or _LOSSES:
+            self.rows[loss] = options.cells(loss, options.configuration(loss, settings=settings))
+            if loss in PAIR_LOSSES:
+                config = options.configuration(loss, "ccp", settings=settings)
+                self.rows[f"{loss}+ccp"] = options.cells(f"{loss}+ccp", config)
+        self.num_cells = sum(map(len, self.rows.values()))
+        self.title = f"Update steps until the best validation on {options.dataset} (thesis table 3.3)"
+        self.notes = (
+            "SOP?, In-shop?: the printed steps; the print has lost its row labels, so which row is whose is a guess, "
+            "and nothing here is called reproduced.",
+            *budget_notes(options),
+        )
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self.rows.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of what is finished."""
+        units = {method: finished_units(cells, finished) for method, cells in self.rows.items()}
+        guesses = {dataset: _guessed_rows(dataset) for dataset in ("SOP", "In-shop")}
+        lines = []
+        for method, of_method in units.items():
+            if not of_method:
+                continue
+            best, total = _mean_steps(of_method)
+            printed = [guesses[dataset].get(_PRINTED.get(method, ""), "-") for dataset in guesses]
+            limit = any(unit.result["steps"] >= unit.config["max_steps"] for unit in of_method)
+            change = _change(units.get(method.removesuffix("+ccp"), ()), best) if method.endswith("+ccp") else "-"
+            validation = np.mean([unit.result["validation"]["best"]["MAP@R"] for unit in of_method])
+            figures = [f"{best:,.0f}", change, f"{total:,.0f}{'*' if limit else ''}", f"{100 * validation:.2f}"]
+            lines.append([method, *figures, *printed])
+        header = ["method", "steps to best", "with CCP", "steps in all", "validation MAP@R (%)", "SOP?", "In-shop?"]
+        notes = ["* training ended at the budget's last step, the best may not have been reached.", *self.notes]
+        return write_table(PlainTable.of_lines(header, lines, notes, self.title), folder, name, latex=True)
+
+
+def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:
+    """Mean steps until the best validation, and until training ended."""
+    best = np.mean([unit.result["validation"]["best"]["step"] for unit in units])
+    return float(best), float(np.mean([unit.result["steps"] for unit in units]))
+
+
+def _change(plain: list[UnitRun], steps: float) -> str:
+    return f"{100 * (steps / _mean_steps(plain)[0] - 1):+.0f} %" if plain else "-"
+
+
+def _guessed_rows(dataset: str) -> dict[str, str]:
+    """The printed steps by the method that a row is guessed to be."""
+    rows = [row for row in reports.published_table("3.3") if row["dataset"] == dataset]
+    return {row["note"].partition(_GUESS)[2]: f"{int(row['value']):,} ({row['method']})" for row in rows}

@@ -1,0 +1,39 @@
+"""The command that trains one cell, word for word."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from experiments.config import config_fields
+from experiments.recipes import resolve
+from experiments.studies.study import Cell
+
+_NAMED = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
+
+
+def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
+    """`python -m experiments.fair_eval ...` with every flag in which the cell differs from its recipe.
+
+    Args:
+        cell: a cell of a study.
+        places: flags that change no result, such as `runs_dir`; those that are None are left out.
+    """
+    config = cell.config
+    method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
+    recipe = resolve(*method_of, {"chapter": config.chapter}, config.method)
+    flags = {name: getattr(config, name) for name in _NAMED}
+    for field in config_fields():
+        if getattr(config, field.name) != getattr(recipe, field.name):
+            flags[field.name] = getattr(config, field.name)
+    flags |= {"fold": cell.fold, "repeat": cell.repeat}
+    if cell.repeat:
+        flags["repeats"] = cell.repeat + 1
+    flags |= {name: value for name, value in (places or {}).items() if value is not None}
+    return " ".join(["python -m experiments.fair_eval", *(_flag(name, value) for name, value in flags.items())])
+
+
+def _flag(name: str, value) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no{name}"
+    return shlex.quote(f"--{name}={value}")

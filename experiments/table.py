@@ -1,0 +1,30 @@
+"""One table of the thesis: its cells, what is missing of them, and the table with the printed figures.
+
+Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that says what it shows.
+Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
+Expected: the printed cells, beside ours in the table itself.
+Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
+"""
+
+from __future__ import annotations
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from experiments import flags as experiment_flags
+    from experiments.studies.study_command import define_study_flags, run_study
+    from experiments.studies.training_steps import TrainingSteps
+
+TABLES = {
+    "3.3": TrainingSteps,
+}
+
+
+def main() -> None:
+    """Lists, runs and writes the table that `--id` names."""
+    run_study("table", TABLES)
+
+
+if __name__ == "__main__":
+    define_study_flags(TABLES)
+    experiment_flags.run_command(main)
