@@ -47,15 +47,16 @@ def regression_surface(
     axes = FigureCanvasAgg(figure).figure.subplots()
     levels = np.linspace(lowest, highest, 17)
     filled = axes.contourf(surface.x, surface.y, values, levels=levels, cmap="viridis")
-    style = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white", "zorder": 3}
-    axes.scatter(*places.T, s=90, **style)
+    style = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
+    axes.scatter(*places.T, s=90, zorder=3, clip_on=False, **style)
     best = int(measured.argmax())
-    axes.scatter(*places[best : best + 1].T, marker="*", s=420, facecolors="none", edgecolors="#D55E00", zorder=4)
+    axes.scatter(
+        *places[best : best + 1].T, marker="*", s=420, facecolors="none", edgecolors="#D55E00", zorder=4, clip_on=False
+    )
     for number, place in enumerate(places, start=1):
         axes.annotate(f"{number}", place, xytext=(6, 6), textcoords="offset points", color="white", fontsize=8)
-    figure.colorbar(filled, ax=axes, label=labels[2], format="%.1f")
+    figure.colorbar(filled, ax=axes, label=labels[2], format="%.2f")
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     axes.set_title(title, fontsize="medium")
-    axes.margins(0.04)
     write_atomically(path, lambda file: figure.savefig(file, format="png"))

@@ -26,7 +26,7 @@ class Surface:
 
     def __init__(self, points: np.ndarray, values: np.ndarray):
         points = np.asarray(points, np.float64)
-        scales = Matern(np.full(points.shape[1], 0.5), (0.05, 10.0), nu=2.5)
+        scales = Matern(np.full(points.shape[1], 0.5), (0.2, 10.0), nu=2.5)
         kernel = ConstantKernel(1.0, (1e-2, 1e2)) * scales + WhiteKernel(0.05, (1e-4, 1.0))
         self.process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=4, random_state=0)
         with warnings.catch_warnings():

@@ -54,8 +54,9 @@ class LambdaAndProxies(Study):
         self.options, self.loss = options, (options.losses or ("c2",))[0]
         self.settings = ccp_settings(options, ablation=True)
         plain = options.configuration(self.loss, "ccp", settings=self.settings)
-        self.candidates = list(itertools.product(_EXPONENTS, range(1, plain.pool_size + 1)))
-        self.grid = np.array([self._scaled(*candidate, plain.pool_size) for candidate in self.candidates])
+        self.pool_size = plain.pool_size
+        self.candidates = list(itertools.product(_EXPONENTS, range(1, self.pool_size + 1)))
+        self.grid = np.array([self._scaled(*candidate) for candidate in self.candidates])
         self.num_initial, num_points = _NUM_POINTS[options.budget]
         self.num_points = min(num_points, len(self.candidates))
         self.without = options.cells("lambda 0", self._configuration(0.0, plain.proxies_per_class))
@@ -63,14 +64,13 @@ class LambdaAndProxies(Study):
         self.title = f"{self.loss}+ccp: lambda and number of proxies on {options.dataset} (thesis figure 3.5)"
         self.notes = (
             f"Gaussian-process regression with expected improvement, {self.num_initial} points before the first "
-            f"regression, {self.num_points} in all; pool of {plain.pool_size}.",
+            f"regression, {self.num_points} in all; pool of {self.pool_size}.",
             *budget_notes(options),
         )
 
-    @staticmethod
-    def _scaled(exponent: float, proxies: int, pool_size: int) -> tuple[float, float]:
+    def _scaled(self, exponent: float, proxies: float) -> tuple[float, float]:
         along_exponents = (exponent - _EXPONENTS[0]) / np.ptp(_EXPONENTS)
-        return along_exponents, (proxies - 1) / max(pool_size - 1, 1)
+        return along_exponents, (proxies - 1) / max(self.pool_size - 1, 1)
 
     def _configuration(self, rate: float, proxies: int) -> ExperimentConfig:
         varied = {"proxies_per_class": proxies, "ccp_lambda": rate}
@@ -120,11 +120,13 @@ class LambdaAndProxies(Study):
     def _draw(self, measured: list[tuple[int, float]], path: pathlib.Path) -> str:
         """Draws the surface; returns where its maximum is."""
         indices, values = [index for index, _ in measured], [value for _, value in measured]
-        mean = Surface(self.grid[indices], np.array(values)).mean(self.grid)
-        counts = sorted({proxies for _, proxies in self.candidates})
-        surface = SurfaceGrid(_EXPONENTS, np.array(counts), mean.reshape(len(_EXPONENTS), len(counts)).T)
+        fitted = Surface(self.grid[indices], np.array(values))
+        exponents, counts = np.linspace(*_EXPONENTS[[0, -1]], 81), np.linspace(1, self.pool_size, 61)
+        fine = np.array([self._scaled(*place) for place in itertools.product(exponents, counts)])
+        surface = SurfaceGrid(exponents, counts, fitted.mean(fine).reshape(len(exponents), len(counts)).T)
         points = [(*self.candidates[index], value) for index, value in measured]
         regression_surface(surface, points, path, labels=_LABELS, title=self.title)
+        mean = fitted.mean(self.grid).round(6)
         exponent, proxies = self.candidates[int(mean.argmax())]
         return (
             f"The regression is largest, {100 * mean.max():.2f}, at lambda {10**exponent:.3g} with {proxies} proxies "

@@ -1,0 +1,211 @@
+"""Every study resolves all of its cells, names commands that train exactly these, and draws what is finished."""
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.figure import FIGURES
+from experiments.studies.study import StudyOptions
+from experiments.studies.study_command import listing
+from experiments.studies.study_runs import NothingFinished
+from experiments.studies.unit_command import unit_command
+from experiments.table import TABLES
+from tests.command_line import ROOT, environment
+
+STUDIES = {**FIGURES, **TABLES}
+BUDGETS = ("smoke", "demo", "full")
+
+
+def options(dataset="glyphs", budget="demo", **others):
+    return StudyOptions(dataset=dataset, budget=budget, **others)
+
+
+def complete(study, runs):
+    """The cells of a study whose every cell has a result as soon as it is known."""
+    cells = study.cells(runs)
+    assert len(cells) == study.num_cells
+    return cells
+
+
+@pytest.mark.parametrize("study_id", STUDIES)
+def test_every_study_says_what_it_regenerates(study_id):
+    text = inspect.getmodule(STUDIES[study_id]).__doc__
+    assert [word for word in ("Regenerates:", "Command:", "Expected:", "Cost:") if word not in text] == []
+    assert f"--id={study_id}" in text
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("dataset", ["glyphs", "cub200", "cars196", "sop", "inshop"])
+@pytest.mark.parametrize("study_id", STUDIES)
+def test_every_study_resolves_all_of_its_cells(study_id, dataset, budget, drawn_cells):
+    study = STUDIES[study_id](options(dataset, budget))
+    cells = complete(study, drawn_cells(lambda cell: 0.3 + cell.config.samples_per_class / 100))
+    assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)
+    assert len({cell.label for cell in cells}) == len(cells)
+    assert all((cell.config.dataset, cell.config.budget) == (dataset, budget) for cell in cells)
+    assert {cell.fold for cell in cells} == (set(range(cells[0].config.num_folds)) if budget == "full" else {0})
+    assert study.num_cells <= (12 if budget != "full" else 100)
+
+
+def test_ablations_validate_on_a_third_with_the_thesis_patience():
+    for study_id, folds, patience in (("3.5", 3, 40), ("3.6", 3, 40), ("3.7", 4, 60), ("3.8", 4, 60)):
+        config = STUDIES[study_id](options("cub200", "full")).cells(NothingFinished())[0].config
+        assert (config.num_folds, config.patience, config.projection_patience or 3) == (folds, patience, 3)
+        assert (config.backbone, config.normalization, config.max_steps) == ("bn_inception", "clip", 250_000)
+
+
+def test_full_grids_hold_the_thesis_choices():
+    pools = {
+        (cell.config.proxies_per_class, cell.config.pool_size)
+        for cell in STUDIES["3.6"](options("cub200", "full")).cells(NothingFinished())
+    }
+    assert {(8, 12), (8, 8), (1, 1)} <= pools
+    assert all(pool >= proxies for proxies, pool in pools)
+    sizes = [cell.config.batch_size for cell in STUDIES["3.8"](options("cub200", "full")).cells(NothingFinished())]
+    assert sorted(set(sizes)) == [16, 32, 64, 128]
+
+
+def test_one_fixed_problem_is_what_sets_figure_3_7_apart():
+    study = STUDIES["3.7"](options(losses=("c2",)))
+    alone, fixed, alternating = (cell.config for cell in study.cells(NothingFinished()))
+    assert (alone.method, fixed.method, alternating.method) == ("plain", "ccp", "ccp")
+    assert (fixed.ccp_max_problems, alternating.ccp_max_problems) == (1, None)
+
+
+def test_flags_win_over_a_study_where_a_method_has_them():
+    overrides = {"max_steps": 77, "pool_size": 9, "memory_batches": 5}
+    cells = TABLES["3.3"](options(overrides=overrides)).cells(NothingFinished())
+    assert {cell.config.max_steps for cell in cells} == {77}
+    assert {cell.config.pool_size for cell in cells} == {9, None}
+    assert {cell.config.memory_batches for cell in cells} == {5, None}
+    with pytest.raises(InvalidInput, match="--pool_size is what this study varies"):
+        FIGURES["3.6"](options(overrides=overrides))
+
+
+def test_repeats_are_cells_of_their_own():
+    cells = FIGURES["3.8"](options(budget="smoke", repeats=3)).cells(NothingFinished())
+    assert sorted({cell.repeat for cell in cells}) == [0, 1, 2]
+    assert len(cells) == 12
+
+
+PARSE_COMMANDS = """
+import json, shlex, sys
+from absl import flags
+from absl.testing import flagsaver
+from experiments import build, fair_eval, flags as experiment_flags
+experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+experiment_flags.define_run_flags()
+parsed = []
+for command in json.load(sys.stdin):
+    saved = flagsaver.save_flag_values()
+    flags.FLAGS(shlex.split(command)[2:])
+    (config,) = fair_eval.configurations()
+    parsed.append([config.as_dict(), flags.FLAGS.fold, flags.FLAGS.repeat, flags.FLAGS.repeats, flags.FLAGS.runs_dir])
+    flagsaver.restore_flag_values(saved)
+json.dump(parsed, sys.stdout)
+"""
+
+
+def test_the_listed_commands_train_exactly_the_cells():
+    cells = []
+    for study_id, make in STUDIES.items():
+        own = {} if study_id == "3.8" else {"samples_per_class": 2, "frozen_batch_norm": True}
+        for dataset, budget in (("glyphs", "demo"), ("cub200", "full")):
+            cells += make(options(dataset, budget, overrides=own, repeats=2)).cells(NothingFinished())[::3]
+    commands = [unit_command(cell, {"runs_dir": "my runs", "data_dir": None}) for cell in cells]
+    finished = subprocess.run(
+        [sys.executable, "-c", PARSE_COMMANDS],
+        input=json.dumps(commands),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr
+    parsed = json.loads(finished.stdout)
+    expected = [
+        [cell.config.as_dict(), cell.fold, cell.repeat, cell.repeat + 1 if cell.repeat else 1, "my runs"]
+        for cell in cells
+    ]
+    assert len(cells) > 60
+    assert parsed == json.loads(json.dumps(expected))
+
+
+@pytest.mark.parametrize("study_id", STUDIES)
+def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
+    study = STUDIES[study_id](options(losses=() if study_id == "3.3" else ("c2",), repeats=2))
+    text = study.render(drawn_cells(lambda cell: 0.5 if cell.repeat else 0.4), tmp_path / "out", "item")
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    pictures = {"3.3": set(), "3.7": {"itema.png", "itemb.png"}}.get(study_id, {"item.png"})
+    assert files == {"item.md", "item.csv", *pictures, *({"item.tex"} if study_id == "3.3" else ())}
+    for name in pictures:
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+        assert str(tmp_path / "out" / name) in text
+    assert study.title in text
+    assert all(note[:40] in text for note in study.notes)
+
+
+@pytest.mark.parametrize("study_id", STUDIES)
+def test_a_single_finished_cell_is_enough(study_id, drawn_cells, tmp_path):
+    study = STUDIES[study_id](options())
+    first = study.cells(NothingFinished())[1]
+    only_first = drawn_cells(lambda cell: 0.4 if cell == first else None)
+    assert study.render(only_first, tmp_path, "item")
+    text = listing(study, only_first, {"runs_dir": "elsewhere"})
+    assert f"{study.num_cells} cells: 1 done, {study.num_cells - 1} missing" in text
+    assert f"done     {first.label}: validation MAP@R 40.00 at step" in text
+    assert text.count("python -m experiments.fair_eval") == len(study.cells(only_first)) - 1
+    assert "--runs_dir=elsewhere" in text
+    assert "on this machine" in text
+
+
+def test_figures_of_a_sweep_are_means_over_trainings(drawn_cells, tmp_path):
+    study = FIGURES["3.6"](options(repeats=2))
+    study.render(drawn_cells(lambda cell: 0.5 if cell.repeat else 0.4), tmp_path, "item")
+    lines = (tmp_path / "item.csv").read_text().splitlines()
+    assert lines[0] == "method,pool size,validation MAP@R (%),range over trainings,trainings"
+    assert lines[1] == '"c2+ccp, 1 proxy",1,45.00,"[40.00, 50.00]",2'
+    assert len(lines) == 1 + study.num_cells // 2
+
+
+def test_the_search_goes_on_from_results_on_disk(drawn_cells):
+    def value_of(cell):
+        return 0.3 + 0.01 * cell.config.proxies_per_class + cell.config.ccp_lambda
+
+    study = FIGURES["3.5"](options())
+    whole = study.cells(drawn_cells(value_of))
+    assert whole[0].config.ccp_lambda == whole[0].config.ccp_first_lambda == 0
+    assert all(1e-5 <= cell.config.ccp_lambda <= 1e-1 for cell in whole[1:])
+    assert len(study.cells(NothingFinished())) == 6
+    for num_known in range(6, study.num_cells):
+        known = whole[:num_known]
+        again = FIGURES["3.5"](options())
+        assert (
+            again.cells(drawn_cells(lambda cell, known=known: value_of(cell) if cell in known else None))
+            == (whole[: num_known + 1])
+        )
+    partial = drawn_cells(lambda cell: value_of(cell) if cell in whole[:3] else None)
+    assert "unknown  5 more" in listing(study, partial, {})
+
+
+def test_table_3_3_shows_the_guess_as_a_guess(drawn_cells, tmp_path):
+    study = TABLES["3.3"](options())
+    study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
+    text = (tmp_path / "item.md").read_text()
+    assert "| **c1+ccp** | 500 | +0 % | 1,000* | 40.00 | 69,000 (row3) | 127,000 (row3) |" in text
+    assert "| **softtriple** | 500 | - | 1,000* | 40.00 | 48,000 (row10) | 82,000 (row10) |" in text
+    assert text.count("(row") == 20
+    assert "guess" in text
+
+
+def test_problems_that_training_cut_off_are_told_apart(drawn_cells):
+    problem_lengths = importlib.import_module("experiments.studies.fixed_proxies").problem_lengths
+    (_, _, alternating) = FIGURES["3.7"](options(losses=("c2",))).cells(NothingFinished())
+    units = [drawn_cells(lambda cell: 0.4).unit(alternating)]
+    assert list(problem_lengths(units).values()) == [[500, 250], [250]]
