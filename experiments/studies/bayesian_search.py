@@ -28,7 +28,7 @@ class Surface:
         points = np.asarray(points, np.float64)
         scales = Matern(np.full(points.shape[1], 0.5), (0.2, 10.0), nu=2.5)
         kernel = ConstantKernel(1.0, (1e-2, 1e2)) * scales + WhiteKernel(0.05, (1e-4, 1.0))
-        self.process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=4, random_state=0)
+        self.process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=1, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", ConvergenceWarning
@@ -52,30 +52,39 @@ class Surface:
         return gain * norm.cdf(gain / spread) + spread * norm.pdf(gain / spread)
 
 
-def search_path(
-    grid: np.ndarray, num_initial: int, num_points: int, value_at: Callable[[int], float | None]
-) -> list[int]:
+class BayesianSearch:
     """The grid points that a search visits, as far as values are known.
 
-    First `num_initial` points of a Halton sequence, then, one after the other, the point with the largest expected
-    improvement that was not visited. Point k + 1 is a function of the values at the points 1 .. k and of nothing else.
+    First some points of a Halton sequence, then, one after the other, the point with the largest expected improvement
+    that was not visited. Point k + 1 is a function of the values at the points 1 .. k and of nothing else.
 
     Args:
         grid: candidates `[candidates, dims]` in [0, 1].
         num_initial: points before the first regression, >= 2.
         num_points: points in all, at most as many as candidates.
-        value_at: the value at a candidate, by its index; None where it is not known yet.
-
-    Returns:
-        Indices of candidates: the initial ones, and then one more for every complete beginning.
     """
-    path = initial_points(grid, num_initial)
-    while len(path) < num_points:
-        values = [value_at(index) for index in path]
-        if any(value is None for value in values):
-            break
-        path.append(next_point(grid, path, values))
-    return path
+
+    def __init__(self, grid: np.ndarray, num_initial: int, num_points: int):
+        self.grid, self.num_points = grid, min(num_points, len(grid))
+        self.initial = initial_points(grid, num_initial)
+        self._next: dict[tuple, int] = {}  # what follows a beginning with its values; saves regressions, nothing else
+
+    def path(self, value_at: Callable[[int], float | None]) -> list[int]:
+        """Indices of candidates: the initial ones, and then one more for every complete beginning.
+
+        Args:
+            value_at: the value at a candidate, by its index; None where it is not known yet.
+        """
+        path = list(self.initial)
+        while len(path) < self.num_points:
+            values = [value_at(index) for index in path]
+            if any(value is None for value in values):
+                break
+            beginning = (tuple(path), tuple(values))
+            if beginning not in self._next:
+                self._next[beginning] = next_point(self.grid, path, values)
+            path.append(self._next[beginning])
+        return path
 
 
 def initial_points(grid: np.ndarray, num_points: int) -> list[int]:

@@ -5,8 +5,8 @@ Regenerates: thesis figure 3.5 (surface of a Gaussian-process regression of vali
 Command: python -m experiments.figure --id=3.5 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3: lambda 2e-4 with 8 proxies (pool of 12) on CUB; useful lambda from 1e-5 to 1e-1. The
     surface's values and the range of proxies are not printed.
-Cost: `--budget=demo` on glyphs 11 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 31 points in three
-    splits, 93 trainings, about 27 hours on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
+Cost: `--budget=demo` on glyphs 11 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 points in three
+    splits, 78 trainings, about 23 hours on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from common.ops.checks import InvalidInput
 from experiments.config import ExperimentConfig
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
-from experiments.studies.bayesian_search import Surface, search_path
+from experiments.studies.bayesian_search import BayesianSearch, Surface
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 from experiments.studies.study import (
     Cell,
@@ -34,7 +34,7 @@ from experiments.studies.study import (
 )
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
-_NUM_POINTS = {"full": (8, 30), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all
+_NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all
 _LABELS = ("log10 of lambda", "proxies a class", "validation MAP@R (%), mean of the regression")
 
 
@@ -57,14 +57,13 @@ class LambdaAndProxies(Study):
         self.pool_size = plain.pool_size
         self.candidates = list(itertools.product(_EXPONENTS, range(1, self.pool_size + 1)))
         self.grid = np.array([self._scaled(*candidate) for candidate in self.candidates])
-        self.num_initial, num_points = _NUM_POINTS[options.budget]
-        self.num_points = min(num_points, len(self.candidates))
+        self.search = BayesianSearch(self.grid, *_NUM_POINTS[options.budget])
         self.without = options.cells("lambda 0", self._configuration(0.0, plain.proxies_per_class))
-        self.num_cells = (1 + self.num_points) * len(self.without)
+        self.num_cells = (1 + self.search.num_points) * len(self.without)
         self.title = f"{self.loss}+ccp: lambda and number of proxies on {options.dataset} (thesis figure 3.5)"
         self.notes = (
-            f"Gaussian-process regression with expected improvement, {self.num_initial} points before the first "
-            f"regression, {self.num_points} in all; pool of {self.pool_size}.",
+            f"Gaussian-process regression with expected improvement, {len(self.search.initial)} points before the "
+            f"first regression, {self.search.num_points} in all; pool of {self.pool_size}.",
             *budget_notes(options),
         )
 
@@ -91,7 +90,7 @@ class LambdaAndProxies(Study):
         return float(np.mean(best_validation(units))) if len(units) == len(cells) else None
 
     def _path(self, finished: FinishedCells) -> list[int]:
-        return search_path(self.grid, self.num_initial, self.num_points, lambda index: self._value_at(index, finished))
+        return self.search.path(lambda index: self._value_at(index, finished))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """Lambda = 0, then the search's points as far as they are known."""
@@ -104,7 +103,7 @@ class LambdaAndProxies(Study):
         lines = []
         for number, (index, value) in enumerate(measured, start=1):
             exponent, proxies = self.candidates[index]
-            kind = "initial" if index in path[: self.num_initial] else "search"
+            kind = "initial" if index in self.search.initial else "search"
             lines.append([f"{number}", f"{10**exponent:.3g}", f"{proxies}", kind, f"{100 * value:.2f}"])
         units = finished_units(self.without, finished)
         if len(units) == len(self.without):

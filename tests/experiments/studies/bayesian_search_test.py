@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.studies.bayesian_search import Surface, initial_points, search_path
+from experiments.studies.bayesian_search import BayesianSearch, Surface, initial_points
 
 GRID = np.array(list(itertools.product(np.linspace(0, 1, 17), np.linspace(0, 1, 7))))
 
@@ -13,6 +13,10 @@ GRID = np.array(list(itertools.product(np.linspace(0, 1, 17), np.linspace(0, 1, 
 def hill(index):
     x, y = GRID[index]
     return 0.4 - 0.3 * (x - 0.3) ** 2 - 0.2 * (y - 0.8) ** 2 + 0.002 * np.sin(37 * index)
+
+
+def search_path(grid, num_initial, num_points, value_at):
+    return BayesianSearch(grid, num_initial, num_points).path(value_at)
 
 
 def test_the_maximum_of_a_noisy_hill_is_found():
