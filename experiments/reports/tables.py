@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,17 +49,17 @@ class TableRow:
 
 def render_text(rows: Sequence[TableRow], title: str = "") -> str:
     """The table in aligned columns for a terminal, footnotes below."""
-    return _plain(rows, title).text()
+    return _plain(rows, title).as_text()
 
 
 def render_markdown(rows: Sequence[TableRow], title: str = "") -> str:
     """The table as GitHub Markdown, footnotes below."""
-    return _plain(rows, title).markdown()
+    return _plain(rows, title).as_markdown()
 
 
 def render_latex(rows: Sequence[TableRow], title: str = "") -> str:
     """The table as a LaTeX `tabular` without packages, footnotes below."""
-    return _plain(rows, title).latex()
+    return _plain(rows, title).as_latex()
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
@@ -88,7 +89,10 @@ def _plain(rows: Sequence[TableRow], title: str) -> PlainTable:
     groups = [_group(row, columns, reasons) for row in rows]
     estimates = [cell.estimate for row in rows for cell in row.cells.values()]
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + _footnotes(estimates)
-    return PlainTable(["method", *(" ".join(column) for column in columns)], groups, notes, title)
+    lines = [line for group in groups for line in group]
+    heads = set(itertools.accumulate([0, *map(len, groups)]))
+    hanging = [index for index in range(len(lines)) if index not in heads]
+    return PlainTable(title, ["method", *(" ".join(column) for column in columns)], lines, notes, hanging)
 
 
 def _footnotes(estimates: Sequence[FairEstimate]) -> list[str]:

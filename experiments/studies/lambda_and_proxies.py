@@ -114,7 +114,7 @@ class LambdaAndProxies(Study):
         if len(measured) > 1:
             notes.insert(0, self._draw(measured, folder / f"{name}.png"))
             drawn = f"Figure: {folder / f'{name}.png'}"
-        return write_table(PlainTable.of_lines(header, lines, notes, self.title), folder, name) + drawn
+        return write_table(PlainTable(self.title, header, lines, notes), folder, name) + drawn
 
     def _draw(self, measured: list[tuple[int, float]], path: pathlib.Path) -> str:
         """Draws the surface; returns where its maximum is."""

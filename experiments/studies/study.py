@@ -137,7 +137,7 @@ def best_validation(units: Sequence[UnitRun], metric: str = "MAP@R") -> list[flo
 
 def write_table(table: PlainTable, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:
     """Writes `<name>.md`, `<name>.csv` and, if wanted, `<name>.tex`; returns the text for the terminal."""
-    renderings = {"md": table.markdown(), "csv": table.csv(), **({"tex": table.latex()} if latex else {})}
+    renderings = {"md": table.as_markdown(), "csv": table.as_csv(), **({"tex": table.as_latex()} if latex else {})}
     for ending, text in renderings.items():
         write_atomically(folder / f"{name}.{ending}", lambda file, text=text: file.write(text.encode()))
-    return table.text()
+    return table.as_text()

@@ -93,7 +93,7 @@ class Sweep(Study):
         spread = "range over trainings" if self.axes.held_out == "validation" else "95 % interval"
         metric = f"{self.axes.held_out} MAP@R (%)"
         header = ["method", self.axes.x_label, metric, spread, "trainings"]
-        text = write_table(PlainTable.of_lines(header, lines, self.notes, self.title), folder, name)
+        text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name)
         path = folder / f"{name}.png"
         labels = {"x_label": self.axes.x_label, "y_label": metric, "title": self.title}
         sweep_lines(series, path, logarithmic=self.axes.logarithmic, **labels)

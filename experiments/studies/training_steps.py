@@ -81,7 +81,7 @@ class TrainingSteps(Study):
             lines.append([method, *figures, *printed])
         header = ["method", "steps to best", "with CCP", "steps in all", "validation MAP@R (%)", "SOP?", "In-shop?"]
         notes = ["* training ended at the budget's last step, the best may not have been reached.", *self.notes]
-        return write_table(PlainTable.of_lines(header, lines, notes, self.title), folder, name, latex=True)
+        return write_table(PlainTable(self.title, header, lines, notes), folder, name, latex=True)
 
 
 def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:

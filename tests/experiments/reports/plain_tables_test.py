@@ -23,3 +23,15 @@ def test_markdown_escapes_bars():
     table = PlainTable("Distances", ["after", "|x - y|"], [["(a)", "1"]])
     assert table.as_markdown() == "### Distances\n\n| after | \\|x - y\\| |\n|---|---:|\n| (a) | 1 |\n"
     assert TABLE.as_markdown().endswith("| (b.4) last | - |\n\nA note.\n")
+
+
+def test_rows_that_hang_below_others_are_set_apart():
+    table = PlainTable("", ["method", "MAP@R %"], [["a_b", "1"], ["  verdict", "below"], ["c", "2"]], hanging=[1])
+    assert table.as_text().splitlines()[3:7] == ["a_b              1", "  verdict    below", "", "c                2"]
+    assert "| **a_b** | 1 |\n| *verdict* | below |\n| **c** | 2 |" in table.as_markdown()
+    assert "a\\_b & 1 \\\\\n\\quad verdict & below \\\\\n" in table.as_latex()
+    assert r"MAP@R \%" in table.as_latex()
+
+
+def test_csv_has_header_and_rows_alone():
+    assert TABLE.as_csv() == "after,cover\n(a),0.52\n(b.4) last,-\n"

@@ -198,8 +198,8 @@ def test_table_3_3_shows_the_guess_as_a_guess(drawn_cells, tmp_path):
     study = TABLES["3.3"](options())
     study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
     text = (tmp_path / "item.md").read_text()
-    assert "| **c1+ccp** | 500 | +0 % | 1,000* | 40.00 | 69,000 (row3) | 127,000 (row3) |" in text
-    assert "| **softtriple** | 500 | - | 1,000* | 40.00 | 48,000 (row10) | 82,000 (row10) |" in text
+    assert "| c1+ccp | 500 | +0 % | 1,000* | 40.00 | 69,000 (row3) | 127,000 (row3) |" in text
+    assert "| softtriple | 500 | - | 1,000* | 40.00 | 48,000 (row10) | 82,000 (row10) |" in text
     assert text.count("(row") == 20
     assert "guess" in text
 
