@@ -42,5 +42,5 @@ def batch_size(options: StudyOptions) -> Sweep:
         points,
         options,
         SweepAxes("batch size", "test", logarithmic=True),
-        ("All methods make the same number of update steps at most.", *budget_notes(options)),
+        ("All methods make the same number of update steps at most.", *budget_notes(options, settings)),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from experiments.recipes import PHOTOGRAPHS
 from experiments.studies.study import StudyOptions
 
@@ -31,13 +33,13 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
     return {**settings, **(_DEMO if options.budget == "demo" else {})}
 
 
-def budget_notes(options: StudyOptions) -> tuple[str, ...]:
-    """What a small budget changes, for the reader of a table or figure."""
+def budget_notes(options: StudyOptions, settings: Mapping[str, object]) -> tuple[str, ...]:
+    """What a small budget changes, for the reader of a table or figure; `settings` from `ccp_settings`."""
     if options.budget == "full":
         return ()
     note = f"Budget {options.budget}: one fold, a coarse grid"
     if options.budget == "demo":
-        values = {**_DEMO, **options.overrides}
+        values = {**settings, **options.overrides}
         note += (
             f", {values['max_steps']:,} update steps at most, a validation each {values['steps_per_evaluation']}, and "
             f"a projection problem ends after {values['projection_patience']} without improvement (thesis: 3)"

@@ -45,7 +45,7 @@ class FixedProxies(Study):
                 self.groups[loss, way] = options.cells(f"{loss}, {way}", config)
         self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Fixed and alternating proxies on {options.dataset} (thesis figure 3.7)"
-        self.notes = budget_notes(options)
+        self.notes = budget_notes(options, settings)
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """All cells, whatever is finished."""

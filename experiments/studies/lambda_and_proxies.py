@@ -64,7 +64,7 @@ class LambdaAndProxies(Study):
         self.notes = (
             f"Gaussian-process regression with expected improvement, {len(self.search.initial)} points before the "
             f"first regression, {self.search.num_points} in all; pool of {self.pool_size}.",
-            *budget_notes(options),
+            *budget_notes(options, self.settings),
         )
 
     def _scaled(self, exponent: float, proxies: float) -> tuple[float, float]:

@@ -43,5 +43,5 @@ def pool_size(options: StudyOptions) -> Sweep:
         points,
         options,
         SweepAxes("pool size", "validation", logarithmic=True),
-        ("A pool as large as the number of proxies is random sampling.", *budget_notes(options)),
+        ("A pool as large as the number of proxies is random sampling.", *budget_notes(options, settings)),
     )
