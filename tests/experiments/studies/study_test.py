@@ -195,7 +195,7 @@ def test_the_search_goes_on_from_results_on_disk(drawn_cells):
 
 
 def test_table_3_3_shows_the_guess_as_a_guess(drawn_cells, tmp_path):
-    study = TABLES["3.3"](options())
+    study = TABLES["3.3"](options(overrides={"max_steps": 1000}))
     study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
     text = (tmp_path / "item.md").read_text()
     assert "| c1+ccp | 500 | +0 % | 1,000* | 40.00 | 69,000 (row3) | 127,000 (row3) |" in text
