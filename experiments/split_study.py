@@ -87,9 +87,9 @@ def cell(figure: reports.Interval | float) -> reports.TableCell:
     return reports.TableCell(reports.FairEstimate(float(figure)))
 
 
-def write_tables(rows: list[reports.TableRow], folder: pathlib.Path, name: str, title: str) -> str:
-    """Writes `<name>.md` and `<name>.csv`; returns the text for the terminal."""
-    renderings = {f"{name}.md": reports.render_markdown(rows, title), f"{name}.csv": reports.render_csv(rows)}
+def write_tables(rows: list[reports.TableRow], folder: pathlib.Path, name: str, title: str, notes=()) -> str:
+    """Writes `<name>.md` and `<name>.csv`, the notes below the table; returns the text for the terminal."""
+    renderings = {f"{name}.md": reports.render_markdown(rows, title, notes), f"{name}.csv": reports.render_csv(rows)}
     for file_name, text in renderings.items():
         write_atomically(folder / file_name, lambda file, text=text: file.write(text.encode()))
-    return reports.render_text(rows, title)
+    return reports.render_text(rows, title, notes)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from common.training.run_directory import write_atomically
 
@@ -54,7 +55,8 @@ def regression_surface(
         *places[best : best + 1].T, marker="*", s=420, facecolors="none", edgecolors="#D55E00", zorder=4, clip_on=False
     )
     for number, place in enumerate(places, start=1):
-        axes.annotate(f"{number}", place, xytext=(6, 6), textcoords="offset points", color="white", fontsize=8)
+        label = axes.annotate(f"{number}", place, xytext=(6, 6), textcoords="offset points", fontsize=8)
+        label.set_path_effects([withStroke(linewidth=2, foreground="white")])  # readable on and beside the surface
     figure.colorbar(filled, ax=axes, label=labels[2], format="%.2f")
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])

@@ -47,19 +47,19 @@ class TableRow:
     cells: Mapping[Column, TableCell]
 
 
-def render_text(rows: Sequence[TableRow], title: str = "") -> str:
-    """The table in aligned columns for a terminal, footnotes below."""
-    return _plain(rows, title).as_text()
+def render_text(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
+    """The table in aligned columns for a terminal, footnotes and further notes below."""
+    return _plain(rows, title, notes).as_text()
 
 
-def render_markdown(rows: Sequence[TableRow], title: str = "") -> str:
-    """The table as GitHub Markdown, footnotes below."""
-    return _plain(rows, title).as_markdown()
+def render_markdown(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
+    """The table as GitHub Markdown, footnotes and further notes below."""
+    return _plain(rows, title, notes).as_markdown()
 
 
-def render_latex(rows: Sequence[TableRow], title: str = "") -> str:
-    """The table as a LaTeX `tabular` without packages, footnotes below."""
-    return _plain(rows, title).as_latex()
+def render_latex(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
+    """The table as a LaTeX `tabular` without packages, footnotes and further notes below."""
+    return _plain(rows, title, notes).as_latex()
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
@@ -83,12 +83,13 @@ def _csv_figures(cell: TableCell) -> list[object]:
     return [*percent, *("" if value is None else value for value in (*theirs, difference(estimate, published)))]
 
 
-def _plain(rows: Sequence[TableRow], title: str) -> PlainTable:
+def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -> PlainTable:
     columns = list(dict.fromkeys(column for row in rows for column in row.cells))
     reasons: list[str] = []  # of "not comparable", numbered in order of appearance
     groups = [_group(row, columns, reasons) for row in rows]
     estimates = [cell.estimate for row in rows for cell in row.cells.values()]
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + _footnotes(estimates)
+    notes += further_notes
     lines = [line for group in groups for line in group]
     heads = set(itertools.accumulate([0, *map(len, groups)]))
     hanging = [index for index in range(len(lines)) if index not in heads]

@@ -65,8 +65,7 @@ class FixedProxies(Study):
                 if way == _ALTERNATING and _same_units(units[loss, way], units[loss, other]):
                     cells[f"minus {other}", "MAP@R"] = cell(of.difference(scores[loss, other], "MAP@R"))
             rows.append(reports.TableRow(f"{loss}, {way}", cells))
-        text = write_tables(rows, folder, name, self.title)
-        lines = [text, *self.notes]
+        lines = [write_tables(rows, folder, name, self.title, self.notes)]
         reports.interval_bars(bars, folder / f"{name}a.png", title=self.title, highlighted=[_ALTERNATING])
         lines.append(f"Figure (a): {folder / f'{name}a.png'}")
         lengths = {

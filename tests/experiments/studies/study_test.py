@@ -148,7 +148,9 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
         assert str(tmp_path / "out" / name) in text
     assert study.title in text
-    assert all(note[:40] in text for note in study.notes)
+    written = (tmp_path / "out" / "item.md").read_text()
+    assert study.notes
+    assert all(note in written and note[:40] in text for note in study.notes)
 
 
 @pytest.mark.parametrize("study_id", STUDIES)
