@@ -1,4 +1,4 @@
-"""The triplet loss over all triplets, without a tensor of all triplets."""
+"""The triplet loss over all or over semi-hard triplets, without a tensor of all triplets."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,21 +10,25 @@ from common.references.comparison import ANCHORS, compare
 
 keras = tf.keras
 
+MININGS = ("none", "semi_hard", "nearest_semi_hard")
+_FEW_POSITIVES = 32  # an anchor with no more of them has them picked out; with more its whole row is sorted
 
-def active_triplet_counts(distances, positive, negative, margin):
+
+def active_triplet_counts(distances, positive, negative, margin, mining="none"):
     """In how many active triplets each pair takes part: `d_ap + m > d_an`.
 
-    With the positives of an anchor at `d_ap + m` and its negatives at `d_an`, all sorted into one row, a positive is
-    active with the negatives before it and a negative with the positives behind it. That is a sort of each row, in
-    place of a tensor `[anchors, references, references]`. Only rows with a positive are sorted: of 33,952 proxies
-    over a batch of 32, those of the classes of the batch. A difference below the rounding of the distances is not
-    active.
+    The positives of an anchor are sorted by their distance, and each negative is placed among them by bisection: the
+    positives behind it are those that it is active with. That is quadratic in time (but for a logarithm) and in
+    memory, in place of a tensor `[anchors, references, references]`. Only rows with a positive are looked at: of
+    33,952 proxies over a batch of 32, those of the classes of the batch. A difference below the rounding of the
+    distances is not active.
 
     Args:
         distances: `[anchors, references]`.
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
+        mining: one of `MININGS`; see `Triplet`.
 
     Returns:
         int32 `[anchors, references]`: for a positive pair the number of its active negatives, for a negative pair
@@ -34,70 +38,142 @@ def active_triplet_counts(distances, positive, negative, margin):
     """
     rows = tf.where(tf.reduce_any(positive, axis=1))[:, 0]  # [rows], int64
     distances = tf.gather(tf.stop_gradient(distances), rows)
-    is_positive, is_negative = tf.gather(positive, rows), tf.gather(negative, rows)
-    rounding = ROUNDING_UNITS * np.finfo(distances.dtype.as_numpy_dtype).eps
-    order = tf.argsort(tf.where(is_positive, (distances + margin) * (1.0 - rounding), distances), axis=1)
-    positives = tf.gather(tf.cast(is_positive, tf.int32), order, batch_dims=1)  # [rows, references], 0 or 1, sorted
-    negatives = tf.gather(tf.cast(is_negative, tf.int32), order, batch_dims=1)
-    active_negatives = tf.cumsum(negatives, axis=1)
-    active_positives = tf.cumsum(positives, axis=1, reverse=True)
-    counts = positives * active_negatives - negatives * active_positives
-    unsorted = tf.gather(counts, tf.argsort(order, axis=1), batch_dims=1)
-    return tf.scatter_nd(rows[:, None], unsorted, tf.shape(positive, out_type=tf.int64))
+    positive_rows, negative_rows = tf.gather(positive, rows), tf.gather(negative, rows)
+    num_references = tf.shape(distances)[1]
+    most = tf.reduce_max(tf.math.count_nonzero(positive_rows, axis=1, dtype=tf.int32))
+    count = _count_nearest_semi_hard if mining == "nearest_semi_hard" else _count_all
+
+    def count_with(num_sorted):
+        nearest, columns = tf.math.top_k(-tf.where(positive_rows, distances, np.inf), num_sorted)
+        return count(distances, negative_rows, -nearest, columns, margin, mining == "semi_hard")
+
+    # The number of positives that are picked out is known to XLA in either branch.
+    counts = tf.cond(
+        most <= _FEW_POSITIVES,
+        lambda: count_with(tf.minimum(num_references, _FEW_POSITIVES)),
+        lambda: count_with(num_references),
+    )
+    return tf.scatter_nd(rows[:, None], counts, tf.shape(positive, out_type=tf.int64))
 
 
-def triplet(distances, positive, negative, margin):
-    """`mean_{>0} [d_ap - d_an + m]₊` over all triplets of an anchor, a positive and a negative.
+def _active_below(distances, margin):
+    """The distance below which a negative is active with a positive at `distances`."""
+    return (distances + margin) * (1.0 - ROUNDING_UNITS * np.finfo(distances.dtype.as_numpy_dtype).eps)
+
+
+def _count_all(distances, negative, nearest, columns, margin, semi_hard):
+    """Counts `[rows, references]` of all active triplets, or of all semi-hard ones.
+
+    Args:
+        distances: `[rows, references]`.
+        negative: bool, `[rows, references]`.
+        nearest: distances of the positives of each row, increasing, then infinity, `[rows, sorted]`.
+        columns: where they are, `[rows, sorted]`.
+        margin: m.
+        semi_hard: bool: leaves out the negatives that are not farther than the positive.
+    """
+    num_rows, num_sorted = tf.unstack(tf.shape(nearest))
+    is_positive = tf.math.is_finite(nearest)
+    num_positives = tf.math.count_nonzero(is_positive, axis=1, keepdims=True, dtype=tf.int32)
+    # A negative is active with the positives of the ranks first..last-1.
+    first = tf.searchsorted(_active_below(nearest, margin), distances, side="right")  # [rows, references]
+    last = num_positives
+    if semi_hard:
+        last = tf.maximum(tf.searchsorted(nearest, distances, side="left"), first)
+    active_positives = tf.where(negative, last - first, 0)
+
+    def num_up_to(ranks):  # how many negatives have `ranks` up to each rank: [rows, sorted]
+        bins = ranks + (num_sorted + 1) * tf.range(num_rows)[:, None]
+        histogram = tf.math.unsorted_segment_sum(
+            tf.reshape(tf.cast(negative, tf.int32), [-1]), tf.reshape(bins, [-1]), num_rows * (num_sorted + 1)
+        )
+        return tf.cumsum(tf.reshape(histogram, [num_rows, num_sorted + 1]), axis=1)[:, :-1]
+
+    active_negatives = num_up_to(first) - (num_up_to(last) if semi_hard else 0)
+    return _at_positives(-active_positives, columns, tf.where(is_positive, active_negatives, 0))
+
+
+def _count_nearest_semi_hard(distances, negative, nearest, columns, margin, _):
+    """Like `_count_all`: each positive with the nearest negative that is farther, or else the farthest negative."""
+    negatives, places = tf.math.top_k(-tf.where(negative, distances, np.inf), tf.shape(distances)[1])
+    num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True, dtype=tf.int32)
+    chosen = tf.minimum(tf.searchsorted(-negatives, nearest, side="right"), num_negatives - 1)  # [rows, sorted]
+    chosen = tf.maximum(chosen, 0)  # an anchor without negatives: its first is infinitely far and not active
+    active = tf.math.is_finite(nearest) & (tf.gather(-negatives, chosen, batch_dims=1) < _active_below(nearest, margin))
+    active = tf.cast(active, tf.int32)
+    counts = _at_positives(tf.zeros_like(distances, tf.int32), columns, active)
+    return _at_positives(counts, tf.gather(places, chosen, batch_dims=1), -active)
+
+
+def _at_positives(counts, columns, values):
+    """Adds `values` `[rows, sorted]` to `counts` `[rows, references]` at the given columns."""
+    rows = tf.broadcast_to(tf.range(tf.shape(columns)[0])[:, None], tf.shape(columns))
+    return tf.tensor_scatter_nd_add(counts, tf.stack([rows, columns], axis=-1), values)
+
+
+def triplet(distances, positive, negative, margin, mining="none"):
+    """`mean [d_ap - d_an + m]₊` over triplets of an anchor, a positive and a negative.
 
     Args:
         distances: `[anchors, references]`.
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
+        mining: one of `MININGS`; see `Triplet`.
 
     Returns:
-        A scalar, 0 if no triplet is active. Exact gradient.
+        A scalar, 0 if no triplet is active. Exact gradient, the selection of the triplets being constant.
     """
-    counts = active_triplet_counts(distances, positive, negative, margin)
+    counts = active_triplet_counts(distances, positive, negative, margin, mining)
     num_active = tf.reduce_sum(tf.cast(tf.maximum(counts, 0), tf.int64))
     total = tf.reduce_sum(tf.cast(counts, distances.dtype) * distances)
-    num_active = tf.cast(num_active, distances.dtype)
-    return (total + margin * num_active) / tf.maximum(num_active, 1.0)
+    num_terms = num_active
+    if mining == "nearest_semi_hard":
+        num_terms = tf.math.count_nonzero(positive & tf.reduce_any(negative, axis=1, keepdims=True))
+    num_active, num_terms = tf.cast(num_active, distances.dtype), tf.cast(num_terms, distances.dtype)
+    return (total + margin * num_active) / tf.maximum(num_terms, 1.0)
 
 
 @keras.utils.register_keras_serializable(package="common")
 class Triplet(MetricLoss):
-    """Triplet loss on (unsquared) Euclidean distances, over all triplets.
+    """Triplet loss on (unsquared) Euclidean distances, over all triplets or over semi-hard ones.
 
-    `mean_{>0} [d_ap - d_an + m]₊`: every anchor a with each of its positives p and each of its negatives n; the mean
-    is over the terms that are greater than zero. Time O(references · log references) an anchor, memory O(anchors ·
-    references).
+    `mean [d_ap - d_an + m]₊` over triplets of an anchor a, one of its positives p and one of its negatives n. Time
+    O(references · log references) an anchor, memory O(anchors · references), with and without mining.
 
-    Reference: thesis 2.1.2 and 3.3.2.1; Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015, without the squares and
-    mining.
+    Reference: thesis 2.1.2 and 3.3.2.1, without mining; Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015, without
+    the squares.
 
     Args:
         margin: m, at least 0.
         anchors: `"embeddings"`: the batch is the anchors over the references (what a cross-batch memory wants);
             `"references"`: each reference is an anchor over the batch (what the proxies of CCP are). Without
             references both are the same.
+        mining: which triplets.
+            `"none"`: all; the mean is over the terms that are greater than zero.
+            `"semi_hard"`: all with `d_ap < d_an < d_ap + m`; the mean is over them. The semi-hard triplets of
+            pytorch-metric-learning's miner.
+            `"nearest_semi_hard"`: for each positive pair the nearest negative that is farther than the positive, or
+            if there is none the farthest negative; the mean is over all positive pairs of anchors with a negative.
+            FaceNet's, as in tensorflow-addons.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Example:
         >>> Triplet(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.05, anchors="embeddings", **kwargs):
+    def __init__(self, margin=0.05, anchors="embeddings", mining="none", **kwargs):
         super().__init__(**kwargs)
         self.margin = check_non_negative("margin", margin)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.mining = check_choice("mining", mining, MININGS)
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
-        return triplet(distances, pairs.positive, pairs.negative, self.margin)
+        return triplet(distances, pairs.positive, pairs.negative, self.margin, self.mining)
 
     def get_config(self):
         """The constructor's arguments."""
-        return {**super().get_config(), "margin": self.margin, "anchors": self.anchors}
+        return {**super().get_config(), "margin": self.margin, "anchors": self.anchors, "mining": self.mining}

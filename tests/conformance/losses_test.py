@@ -19,6 +19,8 @@ LOSSES = {
     "CosineContrastive": lambda **kw: losses.CosineContrastive(0.3, **kw),
     "Triplet": lambda **kw: losses.Triplet(0.2, **kw),
     "Triplet over references": lambda **kw: losses.Triplet(0.2, "references", **kw),
+    "Triplet semi-hard": lambda **kw: losses.Triplet(0.4, mining="semi_hard", **kw),
+    "Triplet nearest semi-hard": lambda **kw: losses.Triplet(0.4, mining="nearest_semi_hard", **kw),
     "MultiSimilarity": lambda **kw: losses.MultiSimilarity(2.0, 20.0, 0.4, **kw),
     "MultiSimilarity over references": lambda **kw: losses.MultiSimilarity(anchors="references", **kw),
     "ProxyNCA": lambda **kw: losses.ProxyNCA(NUM_CLASSES, DIM, 2, **kw),

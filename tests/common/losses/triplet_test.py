@@ -20,6 +20,32 @@ def test_equals_loops(case, loops, margin, anchors):
     np.testing.assert_allclose(case(loss), loops.mean_of_nonzero(terms), rtol=1e-5)
 
 
+def semi_hard(anchor, positives, negatives, margin, loops):
+    for positive in positives:
+        near = loops.distance(anchor, positive)
+        for far in (loops.distance(anchor, negative) for negative in negatives):
+            if near < far < near + margin:
+                yield near - far + margin
+
+
+def nearest_semi_hard(anchor, positives, negatives, margin, loops):
+    for positive in positives if negatives else []:
+        near = loops.distance(anchor, positive)
+        distances = sorted(loops.distance(anchor, negative) for negative in negatives)
+        far = next((distance for distance in distances if distance > near), distances[-1])
+        yield max(near - far + margin, 0.0)
+
+
+@pytest.mark.parametrize("anchors", ["embeddings", "references"])
+@pytest.mark.parametrize("margin", [0.0, 0.0961, 0.7])
+@pytest.mark.parametrize("mining", ["semi_hard", "nearest_semi_hard"])
+def test_mining_equals_loops(case, loops, mining, margin, anchors):
+    terms = {"semi_hard": semi_hard, "nearest_semi_hard": nearest_semi_hard}[mining]
+    expected = loops.mean(term for anchor in case.anchors(anchors) for term in terms(*anchor, margin, loops))
+    loss = Triplet(margin, anchors, mining, normalization=case.normalization)
+    np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
+
+
 def random_pairs(anchors, references, num_classes, seed, dtype=np.float64):
     rng = np.random.default_rng(seed)
     same = rng.integers(0, num_classes, anchors)[:, None] == rng.integers(0, num_classes, references)
@@ -27,18 +53,35 @@ def random_pairs(anchors, references, num_classes, seed, dtype=np.float64):
     return rng.uniform(0.0, 2.0, same.shape).astype(dtype), same & takes_part, ~same & takes_part
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_value_and_gradient_equal_those_of_the_tensor_of_all_triplets(seed):
-    distances, positive, negative = random_pairs(anchors=13, references=29, num_classes=5, seed=seed)
+def cubic(distances, positive, negative, margin, mining):
+    """The loss and the mean over the tensor of all triplets."""
+    near, far = distances[:, :, None], distances[:, None, :]
+    pairs = positive[:, :, None] & negative[:, None, :]
+    if mining == "semi_hard":
+        pairs = pairs & (near < far).numpy()
+    if mining == "nearest_semi_hard":
+        farther = np.where(pairs & (near < far).numpy(), far, np.inf)
+        chosen = np.where(
+            np.isfinite(farther).any(axis=2), farther.argmin(axis=2), np.where(pairs, far, -1.0).argmax(axis=2)
+        )
+        pairs = pairs & (np.arange(distances.shape[1]) == chosen[:, :, None])
+    terms = tf.where(pairs, tf.nn.relu(near - far + margin), 0.0)
+    num_terms = pairs.sum() if mining == "nearest_semi_hard" else tf.math.count_nonzero(terms)
+    return tf.reduce_sum(terms) / tf.cast(num_terms, tf.float64)
+
+
+@pytest.mark.parametrize("mining", ["none", "semi_hard", "nearest_semi_hard"])
+@pytest.mark.parametrize(("references", "num_classes"), [(29, 5), (90, 2)])  # few positives, and more than 32
+@pytest.mark.parametrize("seed", range(3))
+def test_value_and_gradient_equal_those_of_the_tensor_of_all_triplets(seed, references, num_classes, mining):
+    distances, positive, negative = random_pairs(13, references, num_classes, seed)
     variable = tf.Variable(distances)
     with tf.GradientTape() as tape:
-        loss = triplet(variable, positive, negative, 0.3)
+        loss = triplet(variable, positive, negative, 0.3, mining)
     with tf.GradientTape() as cubic_tape:
-        terms = tf.nn.relu(variable[:, :, None] - variable[:, None, :] + 0.3)
-        terms = tf.where(positive[:, :, None] & negative[:, None, :], terms, tf.zeros_like(terms))
-        cubic = tf.reduce_sum(terms) / tf.reduce_sum(tf.cast(terms > 0, tf.float64))
-    np.testing.assert_allclose(loss, cubic, rtol=1e-12)
-    np.testing.assert_allclose(tape.gradient(loss, variable), cubic_tape.gradient(cubic, variable), atol=1e-12)
+        expected = cubic(variable + 0.0, positive, negative, 0.3, mining)
+    np.testing.assert_allclose(loss, expected, rtol=1e-12)
+    np.testing.assert_allclose(tape.gradient(loss, variable), cubic_tape.gradient(expected, variable), atol=1e-12)
 
 
 def test_a_triplet_that_just_keeps_the_margin_does_not_count():
@@ -50,13 +93,20 @@ def test_a_triplet_that_just_keeps_the_margin_does_not_count():
     assert triplet(*reversed_columns, 0.5) == 0.25
 
 
-def test_equals_semi_hard_of_tensorflow_addons_where_there_is_nothing_to_mine():
+@pytest.mark.parametrize("margin", [0.1, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_nearest_semi_hard_equals_tensorflow_addons(seed, margin):
     tfa = pytest.importorskip("tensorflow_addons", reason="tensorflow-addons needs the thesis stack")
-    embeddings = tf.math.l2_normalize(tf.constant(np.random.default_rng(0).normal(size=(6, 4)), tf.float32), axis=1)
-    # One negative for each anchor leaves no choice, and at margin 3 every term of unit vectors is greater than zero.
-    labels = tf.constant([0, 0, 0, 0, 0, 1])
-    expected = tfa.losses.triplet_semihard_loss(labels, embeddings, margin=3.0, distance_metric="L2")
-    np.testing.assert_allclose(Triplet(3.0)(embeddings, labels), expected, rtol=1e-5)
+    rng = np.random.default_rng(seed)
+    embeddings = tf.math.l2_normalize(tf.constant(rng.normal(size=(24, 4)), tf.float32), axis=1)
+    labels = tf.constant(rng.integers(0, 5, 24))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(embeddings)
+        expected = tfa.losses.triplet_semihard_loss(labels, embeddings, margin=margin, distance_metric="L2")
+        value = Triplet(margin, mining="nearest_semi_hard", normalization="none")(embeddings, labels)
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    gradients = [tape.gradient(loss, embeddings) for loss in (value, expected)]
+    np.testing.assert_allclose(*gradients, atol=1e-5)
 
 
 def test_needs_no_tensor_of_all_triplets():
@@ -64,6 +114,11 @@ def test_needs_no_tensor_of_all_triplets():
     references = References(rng.normal(size=(20_000, 8)).astype(np.float32), rng.integers(0, 500, 20_000))
     loss = Triplet(0.1)(rng.normal(size=(32, 8)).astype(np.float32), np.arange(32), references)
     assert 0.0 < float(loss) < 2.1
+
+
+def test_unknown_mining_lists_the_choices():
+    with pytest.raises(InvalidInput, match="mining: received 'hard', expected one of none, semi_hard, nearest_semi"):
+        Triplet(mining="hard")
 
 
 def test_unknown_anchors_list_the_choices():
