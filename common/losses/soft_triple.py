@@ -90,6 +90,8 @@ class SoftTriple(MetricLoss):
         bank = self.proxy_bank
         bank.check_labels(labels)
         cross_entropy = self._cross_entropy(embeddings, labels, bank.references(), bank.labels, bank.num_classes)
+        if self.tau == 0.0:
+            return cross_entropy
         centers = tf.reshape(bank.proxies, [bank.num_classes, bank.proxies_per_class, bank.embedding_dim])
         return cross_entropy + self.tau * mean_center_distance(centers)
 

@@ -1,19 +1,23 @@
-"""Retrieval evaluation: P@1, R@k, P@R and MAP@R of embeddings, exact and in bounded memory."""
+"""Retrieval evaluation: P@1, R@k, P@R, MAP@R and mAP of embeddings, exact and in bounded memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from common.ops.checks import InvalidInput, invalid
 from common.retrieval import metrics
+from common.retrieval.blocked_search import slices
 from common.retrieval.item_ranks import rank_items
+from common.retrieval.labels import integer_labels
 from common.retrieval.nearest_neighbors import NeighborSearch
+from common.retrieval.relevant_ranks import ORDERS, rank_relevant_items
 
 _SHALLOW = 16  # neighbours that every query looks at anyway; a deeper R@k is left to queries without a hit so far
 _PAIRS_AT_ONCE = 2**20
+_NAMES = ("P@1", "P@R", "MAP@R", "mAP")
 
 
 @dataclass(frozen=True)
@@ -33,11 +37,15 @@ class RetrievalResult:
     per_query_precision_at_1: np.ndarray
     per_query_r_precision: np.ndarray
     per_query_map_at_r: np.ndarray
+    mean_average_precision: float | None = None  # if asked for
+    tie_bounds: dict[str, tuple[float, float]] | None = None  # if asked for: lowest and highest value of each metric
 
     def as_dict(self) -> dict[str, float]:
-        """The figures by the names that tables use: "P@1", "R@2", ..., "P@R", "MAP@R", and the numbers of queries."""
+        """The figures by the names that tables use: "P@1", "R@2", ..., "P@R", "MAP@R" and, if there, "mAP"; counts."""
         recall = {f"R@{k}": value for k, value in self.recall_at.items()}
         figures = {"P@1": self.precision_at_1, **recall, "P@R": self.r_precision, "MAP@R": self.map_at_r}
+        if self.mean_average_precision is not None:
+            figures["mAP"] = self.mean_average_precision
         return {**figures, "num_queries": self.num_queries, "num_excluded_queries": self.num_excluded_queries}
 
 
@@ -49,6 +57,8 @@ def evaluate_retrieval(
     *,
     recall_at: Sequence[int] = (1, 2, 4, 8),
     similarity: str = "euclidean",
+    average_precision: bool = False,
+    tie_bounds: bool = False,
     block_size: int = 1536,
     num_threads: int | None = None,
 ) -> RetrievalResult:
@@ -67,12 +77,13 @@ def evaluate_retrieval(
         gallery_labels: integers of any size `[gallery]`; None for self-retrieval.
         recall_at: the k of R@k.
         similarity: "euclidean" or "inner_product".
+        average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking: a float64 pass more.
+        tie_bounds: also between which values each metric lies under any order of equally similar items.
         block_size: rows and columns of the tiles of the similarity matrix: speed and memory, not results.
         num_threads: None uses all cores that the process may use (at most 16).
 
     Raises:
-        InvalidInput: embeddings with NaN or infinity (the first bad row is named), labels that are no integers or of
-            another length, or no query with anything to find.
+        InvalidInput: NaN or infinity (the first bad row is named), wrong labels, or no query with anything to find.
 
     Example:
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
@@ -93,10 +104,28 @@ def evaluate_retrieval(
     )
     num_relevant = _num_relevant(query_classes, gallery_classes, without_self)
     table = _QueryTable(query_classes, gallery_classes, num_relevant)
-    shallow = np.where(num_relevant > 0, np.maximum(num_relevant, min(max(recall_at), _SHALLOW)), 0)
-    search.visit(shallow, table.fill)
-    _look_deeper(search, table, shallow, max(recall_at))
-    return table.result(recall_at)
+    tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
+    result = table.result(recall_at)
+    if not (average_precision or tie_bounds):
+        return result
+    return _with_ranks(result, table, search, None if average_precision else tied, tie_bounds)
+
+
+def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: bool) -> np.ndarray:
+    """Fills the table; returns the query rows whose metrics a tie may touch, if these are to be found `[tied]`."""
+    num_relevant = table.num_relevant
+    shallow = np.where(num_relevant > 0, np.maximum(num_relevant, min(depth, _SHALLOW)), 0)
+    has_ties = np.zeros(len(num_relevant), bool)
+
+    def fill(rows: np.ndarray, neighbors: np.ndarray) -> None:
+        table.fill(rows, neighbors)
+        if find_ties:
+            has_ties[rows] = _has_ties(search, rows, neighbors)
+
+    search.visit(shallow + (find_ties & (num_relevant > 0)), fill)  # one more: the last may be tied with the next
+    late = _look_deeper(search, table, shallow, depth)
+    has_ties[late] = True  # not looked into
+    return np.flatnonzero(has_ties)
 
 
 class _QueryTable:
@@ -137,11 +166,53 @@ class _QueryTable:
         return (self.gallery_classes[neighbors] == self.query_classes[rows, np.newaxis]) & (neighbors >= 0)
 
 
-def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> None:
-    """R@k beyond the first neighbours, for the queries without a hit so far: the rank of their best relevant item."""
+def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+    """Whether any two of a query's neighbours `[block, most]` (-1: none) are equally similar to it: `[block]`."""
+    has_ties = np.zeros(len(rows), bool)
+    for part in slices(len(rows), max(1, _PAIRS_AT_ONCE // neighbors.shape[1])):
+        query, rank = np.nonzero(neighbors[part] >= 0)
+        values = search.bounds.exact(rows[part][query], neighbors[part][query, rank])
+        is_tied = (values[1:] == values[:-1]) & (query[1:] == query[:-1])
+        has_ties[part.start + query[1:][is_tied]] = True
+    return has_ties
+
+
+def _with_ranks(
+    result: RetrievalResult,
+    table: _QueryTable,
+    search: NeighborSearch,
+    tied: np.ndarray | None,
+    tie_bounds: bool,
+) -> RetrievalResult:
+    """Adds mAP if `tied` is None, and the bounds; `tied`: the query rows that have ties, None for not known."""
+    rows = result.query_rows if tied is None else tied
+    recall_at = list(result.recall_at)
+    hits = [metrics.recall_at_k(table.first_hit[result.query_rows], k) for k in recall_at]
+    per_query = [result.per_query_precision_at_1, result.per_query_r_precision, result.per_query_map_at_r]
+    known = np.stack([*per_query, np.zeros(result.num_queries), *hits])
+    values = {order: known.copy() for order in ORDERS}
+    for ranks in rank_relevant_items(search, rows, table.query_classes, table.gallery_classes):
+        columns = np.searchsorted(result.query_rows, np.unique(ranks.query))
+        for order in ORDERS:
+            values[order][:, columns] = ranks.values(_NAMES, recall_at, order)
+    names = [*_NAMES, *(f"R@{k}" for k in recall_at)]
+    means = {order: dict(zip(names, map(float, rows.mean(axis=1)))) for order, rows in values.items()}
+    bounds = {name: (means["worst"][name], means["best"][name]) for name in names}
+    if tied is not None:
+        del bounds["mAP"]
+    average = means["documented"]["mAP"] if tied is None else None
+    return replace(result, mean_average_precision=average, tie_bounds=bounds if tie_bounds else None)
+
+
+def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> np.ndarray:
+    """R@k beyond the first neighbours, for the queries without a hit so far: the rank of their best relevant item.
+
+    Returns the rows of these queries `[late]`.
+    """
     late = np.flatnonzero((shallow > 0) & (shallow < depth) & (table.first_hit == 0))
     if len(late):
         table.first_hit[late] = rank_items(search, late, _best_relevant(search, table, late))
+    return late
 
 
 def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray) -> np.ndarray:
@@ -200,11 +271,11 @@ def _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
         raise InvalidInput(
             "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
         )
-    query_labels = _integers("query labels", query_labels, len(query_embeddings))
+    query_labels = integer_labels("query labels", query_labels, len(query_embeddings))
     if gallery_embeddings is None:
         codes = np.unique(query_labels, return_inverse=True)[1]
         return codes, codes
-    gallery_labels = _integers("gallery labels", gallery_labels, len(gallery_embeddings))
+    gallery_labels = integer_labels("gallery labels", gallery_labels, len(gallery_embeddings))
     if query_labels.dtype != gallery_labels.dtype:  # NumPy would make floats of int64 and uint64
         query_labels, gallery_labels = query_labels.astype(object), gallery_labels.astype(object)
     codes = np.unique(np.concatenate([query_labels, gallery_labels]), return_inverse=True)[1]
@@ -221,21 +292,6 @@ def _num_relevant(query_classes: np.ndarray, gallery_classes: np.ndarray, withou
             f"{2 if without_self else 1} gallery item(s)."
         )
     return num_relevant
-
-
-def _integers(name: str, labels, num_items: int) -> np.ndarray:
-    labels = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
-    labels = np.asarray(labels)
-    is_integer = labels.dtype.kind in "iu" or (
-        labels.dtype.kind == "O" and all(isinstance(label, (int, np.integer)) for label in labels.ravel())
-    )
-    if not is_integer or labels.shape != (num_items,):
-        raise invalid(
-            name,
-            received=f"{labels.dtype} array of shape {list(labels.shape)}",
-            expected=f"integers [{num_items}], one for each embedding",
-        )
-    return labels
 
 
 def _check_recall_at(recall_at: Sequence[int]) -> None:

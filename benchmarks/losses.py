@@ -1,0 +1,289 @@
+"""Time and memory of every loss against pytorch-metric-learning: batches, cross-batch memories, proxies, many classes.
+
+Command: python -m benchmarks.losses [--cases=c1,c1_xbm,...] [--repeats=7] [--threads=2] [--measure=time,memory]
+
+A pass is the forward and the backward pass, to the embeddings and to what else is trained (proxies). Both sides get
+the same numbers on the same processor and must return the same value (to 1e-3). Times are medians over rounds in which
+ours and the peer's alternate; each measurement is the mean of as many passes as fill 20 ms. Ratios are ours over the
+peer's, medians over the rounds, of wall-clock and of processor time. Memory is by how much a pass raises the peak
+resident memory, the smallest of three. It is measured in a second process without oneDNN, because TensorFlow's
+allocator for oneDNN keeps what it once had, so that a pass would look free; torch gives it back.
+
+The peer's C1 is its contrastive loss on cosines; semi-hard is all semi-hard triplets on both sides. XBM-L holds 44,800
+references, CCP 33,952 (8,488 classes x 4, trained). SoftTriple is without its regularisation, for which the peer needs
+a matrix of all pairs of centres. Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in
+which either side takes at least 2 MB) and `semi_hard_speedup`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import Callable, NamedTuple
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    import numpy as np
+    import tensorflow as tf
+
+    from benchmarks import measure
+    from common import losses
+    from common.ops.checks import InvalidInput, check_choice
+    from common.references import References
+    from experiments.flags import run_command
+
+    try:
+        import torch
+
+        from benchmarks import peer_losses
+    except ImportError:
+        peer_losses = None
+
+DIM, BATCH = 128, 32
+SOP_CLASSES, XBM_SIZE, MANY_CLASSES = 8_488, 44_800, 100_000
+MEMORY_RESOLUTION = 2.0  # MB
+_FLAGS = flags.FLAGS
+
+
+class Case(NamedTuple):
+    """What is compared: ours and the peer's loss, and the data that both get."""
+
+    ours: Callable  # () -> MetricLoss
+    peer: str  # a name in `peer_losses.LOSSES`
+    batch: int = BATCH  # four a class
+    references: int = 0
+    train_references: bool = False
+    num_classes: int = SOP_CLASSES
+    proxies: tuple = ()  # of proxy losses: classes, dim[, centres]
+    anchors: str = "embeddings"
+    semi_hard: bool = False
+    memory: bool = False  # a composer with a memory in place of references; the peer has one term less
+
+
+def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
+    """The four pair losses over the same data."""
+    cases = {
+        "c1": Case(lambda: losses.CosineContrastive(0.5), "c1", **options),
+        "c2": Case(lambda: losses.Contrastive(0.2858, 0.513), "c2", **options),
+        "triplet": Case(lambda: losses.Triplet(0.0961, roles), "triplet", anchors=roles, **options),
+        "ms": Case(lambda: losses.MultiSimilarity(2.0, 40.0, 0.5, roles), "ms", anchors=roles, **options),
+    }
+    return {f"{name}{suffix}": case for name, case in cases.items()}
+
+
+def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
+    """The three proxy losses over the same classes."""
+    sizes = {"num_classes": classes}
+    one, many = (classes, DIM), (classes, DIM, centers)
+    return {
+        f"pnca{suffix}": Case(lambda: losses.ProxyNCA(*one, temperature=0.11), "pnca", proxies=one, **sizes),
+        f"panchor{suffix}": Case(lambda: losses.ProxyAnchor(*one), "panchor", proxies=one, **sizes),
+        f"softtriple{suffix}": Case(lambda: losses.SoftTriple(*many, tau=0.0), "softtriple", proxies=many, **sizes),
+    }
+
+
+def _memory_loss() -> losses.MetricLoss:
+    return losses.CrossBatchMemoryLoss(losses.CosineContrastive(0.5), XBM_SIZE, DIM, start_step=0, enqueue_first=True)
+
+
+CASES = {
+    **_pair_cases("", "embeddings"),
+    "triplet_256": Case(lambda: losses.Triplet(0.0961), "triplet", batch=256),
+    "semi_hard_256": Case(
+        lambda: losses.Triplet(0.0961, mining="semi_hard"), "triplet", batch=256, semi_hard=True
+    ),
+    **_pair_cases("_xbm", "embeddings", references=XBM_SIZE),
+    "c1_memory": Case(_memory_loss, "c1", references=XBM_SIZE, memory=True),
+    **_pair_cases("_ccp", "references", references=4 * SOP_CLASSES, train_references=True),
+    **_proxy_cases("_sop", SOP_CLASSES, 10),
+    **_proxy_cases("_100k", MANY_CLASSES, 2),
+}  # fmt: skip
+
+
+class Inputs(NamedTuple):
+    """Embeddings around class centres."""
+
+    embeddings: np.ndarray  # [batch, dim]
+    labels: np.ndarray  # [batch]
+    references: tuple | None  # [references, dim], [references]
+    proxies: np.ndarray | None  # [proxies, dim]
+
+
+def make_inputs(case: Case, seed: int = 0) -> Inputs:
+    """The data of a case: the batch has four items of each class, the references about equally many of every class."""
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_normal((case.num_classes, DIM), np.float32)
+
+    def around(labels):
+        return 0.7 * centers[labels] + rng.standard_normal((len(labels), DIM), np.float32)
+
+    labels = np.repeat(rng.permutation(case.num_classes)[: case.batch // 4], 4)
+    reference_labels = rng.permutation(np.arange(case.references) % case.num_classes)
+    references = (around(reference_labels), reference_labels) if case.references else None
+    proxies = None
+    if case.proxies:
+        proxies = around(np.repeat(np.arange(case.num_classes), case.proxies[2] if len(case.proxies) > 2 else 1))
+    return Inputs(around(labels), labels, references, proxies)
+
+
+class OurStep:
+    """Forward and backward pass of our loss in a `tf.function`; the call returns the value."""
+
+    def __init__(self, case: Case, inputs: Inputs):
+        loss = case.ours()
+        self.arguments = [tf.constant(inputs.embeddings), tf.constant(inputs.labels)]
+        if inputs.proxies is not None:
+            loss.proxy_bank.proxies.assign(inputs.proxies)
+        if case.memory:
+            loss.memory.enqueue(*(tf.constant(part) for part in inputs.references))
+        elif case.references:
+            self.arguments += [tf.constant(part) for part in inputs.references]
+
+        def step(embeddings, labels, *references):
+            watched = [embeddings, *(references[:1] if case.train_references else [])]
+            with tf.GradientTape() as tape:
+                tape.watch(watched)
+                given = References(*references) if references else None
+                value = loss(embeddings, labels, given, training=True)
+            return value, tape.gradient(value, [*watched, *loss.trainable_variables])
+
+        self.step = tf.function(step)
+
+    def __call__(self) -> float:
+        """One pass."""
+        return float(self.step(*self.arguments)[0])
+
+
+def peer_step(case: Case, inputs: Inputs) -> Callable:
+    """The peer's pass over the same data."""
+    loss = peer_losses.LOSSES[case.peer](*case.proxies)
+    if case.proxies:
+        peer_losses.set_weights(loss, inputs.proxies)
+    references = inputs.references
+    if case.memory:
+        loss, references = peer_losses.cross_batch_memory(loss, *references), None
+    return peer_losses.PeerStep(
+        loss,
+        inputs.embeddings,
+        inputs.labels,
+        references,
+        train_references=case.train_references,
+        anchors=case.anchors,
+        divisor=case.batch if case.peer == "c1" else 1.0,
+        miner=peer_losses.semi_hard_miner(0.0961) if case.semi_hard else None,
+    )
+
+
+def steps_of(name: str) -> dict[str, Callable]:
+    """Ours and the peer's pass, both run twice, after a check that they return the same."""
+    inputs = make_inputs(CASES[name])
+    steps = {"ours": OurStep(CASES[name], inputs), "peer": peer_step(CASES[name], inputs)}
+    values = {side: step() for side, step in steps.items()}
+    if not CASES[name].memory and abs(values["ours"] - values["peer"]) > 1e-3 * abs(values["peer"]):
+        raise RuntimeError(f"The losses of case {name} differ: {values}.")
+    for step in steps.values():
+        step()
+    return steps
+
+
+def measure_time(name: str, repeats: int) -> dict[str, object]:
+    """Milliseconds of a pass by side, and the ratios of wall-clock and processor time."""
+    blocks = {}
+    for side, step in steps_of(name).items():
+        start = time.perf_counter()
+        step()
+        blocks[side] = (step, max(1, int(0.02 / (time.perf_counter() - start))))
+    functions = {side: lambda step=step, n=n: [step() for _ in range(n)] for side, (step, n) in blocks.items()}
+    wall, processor = measure.paired_clocks(functions, repeats)
+    for clock in (wall, processor):
+        for side, (_, passes) in blocks.items():
+            clock[side] = [1e3 * seconds / passes for seconds in clock[side]]
+    figures = {f"{side}_ms": statistics.median(wall[side]) for side in blocks}
+    figures |= {f"{side}_spread": measure.spread(wall[side]) for side in blocks}
+    ratios = {"time_ratio": wall, "cpu_ratio": processor}
+    return figures | {key: measure.paired_ratio(clock["ours"], clock["peer"]) for key, clock in ratios.items()}
+
+
+def measure_memory(name: str) -> dict[str, float]:
+    """MB by which a pass raises the peak resident memory, by side."""
+    steps = steps_of(name)
+    return {f"{side}_mb": min(1e3 * measure.peak_growth_gb(step)[1] for _ in range(3)) for side, step in steps.items()}
+
+
+def measure_memory_elsewhere(names: list[str]) -> dict[str, dict]:
+    """`measure_memory` of all cases in a process in which TensorFlow allocates as torch does."""
+    command = [sys.executable, "-m", "benchmarks.losses", "--measure=memory", f"--cases={','.join(names)}"]
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
+    finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def summary(results: dict[str, dict]) -> dict[str, float]:
+    """The figures of the last line."""
+    times = {name: result["time_ratio"] for name, result in results.items() if "time_ratio" in result}
+    memory = {
+        name: result["ours_mb"] / max(result["peer_mb"], 0.1)
+        for name, result in results.items()
+        if max(result.get("ours_mb", 0.0), result.get("peer_mb", 0.0)) >= MEMORY_RESOLUTION
+    }
+    figures = {f"{name}_time_ratio": ratio for name, ratio in times.items()}
+    figures |= {f"{name}_memory_ratio": ratio for name, ratio in memory.items()}
+    figures |= {"worst_time_ratio": max(times.values())} if times else {}
+    figures |= {"worst_memory_ratio": max(memory.values())} if memory else {}
+    return figures | ({"semi_hard_speedup": 1 / times["semi_hard_256"]} if "semi_hard_256" in times else {})
+
+
+def print_results(results: dict[str, dict]) -> None:
+    """The table of all cases."""
+    columns = {
+        "ours_spread": "ours ms",
+        "peer_spread": "peer ms",
+        "time_ratio": "ratio",
+        "cpu_ratio": "cpu ratio",
+        "ours_mb": "ours MB",
+        "peer_mb": "peer MB",
+    }
+    measured = [column for column in columns if all(column in result for result in results.values())]
+    rows = [
+        [name, *(x if isinstance(x, str) else f"{x:.2f}" for x in map(result.get, measured))]
+        for name, result in results.items()
+    ]
+    measure.print_table(["case", *map(columns.get, measured)], rows)
+
+
+def main() -> None:
+    """Measures the cases, prints the table and the figures."""
+    if peer_losses is None:
+        raise InvalidInput(
+            "Missing peer: torch or pytorch-metric-learning cannot be imported, which this benchmark compares with. "
+            "Run: pip install -r requirements-peers.txt"
+        )
+    names = [check_choice("--cases", name, CASES) for name in _FLAGS.cases]
+    for kind in _FLAGS.measure:
+        check_choice("--measure", kind, ("time", "memory"))
+    tf.config.threading.set_intra_op_parallelism_threads(_FLAGS.threads)
+    torch.set_num_threads(_FLAGS.threads)
+    if _FLAGS.measure == ["memory"]:
+        measure.print_figures({name: measure_memory(name) for name in names})
+        return
+    results = {name: measure_time(name, _FLAGS.repeats) for name in names}
+    if "memory" in _FLAGS.measure:
+        for name, figures in measure_memory_elsewhere(names).items():
+            results[name].update(figures)
+    print_results(results)
+    measure.print_figures(summary(results))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("cases", list(CASES), f"Which of {', '.join(CASES)}.")
+    flags.DEFINE_integer("repeats", 7, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_integer("threads", 2, "Threads of either library.", lower_bound=1)
+    flags.DEFINE_list("measure", ["time", "memory"], "time, memory or both; memory alone prints its figures only.")
+    run_command(main)

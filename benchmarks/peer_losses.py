@@ -1,0 +1,97 @@
+"""The losses of pytorch-metric-learning that compute what ours compute; imports torch."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import torch
+from pytorch_metric_learning import distances, losses, miners, reducers
+
+
+def unit_distance(power: int = 1) -> distances.LpDistance:
+    """Euclidean distances of unit vectors, to a power."""
+    return distances.LpDistance(normalize_embeddings=True, p=2, power=power)
+
+
+def cosine_contrastive(margin: float) -> torch.nn.Module:
+    """C1 up to the division by the number of anchors, which the caller makes."""
+    return losses.ContrastiveLoss(
+        pos_margin=1.0 - 1e-5, neg_margin=margin, distance=distances.CosineSimilarity(), reducer=reducers.SumReducer()
+    )
+
+
+LOSSES: dict[str, Callable] = {
+    "c1": lambda: cosine_contrastive(0.5),
+    "c2": lambda: losses.ContrastiveLoss(pos_margin=0.2858, neg_margin=0.513, distance=unit_distance()),
+    "triplet": lambda: losses.TripletMarginLoss(margin=0.0961, distance=unit_distance()),
+    "ms": lambda: losses.MultiSimilarityLoss(alpha=2.0, beta=40.0, base=0.5),
+    "pnca": lambda classes, dim: losses.ProxyNCALoss(classes, dim, softmax_scale=1 / 0.22, distance=unit_distance(2)),
+    "panchor": lambda classes, dim: losses.ProxyAnchorLoss(classes, dim, margin=0.1, alpha=32.0),
+    "softtriple": lambda classes, dim, centers: losses.SoftTripleLoss(classes, dim, centers_per_class=centers),
+}
+
+
+class PeerStep:
+    """Forward and backward pass of a peer's loss; the call returns the value.
+
+    Args:
+        loss: the module.
+        embeddings: `[batch, dim]`.
+        labels: integers, `[batch]`.
+        references: None, or embeddings `[references, dim]` and labels `[references]`.
+        train_references: whether the references have a gradient too, as proxies have.
+        anchors: `"embeddings"` or `"references"`: which of the two are the anchors.
+        divisor: what the value is divided by.
+        miner: finds triplets first, or None.
+    """
+
+    def __init__(
+        self, loss, embeddings, labels, references=None, *, train_references=False, anchors="embeddings", divisor=1.0,
+        miner=None,
+    ):  # fmt: skip
+        self.loss, self.miner, self.divisor, self.anchors = loss, miner, divisor, anchors
+        self.embeddings = torch.from_numpy(embeddings).requires_grad_(True)
+        self.labels = torch.from_numpy(labels)
+        self.references = None
+        if references is not None:
+            self.references = torch.from_numpy(references[0]).requires_grad_(train_references)
+            self.reference_labels = torch.from_numpy(references[1])
+
+    def __call__(self) -> float:
+        """One pass; the gradients are dropped."""
+        value = self._value() / self.divisor
+        value.backward()
+        for leaf in (self.embeddings, self.references, *self.loss.parameters()):
+            if leaf is not None:
+                leaf.grad = None
+        return float(value.detach())
+
+    def _value(self):
+        if self.references is None:
+            mined = None if self.miner is None else self.miner(self.embeddings, self.labels)
+            return self.loss(self.embeddings, self.labels, mined)
+        sides = [(self.embeddings, self.labels), (self.references, self.reference_labels)]
+        if self.anchors == "references":
+            sides.reverse()
+        return self.loss(*sides[0], None, *sides[1])
+
+
+def semi_hard_miner(margin: float):
+    """All triplets with `d_ap < d_an <= d_ap + margin`."""
+    return miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard", distance=unit_distance())
+
+
+def cross_batch_memory(loss, embeddings, labels):
+    """A memory that is full of `embeddings` `[memory, dim]`."""
+    memory = losses.CrossBatchMemory(loss, embeddings.shape[1], memory_size=len(embeddings))
+    memory.embedding_memory[:] = torch.from_numpy(embeddings)
+    memory.label_memory[:] = torch.from_numpy(labels)
+    memory.has_been_filled = True
+    return memory
+
+
+def set_weights(loss, proxies) -> None:
+    """Puts `proxies` `[proxies, dim]` in the place of the module's own."""
+    name = "fc" if hasattr(loss, "fc") else "proxies"
+    weights = torch.from_numpy(proxies)
+    getattr(loss, name).data = weights.t().contiguous() if name == "fc" else weights

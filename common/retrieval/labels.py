@@ -1,0 +1,37 @@
+"""Class labels of any integer type and size as consecutive codes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.ops.checks import invalid
+
+
+def integer_labels(name: str, labels, num_items: int) -> np.ndarray:
+    """Labels as an integer array, or an array of Python integers where they exceed 64 bits.
+
+    Args:
+        name: of the argument, for the error.
+        labels: integers `[num_items]`.
+        num_items: how many there must be.
+
+    Raises:
+        InvalidInput: the labels are no integers, or not as many.
+    """
+    labels = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
+    labels = np.asarray(labels)
+    is_integer = labels.dtype.kind in "iu" or (
+        labels.dtype.kind == "O" and all(isinstance(label, (int, np.integer)) for label in labels.ravel())
+    )
+    if not is_integer or labels.shape != (num_items,):
+        raise invalid(
+            name,
+            received=f"{labels.dtype} array of shape {list(labels.shape)}",
+            expected=f"integers [{num_items}], one for each embedding",
+        )
+    return labels
+
+
+def class_codes(name: str, labels, num_items: int) -> np.ndarray:
+    """Labels as codes 0..C-1 in the order of the labels: `[num_items]`; raises like `integer_labels`."""
+    return np.unique(integer_labels(name, labels, num_items), return_inverse=True)[1].ravel()

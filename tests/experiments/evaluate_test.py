@@ -1,0 +1,100 @@
+"""The scoring command as a user runs it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from common.retrieval import evaluate_clustering, evaluate_retrieval
+from experiments.evaluate import read_embeddings
+from tests.command_line import check_clean_failure, run_module
+
+
+def save(path, seed, num_items=60, **changes):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 6, num_items) + 2**53
+    embeddings = np.random.default_rng(9).normal(size=(6, 8))[labels - 2**53] + rng.normal(size=(num_items, 8))
+    arrays = {"embeddings": embeddings.astype(np.float32), "labels": labels, **changes}
+    np.savez(path, **arrays)
+    return arrays["embeddings"], arrays["labels"]
+
+
+def score(*arguments):
+    return run_module("experiments.evaluate", *arguments)
+
+
+def test_scores_a_file_with_all_metrics(tmp_path):
+    data = save(tmp_path / "x.npz", 0)
+    json_path = tmp_path / "scores.json"
+    finished = score(
+        f"--embeddings={tmp_path}/x.npz", "--map", "--clustering", "--recall_at=1,5", f"--json={json_path}"
+    )
+    assert finished.returncode == 0, finished.stderr
+    found = json.loads(json_path.read_text())
+    expected = evaluate_retrieval(*data, recall_at=(1, 5), average_precision=True, tie_bounds=True)
+    assert found["metrics"] == {
+        name: pytest.approx(value)
+        for name, value in {**expected.as_dict(), **evaluate_clustering(*data).as_dict()}.items()
+        if not name.startswith("num_")
+    }
+    assert found["tie_bounds"]["MAP@R"] == {"lowest": expected.map_at_r, "highest": expected.map_at_r}
+    for name, value in found["metrics"].items():
+        assert f"{name:<10}{100 * value:8.2f}" in finished.stdout
+    assert "60 queries" in finished.stdout
+
+
+def test_scores_queries_against_a_gallery(tmp_path):
+    queries, gallery = save(tmp_path / "q.npz", 0), save(tmp_path / "g.npz", 1, num_items=31)
+    finished = score(
+        f"--embeddings={tmp_path}/q.npz",
+        f"--gallery={tmp_path}/g.npz",
+        "--similarity=inner_product",
+        f"--json={tmp_path}/s.json",
+    )
+    assert finished.returncode == 0, finished.stderr
+    expected = evaluate_retrieval(*queries, *gallery, similarity="inner_product")
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["metrics"]["MAP@R"] == pytest.approx(expected.map_at_r)
+    assert found["gallery"] == [31, 8]
+
+
+def bad_files(folder):
+    save(folder / "nan.npz", 0, embeddings=np.full((60, 2), np.nan))
+    save(folder / "floats.npz", 0, labels=np.zeros(60))
+    save(folder / "pickled.npz", 0, labels=np.array([None] * 60, dtype=object))
+    np.savez(folder / "unnamed.npz", np.zeros(3))
+    np.save(folder / "single.npy", np.zeros((3, 2)))
+    (folder / "text.npz").write_text("no archive")
+    (folder / "empty.npz").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.npz", "--embeddings.*missing.npz.*existing .npz file.*np.savez"),
+        ("pickled.npz", "--embeddings.*pickled.npz.*NumPy archive.*np.savez"),
+        ("unnamed.npz", "--embeddings.*arr_0.*embeddings and labels"),
+        ("single.npy", "--embeddings.*named arrays.*np.savez"),
+        ("text.npz", "--embeddings.*text.npz.*NumPy archive.*np.savez"),
+        ("empty.npz", "--embeddings.*empty.npz.*NumPy archive.*np.savez"),
+    ],
+)
+def test_files_that_are_no_archive_of_embeddings_are_refused(tmp_path, name, message):
+    bad_files(tmp_path)
+    with pytest.raises(InvalidInput, match=message):
+        read_embeddings("--embeddings", str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        ([], ["--embeddings"]),
+        (["--embeddings=nan.npz"], ["NaN or infinity in row 0"]),
+        (["--embeddings=floats.npz"], ["labels", "integers [60]"]),
+        (["--embeddings=floats.npz", "--recall_at=0,2"], ["--recall_at", "at least 1"]),
+    ],
+)
+def test_bad_input_ends_in_one_message(tmp_path, arguments, phrases):
+    bad_files(tmp_path)
+    check_clean_failure(score(*(argument.replace("ngs=", f"ngs={tmp_path}/") for argument in arguments)), *phrases)

@@ -1,0 +1,70 @@
+"""Samplers and splits, whatever the class sizes."""
+
+import itertools
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.data import ClassBalancedBatches, contiguous_folds, random_class_split
+
+NUM_EXAMPLES = 150
+
+
+@st.composite
+def samplers(draw):
+    """A sampler and its labels: classes of 2 to 9 examples under any names, in any order."""
+    sizes = draw(st.lists(st.integers(2, 9), min_size=1, max_size=9))
+    names = draw(st.lists(st.integers(-(2**62), 2**62), min_size=len(sizes), max_size=len(sizes), unique=True))
+    labels = np.repeat(np.array(names), sizes)
+    labels = np.random.default_rng(draw(st.integers(0, 9))).permutation(labels)
+    classes, samples = draw(st.integers(1, len(sizes))), draw(st.integers(1, 5))
+    return ClassBalancedBatches(labels, classes, samples, seed=draw(st.integers(0, 2**32))), labels
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(sampler=samplers(), epoch=st.integers(0, 1000))
+def test_every_batch_is_balanced_and_repeats_only_what_it_must(sampler, epoch):
+    batches, labels = sampler
+    indices = batches.epoch(epoch)
+    assert indices.shape == (batches.batches_per_epoch, batches.batch_size)
+    sizes = dict(zip(*np.unique(labels, return_counts=True)))
+    for batch in indices:
+        groups = batch.reshape(batches.classes_per_batch, batches.samples_per_class)
+        assert (labels[groups] == labels[groups[:, :1]]).all()
+        assert len(set(labels[groups[:, 0]])) == batches.classes_per_batch
+        for group in groups:
+            size, counts = sizes[labels[group[0]]], np.unique(group, return_counts=True)[1]
+            # A class that is too small goes through so many shuffled queues at most, with an example once in each.
+            num_queues = 1 if size >= batches.samples_per_class else 1 - (1 - batches.samples_per_class) // size
+            assert counts.max() <= num_queues
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(sampler=samplers(), step=st.integers(0, 60))
+def test_a_run_continues_with_the_batches_it_would_have_had(sampler, step):
+    batches, _ = sampler
+    whole = itertools.islice(batches.from_step(0), step, step + 5)
+    resumed = itertools.islice(batches.from_step(step), 5)
+    for (epoch, indices), (resumed_epoch, resumed_indices) in zip(whole, resumed):
+        assert epoch == resumed_epoch
+        np.testing.assert_array_equal(indices, resumed_indices)
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(sizes=st.integers(2, 300).flatmap(lambda classes: st.tuples(st.just(classes), st.integers(2, min(classes, 12)))))
+def test_folds_partition_the_classes_into_blocks_of_nearly_one_size(sizes):
+    num_classes, num_folds = sizes
+    folds = contiguous_folds(num_classes, num_folds)
+    np.testing.assert_array_equal(np.concatenate([held_out for _, held_out in folds]), np.arange(num_classes))
+    for training, held_out in folds:
+        np.testing.assert_array_equal(np.sort(np.r_[training, held_out]), np.arange(num_classes))
+        assert num_classes // num_folds <= len(held_out) <= -(-num_classes // num_folds)
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(num_classes=st.integers(2, 200), fraction=st.floats(0.001, 0.999), seed=st.integers(0, 2**32))
+def test_a_random_split_has_both_sides(num_classes, fraction, seed):
+    training, test = random_class_split(num_classes, fraction, seed)
+    np.testing.assert_array_equal(np.sort(np.r_[training, test]), np.arange(num_classes))
+    assert len(training) == np.clip(round(fraction * num_classes), 1, num_classes - 1)

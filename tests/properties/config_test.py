@@ -1,0 +1,85 @@
+"""Configurations: what resolves is valid, round-trips and has a hash of its own; what is out of range is refused."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.ops.checks import InvalidInput
+from experiments import build
+from experiments.config import ExperimentConfig
+from experiments.recipes import BUDGETS, RECIPES, resolve
+
+NUM_EXAMPLES = 150
+LOSSES = [*build.LOSSES, *(f"{loss}+xbm" for loss in build.PAIR_LOSSES)]
+OVERRIDES = st.fixed_dictionaries(
+    {},
+    optional={
+        "learning_rate": st.floats(1e-7, 1.0),
+        "weight_decay": st.floats(0.0, 1.0),
+        "embedding_dim": st.integers(1, 4096),
+        "classes_per_batch": st.integers(1, 200),
+        "beta_2": st.floats(0.0, 0.99999),
+        "max_steps": st.integers(1, 10**9),
+        "seed": st.integers(0, 2**32),
+        "num_folds": st.integers(2, 10),
+        "backbone": st.sampled_from(["resnet50", "a_name_of_keras"]),
+    },
+)
+CONFIGS = st.builds(
+    resolve,
+    st.sampled_from(sorted(build.DATASETS)),
+    st.sampled_from(LOSSES),
+    st.sampled_from(sorted(build.POOLINGS)),
+    st.sampled_from(RECIPES),
+    st.sampled_from(BUDGETS),
+    OVERRIDES,
+)
+OUT_OF_RANGE = {
+    "learning_rate": st.floats(max_value=0.0),
+    "embedding_dim": st.integers(max_value=0),
+    "weight_decay": st.floats(max_value=0.0, exclude_max=True),
+    "seed": st.integers(max_value=-1),
+    "beta_2": st.one_of(st.floats(max_value=0.0, exclude_max=True), st.floats(min_value=1.0)),
+    "num_folds": st.integers(max_value=1),
+    "fold_order": st.text(max_size=5),
+    "transport_ratio": st.one_of(st.floats(max_value=0.0), st.floats(min_value=1.0, exclude_min=True)),
+}
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(config=CONFIGS)
+def test_a_configuration_survives_json_with_its_hash(config):
+    again = ExperimentConfig(**json.loads(json.dumps(config.as_dict())))
+    assert again == config
+    assert dataclasses.replace(again, weights="none").hash("d") == dataclasses.replace(config, weights="none").hash("d")
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(config=CONFIGS, other=CONFIGS)
+def test_different_configurations_or_data_have_different_hashes(config, other):
+    config, other = (dataclasses.replace(each, weights="none") for each in (config, other))
+    assert (config.hash("data") == other.hash("data")) == (config == other)
+    assert config.hash("data") != config.hash("other data")
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(overrides=OVERRIDES)
+def test_overrides_are_taken_as_they_are(overrides):
+    config = resolve("cub200", "c2", "gap", "thesis", "full", overrides)
+    assert {name: getattr(config, name) for name in overrides} == overrides
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_what_is_out_of_range_is_refused_by_name(name):
+    config = resolve("cub200", "c2", "gsp", "thesis", "full", {})
+
+    @settings(max_examples=40)
+    @given(value=OUT_OF_RANGE[name])
+    def refuses(value):
+        with pytest.raises(InvalidInput, match=f"--{name}"):
+            dataclasses.replace(config, **{name: value})
+
+    refuses()

@@ -1,0 +1,67 @@
+"""What holds of every loss for batches that nobody thought of: coincident, zero, huge, of any classes."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from common.references import References
+from tests.conformance.losses_test import DIM, LOSSES, NUM_CLASSES
+
+NUM_EXAMPLES = 25  # of each test and loss
+COMPONENTS = st.one_of(
+    st.sampled_from([0.0, 1.0, -1.0, 1e-12, 300.0]), st.floats(-3.0, 3.0, allow_subnormal=False, width=32)
+)
+
+
+@st.composite
+def batches(draw, max_size=7):
+    size = draw(st.integers(1, max_size))
+    embeddings = draw(arrays.arrays(np.float32, (size, DIM), elements=COMPONENTS))
+    repeated = draw(st.lists(st.integers(0, size - 1), min_size=size, max_size=size))
+    if draw(st.booleans()):
+        embeddings = embeddings[repeated]
+    labels = draw(arrays.arrays(np.int64, size, elements=st.integers(0, NUM_CLASSES - 1)))
+    return embeddings, labels
+
+
+@pytest.fixture(params=list(LOSSES), scope="module")
+def loss(request):
+    """A loss with proxies that do not change from run to run."""
+    made = LOSSES[request.param](dtype="float64")
+    for position, variable in enumerate(made.trainable_variables):
+        variable.assign(np.random.default_rng(position).normal(size=variable.shape))
+    return made
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(batch=batches())
+def test_value_is_finite_and_not_negative_and_so_is_the_gradient(loss, batch):
+    embeddings, labels = tf.constant(batch[0]), tf.constant(batch[1])
+    with tf.GradientTape() as tape:
+        tape.watch(embeddings)
+        value = loss(embeddings, labels)
+    assert np.isfinite(value)
+    assert value >= -1e-9
+    gradient = tape.gradient(value, embeddings)
+    assert gradient is None or np.all(np.isfinite(gradient))
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(batch=batches(), seed=st.integers(0, 100))
+def test_order_of_the_batch_does_not_matter(loss, batch, seed):
+    embeddings, labels = batch
+    order = np.random.default_rng(seed).permutation(len(labels))
+    points = embeddings.astype(np.float64)
+    np.testing.assert_allclose(loss(points[order], labels[order]), loss(points, labels), rtol=1e-6, atol=1e-9)
+
+
+@settings(max_examples=NUM_EXAMPLES)
+@given(batch=batches(), references=batches(), ignored=batches())
+def test_references_that_are_not_valid_do_not_matter(loss, batch, references, ignored):
+    both = [np.concatenate(parts) for parts in zip(references, ignored)]
+    valid = np.arange(len(both[1])) < len(references[1])
+    expected = loss(*batch, References(*references))
+    np.testing.assert_allclose(loss(*batch, References(*both, valid)), expected, rtol=1e-6, atol=1e-9)
