@@ -15,6 +15,8 @@ from common.ops.checks import (
     invalid,
 )
 
+CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
+
 
 def _field(help_text: str, default=dataclasses.MISSING):
     return dataclasses.field(default=default, metadata={"help": help_text})
@@ -102,6 +104,8 @@ class ExperimentConfig:
     zero_shot_halves: str | None = _field("gsp: halves of the batch by `classes` or by `even_odd` positions", None)
     frozen_backbone: bool | None = _field("train the head and the loss alone (default: everything)", None)
     seed: int = _field("seed of weights, batches and augmentation; fold and repeat are mixed in", 0)
+    protocol: str | None = _field("`conventional`, or `held_out` beside it; none: the fair protocol", None)
+    held_out_fraction: float | None = _field("held_out: share of the training classes kept back to stop on", None)
 
     def __post_init__(self):
         for name in ("embedding_dim", "image_size", "samples_per_class", "learning_rate", "steps_per_evaluation"):
@@ -127,6 +131,10 @@ class ExperimentConfig:
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
         if self.ccp_max_problems is not None:
             check_positive("--ccp_max_problems", self.ccp_max_problems)
+        if self.protocol is not None:
+            check_choice("protocol", self.protocol, CONVENTIONAL_PROTOCOLS)
+        if self.held_out_fraction is not None and not 0 < self.held_out_fraction < 1:
+            raise invalid("--held_out_fraction", received=self.held_out_fraction, expected="a number in (0, 1)")
         if self.transport_ratio is not None:
             check_fraction("--transport_ratio", self.transport_ratio)
         if self.zero_shot_weight is not None:
@@ -136,6 +144,11 @@ class ExperimentConfig:
     def batch_size(self) -> int:
         """Images in a batch."""
         return self.classes_per_batch * self.samples_per_class
+
+    @property
+    def monitor(self) -> str:
+        """The validation metric that decides: R@1 in the conventional protocol (the same as P@1), else MAP@R."""
+        return "P@1" if self.protocol else "MAP@R"
 
     @property
     def name(self) -> str:

@@ -6,20 +6,15 @@ are cut into four folds, each model validates on one of them and trains on the r
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import pathlib
 
 from common.data import Dataset
 from common.ops.checks import invalid
-from common.training import RunDirectory
-from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.fair_report import MethodReport, write_report
 from experiments.reports import collect_method
-from experiments.unit import Unit
-
-PROTOCOL = "fair"
+from experiments.unit_runs import UnitRuns
 
 
 class FairProtocol:
@@ -36,17 +31,12 @@ class FairProtocol:
     def __init__(
         self, dataset: Dataset, configs: list[ExperimentConfig], runs_dir: str, *, cache_dir: str | None, repeats: int
     ):
-        self.dataset, self.configs, self.cache_dir, self.repeats = dataset, configs, cache_dir, repeats
-        self.runs_dir = pathlib.Path(runs_dir)
-        self.fingerprint = build.data_fingerprint(dataset)
+        self.dataset, self.configs, self.repeats = dataset, configs, repeats
+        self.runs = UnitRuns(dataset, runs_dir, cache_dir)
 
     def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
         """The folder of all units of one configuration; its name ends in the configuration's hash."""
-        return self.runs_dir / PROTOCOL / config.dataset / f"{config.name}-{config.hash(self.fingerprint)}"
-
-    def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
-        """The run directory of one unit."""
-        return self.method_dir(config) / f"fold{fold}-repeat{repeat}"
+        return self.runs.method_dir(config)
 
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
         """All (configuration, fold, repeat), or those of one fold or one repeat.
@@ -68,24 +58,15 @@ class FairProtocol:
 
     def run_unit(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
         """Trains one unit, unless it has a result; goes on from its last checkpoint."""
-        identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
-        run = RunDirectory(self.unit_dir(config, fold, repeat), identity)
-        if run.read_result() is not None:
-            return
-        with run.locked():
-            prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
-            Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint)).train(checkpoint_seconds)
+        self.runs.train(config, fold, repeat, checkpoint_seconds)
 
     def report(self) -> str:
         """Writes the table and the picture beside the runs; returns the text for the terminal."""
         methods = [
             MethodReport(config, collect_method(self.method_dir(config)), self.repeats) for config in self.configs
         ]
-        names = "-".join(config.hash(self.fingerprint) for config in self.configs)
-        digest = hashlib.sha256(names.encode()).hexdigest()[:10]
-        folder = self.runs_dir / PROTOCOL / self.dataset.name / "reports" / digest
         title = f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
-        return write_report(methods, folder, title)
+        return write_report(methods, self.runs.report_dir(self.configs), title)
 
 
 def _check_index(flag: str, value: int | None, count: int) -> None:

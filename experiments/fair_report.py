@@ -11,10 +11,11 @@ import numpy as np
 
 from common.ops.checks import InvalidInput
 from common.retrieval import combine_embeddings
-from common.training import write_arrays, write_atomically
+from common.training import write_arrays
 from common.training.run_directory import read_arrays
 from experiments import reports
 from experiments.config import ExperimentConfig
+from experiments.report_files import write_report_files
 from experiments.unit import evaluate_embeddings
 
 METRICS = ("P@1", "MAP@R")
@@ -200,23 +201,13 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) 
     trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
     rows = ([untrained] if untrained else []) + trained
-    lines = [reports.render_text(rows, title)] if rows else []
+    curves = [curve for method in methods for curve in method.curves()]
+    table, picture = write_report_files(rows, curves, folder, title)
+    lines = []
     for method in methods:
         lines += [f"warning: {problem}" for problem in method.runs.problems]
         lines += _partial_lines(method)
-    if rows:
-        renderings = {
-            "report.md": reports.render_markdown(rows, title),
-            "report.csv": reports.render_csv(rows),
-            "report.tex": reports.render_latex(rows, title),
-        }
-        for name, text in renderings.items():
-            write_atomically(folder / name, lambda file, text=text: file.write(text.encode()))
-    curves = [curve for method in methods for curve in method.curves()]
-    if curves:
-        reports.validation_curves(curves, folder / "validation_curves.png", title=title)
-        lines.append(f"Validation curves: {folder / 'validation_curves.png'}")
-    return "\n".join(lines)
+    return "\n".join(part for part in (table, *lines, picture) if part)
 
 
 def _partial_lines(method: MethodReport) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import typing
 
@@ -9,11 +10,12 @@ import tensorflow as tf
 from absl import app, flags
 
 from common.data import invalid_input_behind
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, check_choice
+from experiments import build
 from experiments.config import ExperimentConfig, config_fields
-from experiments.recipes import BUDGETS, METHODS, RECIPES
+from experiments.recipes import BUDGETS, METHODS, RECIPES, resolve
 
-METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
+METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
 
 
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
@@ -42,12 +44,27 @@ def define_place_flags() -> None:
     flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
 
 
-def define_run_flags() -> None:
-    """Defines the places, and which units this process runs."""
+def define_methods_flag() -> None:
+    """Defines `--methods`, for commands that compare any methods."""
+    flags.DEFINE_list(
+        "methods",
+        None,
+        "Instead of --loss, --method and --pooling: methods by their names in reports, such as c2+gap,c2+xbm+gap,"
+        "c2+ccp+gsp; the fair protocol compares each with the first.",
+    )
+
+
+def define_run_flags(folds: bool = True) -> None:
+    """Defines the places, and which units this process runs.
+
+    Args:
+        folds: whether the protocol has folds, and so a flag `--fold`.
+    """
     define_place_flags()
-    flags.DEFINE_integer("fold", None, "Run this fold only (a unit of a job array).", lower_bound=0)
+    if folds:
+        flags.DEFINE_integer("fold", None, "Run this fold only (a unit of a job array).", lower_bound=0)
     flags.DEFINE_integer("repeat", None, "Run this repeat only (a unit of a job array).", lower_bound=0)
-    flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 1, "Trainings of each unit, with different seeds.", lower_bound=1)
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
 
 
@@ -55,6 +72,46 @@ def overrides_from_flags() -> dict:
     """The fields that were set on the command line."""
     names = [field.name for field in config_fields() if field.name not in METHOD_FIELDS or field.name == "chapter"]
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
+
+
+def configurations_from_flags(
+    protocol: str | None = None, ignored: typing.Iterable[str] = ()
+) -> list[ExperimentConfig]:
+    """One configuration for each method that the flags name, after a check of all names.
+
+    Methods that are compared in one command follow the settings of one chapter: 3 if CCP is among them, else 5.
+
+    Args:
+        protocol: None for the fair protocol, or as in `experiments.config.CONVENTIONAL_PROTOCOLS`.
+        ignored: fields whose flags are for another protocol of the same command.
+    """
+    values = flags.FLAGS
+    overrides = {name: value for name, value in overrides_from_flags().items() if name not in ignored}
+    check_choice("--dataset", values.dataset, build.DATASETS)
+    named = _methods()
+    for loss, method, pooling in named:
+        build.check_loss_name(loss)
+        check_choice("--pooling", pooling, build.POOLINGS)
+        check_choice("--method", method, METHODS)
+    overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
+    configs = [
+        resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
+        for loss, method, pooling in named
+    ]
+    if not configs:
+        raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
+    return configs
+
+
+def _methods() -> list[tuple[str, str, str]]:
+    """(loss, method, pooling) of `--methods`, or all combinations of the other three flags."""
+    values = flags.FLAGS
+    if "methods" not in values or not values.methods:
+        return list(itertools.product(values.loss, values.method, values.pooling))
+    clashing = [f"--{name}" for name in ("loss", "method", "pooling") if flags.FLAGS[name].present]
+    if clashing:
+        raise InvalidInput(f"--methods names all there is to name: remove {', '.join(clashing)}.")
+    return [build.parse_method(name) for name in values.methods]
 
 
 def run_command(main: typing.Callable[[], None]) -> None:

@@ -25,7 +25,7 @@ with quiet_start():
     from experiments.mnist_report import StudyRun, write_report
     from experiments.mnist_training import ANCHORS, MnistSettings, MnistTraining
     from experiments.recipes import BUDGETS
-    from experiments.unit import unit_seed
+    from experiments.splits import unit_seed
 
 BUDGET_SETTINGS = {
     "full": {},

@@ -34,6 +34,7 @@ def projection_parts(
     term = ProximalTerm(network, config.ccp_lambda)
     pools = ClassPools(model.embed, examples, augmentation, config.pool_size, config.proxies_per_class, seed)
     rules = ProjectionRules(
+        metric=config.monitor,
         patience=config.projection_patience,
         continue_from=config.ccp_continue_from,
         first_centers=config.ccp_first_centers,

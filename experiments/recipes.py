@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from common.ops.checks import InvalidInput, check_choice
 from experiments.config import ExperimentConfig
+from experiments.conventional_recipe import conventional_setting, published_code_conventional
 
 RECIPES = ("thesis", "published_code")
 METHODS = ("plain", "ccp")
@@ -97,7 +98,14 @@ XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400}
 
 
 def resolve(
-    dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: dict, method: str = "plain"
+    dataset: str,
+    loss: str,
+    pooling: str,
+    recipe: str,
+    budget: str,
+    overrides: dict,
+    method: str = "plain",
+    protocol: str | None = None,
 ) -> ExperimentConfig:
     """The complete configuration: the recipe's values, then the budget's, then what flags set by hand.
 
@@ -106,6 +114,8 @@ def resolve(
         recipe: one of `RECIPES`.
         budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
         overrides: values by field name; a value for a field that this loss and pooling do not use is an error.
+        method: one of `METHODS`.
+        protocol: None for the fair protocol, or one of `experiments.config.CONVENTIONAL_PROTOCOLS`.
 
     Raises:
         InvalidInput: unknown names, or an override that would have no effect.
@@ -120,6 +130,10 @@ def resolve(
     values |= {"recipe": recipe, "budget": budget, "chapter": chapter}
     values |= _model_and_training(dataset, base_loss, chapter)
     values |= _loss_parameters(dataset, base_loss, chapter)
+    backbone = overrides.get("backbone", values["backbone"])
+    size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
+    if protocol is not None:
+        values |= conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
     if base_loss != loss:
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
@@ -131,6 +145,8 @@ def resolve(
         values["embedding_dim"] = 64 * 128
     if recipe == "published_code":
         values |= _published_code_switches(values, base_loss)
+        if protocol is not None:
+            values |= published_code_conventional(values, size, backbone)
     values |= _budget_limits(budget, values)
     _refuse_unused(values, overrides)
     return ExperimentConfig(**{**values, **overrides})
@@ -256,7 +272,9 @@ def _gsp_parameters(dataset: str, base_loss: str) -> dict:
 
 
 def _published_code_switches(values: dict, base_loss: str) -> dict:
-    switches = {"beta_2": 0.999, "clip_norm": 10.0, "clip_value": 10.0, "fold_order": "backward"}
+    switches = {"beta_2": 0.999, "clip_norm": 10.0, "clip_value": 10.0}
+    if "protocol" not in values:
+        switches["fold_order"] = "backward"
     if values["crop"] == "thesis":
         switches["crop"] = "published_code"
     if values["warm_up_epochs"]:
@@ -291,6 +309,9 @@ def _budget_limits(budget: str, values: dict) -> dict:
         }
     waits = {"smoke": 4, "demo": 400}[budget]
     changes |= {name: waits for name in ("memory_start", "ccp_start") if values.get(name)}
+    if "protocol" in values:
+        changes["steps_per_evaluation"] = min(changes["steps_per_evaluation"], 100)
+        changes["plateau_patience"] = max(2, changes["patience"] // 5)
     if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
         changes |= {"image_size": 64, "warm_up_epochs": 0, "warm_up_steps": 2 if values["warm_up_epochs"] else 0}
     if uses_gsp(values["pooling"]) and budget == "smoke":
@@ -311,7 +332,10 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         optional -= {"num_iterations", "memory_features", "memory_delay"}
     if values["method"] == "ccp":
         optional -= {"ccp_max_problems"}
-    return sorted(name for name in overrides if name in optional and values.get(name) is None)
+    unused = {name for name in overrides if name in optional and values.get(name) is None}
+    if "protocol" in values:  # no folds there
+        unused |= {"num_folds", "fold_order"} & overrides.keys()
+    return sorted(unused)
 
 
 def _refuse_unused(values: dict, overrides: dict) -> None:

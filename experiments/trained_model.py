@@ -16,7 +16,7 @@ from common.training import EmbeddingModel, RunDirectory, read_json
 from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.selection import image_batches
-from experiments.unit import fold_of
+from experiments.splits import split_of
 
 
 class TrainedModel(NamedTuple):
@@ -78,7 +78,7 @@ def load_trained_model(
         raise InvalidInput(f"{path} was trained on other data than {config.dataset} now holds. Check --data_dir.")
     dataset = build.prepare_dataset(dataset, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
-    training, _ = fold_of(dataset, config, identity["fold"])
+    training = split_of(dataset, config, identity["fold"], identity["repeat"]).training
     model = build.build_model(config, dataset, training.num_classes)
     two_classes = training.subset(np.unique(training.labels, return_index=True)[1][:2])
     model.build_on(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))

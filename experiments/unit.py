@@ -1,9 +1,8 @@
-"""One unit of a protocol: train on one fold, with one seed, and embed the test set."""
+"""One unit of a protocol: train on its part of the data, with one seed, and embed the test set."""
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import sys
 import time
 
@@ -11,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from common.data import ClassBalancedBatches, Dataset, Examples, contiguous_folds, evaluation_batches, training_batches
+from common.data import ClassBalancedBatches, Dataset, Examples, evaluation_batches, training_batches
 from common.retrieval import RetrievalResult, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
@@ -28,36 +27,27 @@ from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.projections import projection_parts
 from experiments.selection import selection_callbacks
+from experiments.splits import split_of, unit_seed
 
 keras = tf.keras
 
-
-def unit_seed(seed: int, fold: int, repeat: int) -> int:
-    """A seed in [0, 2^31) that is different for every (seed, fold, repeat)."""
-    digest = hashlib.sha256(f"{seed}/{fold}/{repeat}".encode()).digest()
-    return int.from_bytes(digest[:4], "little") >> 1
+MONITORED = {"conventional": "stops on the test set", "held_out": "stops on held-out classes"}
 
 
-def fold_of(dataset: Dataset, config: ExperimentConfig, fold: int) -> tuple[Examples, Examples]:
-    """The training and validation examples of a fold.
-
-    Folds are contiguous blocks of the training classes (recipes: `fold_order`). A data set with a fixed validation set
-    (collages, tokens) trains on all its training classes in every fold; its folds differ by their seeds alone.
-    """
-    if dataset.validation is not None:
-        return dataset.train, dataset.validation
-    folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
-    training_classes, validation_classes = folds[fold if config.fold_order == "forward" else -1 - fold]
-    return dataset.train.select_classes(training_classes), dataset.train.select_classes(validation_classes)
+def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:
+    """What tells a unit from the others of its method."""
+    if config.protocol is None:
+        return f"fold {fold} repeat {repeat}"
+    return f"{MONITORED[config.protocol]}, repeat {repeat}"
 
 
 class Unit:
-    """Trains one fold and one repeat of a configuration in its run directory.
+    """Trains one unit of a configuration in its run directory.
 
     Args:
         config: the configuration.
         dataset: with prepared images (see `build.prepare_dataset`).
-        fold: which block of classes validates, from 0.
+        fold: which block of classes validates, from 0; 0 where a protocol has no folds.
         repeat: which seed, from 0.
         run: the folder for this unit.
         config_hash: the configuration's hash, kept in the result.
@@ -68,7 +58,7 @@ class Unit:
     ):
         self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
         self.config_hash = config_hash
-        self.training, self.validation = fold_of(dataset, config, fold)
+        self.training, self.queries, self.gallery = split_of(dataset, config, fold, repeat)
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = ClassBalancedBatches(
             self.training.labels, config.classes_per_batch, config.samples_per_class, self.seed
@@ -91,13 +81,13 @@ class Unit:
         history = fit(
             model,
             self._batches_from,
-            lambda: self._evaluate(model, self.validation).as_dict(),
+            lambda: self._evaluate(model, self.queries, self.gallery).as_dict(),
             self.run,
             self._schedule(checkpoint_seconds),
             self._make_update,
             transforms,
             extra_callbacks=callbacks,
-            description=f"{self.config.name} fold {self.fold} repeat {self.repeat}",
+            description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
         )
         problems = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
         extras = {"problems": problems} if problems else {}
@@ -142,6 +132,7 @@ class Unit:
             patience=config.patience,
             warm_up_steps=config.warm_up_steps or config.warm_up_epochs * self.batches.batches_per_epoch,
             plateau_patience=config.plateau_patience,
+            monitor=config.monitor,
             checkpoint_seconds=checkpoint_seconds,
         )
 
@@ -152,7 +143,7 @@ class Unit:
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
         """What is done to gradients, in order, and the callbacks of the method."""
         transforms = [CoupledWeightDecay(self.config.weight_decay, model)]
-        callbacks = selection_callbacks(model, self.validation, self.config, self.dataset)
+        callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
         if self.config.method == "ccp":
             augmentation = build.build_augmentation(self.config, self.dataset)
             term, projections = projection_parts(self.config, model, self.training, augmentation, self.seed)

@@ -2,6 +2,7 @@
 
 from experiments.reports.bars import interval_bars
 from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method
+from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 from experiments.reports.intervals import Interval
 from experiments.reports.plain_tables import PlainTable
@@ -42,12 +43,15 @@ __all__ = [
     "collect_method",
     "collection_members",
     "collections",
+    "conventional_conditions",
+    "conventional_published",
     "difference",
     "fair_conditions",
     "fair_estimates",
     "fair_published",
     "incomparable_reasons",
     "interval_bars",
+    "is_quoted",
     "mean_curve",
     "paired_difference",
     "published_dataset",

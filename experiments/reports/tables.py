@@ -99,7 +99,9 @@ def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -
 def _footnotes(estimates: Sequence[FairEstimate]) -> list[str]:
     notes = []
     if any(estimate.std is not None for estimate in estimates):
-        notes.append("± is the spread over collections of one model a fold, as the thesis prints it.")
+        notes.append(
+            "± is the spread over collections of one model a fold, as the thesis prints it (conventional: repeats)."
+        )
     bounds = [estimate.interval for estimate in estimates if estimate.interval]
     if bounds:
         notes.append(

@@ -170,3 +170,85 @@ def test_the_number_of_projection_problems_can_be_limited():
         resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 1})
     with pytest.raises(InvalidInput, match="--ccp_max_problems"):
         resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 0}, method="ccp")
+
+
+def conventional(
+    dataset, loss, recipe="thesis", method="plain", pooling="gap+gmp", protocol="conventional", **overrides
+):
+    return resolve(dataset, loss, pooling, recipe, "full", overrides, method, protocol)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "backbone", "expected"),
+    [
+        ("cub200", "bn_inception", (1e-5, 1e-4, 32, 25, 15)),
+        ("cars196", "bn_inception", (1e-4, 1e-4, 32, 25, 15)),
+        ("sop", "bn_inception", (1e-4, 1e-4, 32, 250, 10)),
+        ("inshop", "resnet50", (1e-4, 4e-4, 28, 250, 10)),
+        ("cub200", "resnet50", (1e-5, 4e-4, 28, 25, 15)),
+    ],
+)
+def test_conventional_values_of_the_thesis(dataset, backbone, expected):
+    for protocol in ("conventional", "held_out"):
+        config = conventional(dataset, "c2", backbone=backbone, protocol=protocol)
+        found = (config.learning_rate, config.weight_decay, config.classes_per_batch)
+        assert (*found, config.steps_per_evaluation, config.patience) == expected
+        assert (config.samples_per_class, config.embedding_dim, config.plateau_patience) == (4, 512, 4)
+        assert (config.monitor, config.normalization, config.beta_2) == ("P@1", "unit", 0.99)
+        assert config.held_out_fraction == (0.1 if protocol == "held_out" else None)
+    assert config.negative_margin == resolve(dataset, "c2", "gap", "thesis", "full", {}).negative_margin
+
+
+def test_conventional_values_of_the_published_code():
+    def settings(config, *names):
+        return tuple(getattr(config, name) for name in names)
+
+    small = conventional("cub200", "c1+xbm", "published_code")
+    assert settings(small, "memory_batches", "memory_start", "plateau_patience") == (50, 1000, 4)
+    assert settings(small, "beta_2", "clip_norm", "fold_order") == (0.999, 10.0, "forward")
+    resnet = conventional("cub200", "c1+xbm", "published_code", backbone="resnet50", embedding_dim=128)
+    assert settings(resnet, "memory_batches", "memory_start", "embedding_dim") == (25, 100, 128)
+    large = conventional("sop", "c1+xbm", "published_code")
+    assert settings(large, "memory_batches", "memory_start", "plateau_patience", "patience") == (1400, 1000, 3, 10)
+    assert conventional("inshop", "c2", "published_code", method="ccp").patience == 15
+    assert conventional("inshop", "c2", "published_code", method="ccp", backbone="resnet50").patience == 10
+    assert conventional("cars196", "c2", "published_code").learning_rate == 1e-5
+    assert settings(conventional("sop", "c2", "published_code"), "positive_margin", "negative_margin") == (0.0, 1.0)
+    assert conventional("sop", "triplet", "published_code").margin == 0.2
+    assert settings(conventional("cars196", "ms", "published_code"), "ms_alpha", "ms_beta", "ms_base") == (2, 40, 0.5)
+
+
+def test_proxy_losses_take_one_image_a_class_and_never_more_classes_than_there_are():
+    for dataset, protocol, classes in [
+        ("sop", "conventional", 128),
+        ("cub200", "conventional", 100),
+        ("cars196", "conventional", 96),
+        ("cub200", "held_out", 90),
+        ("cars196", "held_out", 86),
+    ]:
+        config = conventional(dataset, "panchor", protocol=protocol)
+        assert (config.classes_per_batch, config.samples_per_class) == (classes, 1)
+
+
+def test_a_protocol_is_part_of_the_identity_and_the_fair_one_leaves_it_as_it_was():
+    fair = resolve("glyphs", "c2", "gap", "thesis", "full", {})
+    assert "protocol" not in fair.identity("data")
+    assert fair.monitor == "MAP@R"
+    hashes = {dataclasses.replace(fair, protocol=name).hash("data") for name in (None, "conventional", "held_out")}
+    assert len(hashes) == 3
+    chapter_3 = conventional("sop", "c2", method="ccp")
+    assert (chapter_3.chapter, chapter_3.normalization, chapter_3.projection_patience) == (3, "clip", 3)
+    for overrides in ({"num_folds": 5}, {"held_out_fraction": 0.2}):
+        with pytest.raises(InvalidInput, match=f"--{next(iter(overrides))} would have no effect"):
+            conventional("sop", "c2", **overrides)
+    with pytest.raises(InvalidInput, match="--held_out_fraction: received 1.0"):
+        conventional("sop", "c2", protocol="held_out", held_out_fraction=1.0)
+    with pytest.raises(InvalidInput, match="protocol: .*'fare'.*conventional, held_out"):
+        conventional("sop", "c2", protocol="fare")
+
+
+@pytest.mark.parametrize("budget", ["smoke", "demo"])
+def test_short_budgets_have_a_shorter_plateau(budget):
+    config = resolve("glyphs", "c2", "gap+gmp", "thesis", budget, {}, protocol="conventional")
+    assert config.plateau_patience == 2
+    assert config.max_steps // config.steps_per_evaluation == {"smoke": 2, "demo": 10}[budget]

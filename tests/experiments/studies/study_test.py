@@ -97,14 +97,14 @@ PARSE_COMMANDS = """
 import json, shlex, sys
 from absl import flags
 from absl.testing import flagsaver
-from experiments import build, fair_eval, flags as experiment_flags
+from experiments import build, flags as experiment_flags
 experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
 experiment_flags.define_run_flags()
 parsed = []
 for command in json.load(sys.stdin):
     saved = flagsaver.save_flag_values()
     flags.FLAGS(shlex.split(command)[2:])
-    (config,) = fair_eval.configurations()
+    (config,) = experiment_flags.configurations_from_flags()
     parsed.append([config.as_dict(), flags.FLAGS.fold, flags.FLAGS.repeat, flags.FLAGS.repeats, flags.FLAGS.runs_dir])
     flagsaver.restore_flag_values(saved)
 json.dump(parsed, sys.stdout)

@@ -1,0 +1,87 @@
+"""The conventional protocol: stop on the test set, as the literature does, and beside it on held-out classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from common.data import Dataset
+from common.ops.checks import check_choice, invalid
+from experiments.config import ExperimentConfig
+from experiments.conventional_report import ConventionalReport, write_report
+from experiments.reports import collect_method
+from experiments.splits import held_out_classes
+from experiments.unit_runs import UnitRuns
+
+MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
+
+
+class ConventionalProtocol:
+    """Repeats of some methods on one data set, each with its unbiased counterpart.
+
+    The biased unit learns from all training classes; R@1 *on the test set* lowers its learning rate, ends its training
+    and picks its weights. The unbiased unit keeps some training classes back for all of that, and sees the test set
+    once.
+
+    Reference: thesis sections 3.3.2 and 5.3.4.1, tables 3.2 and 5.2 (best of three); after Musgrave et al., "A metric
+    learning reality check", 2020, on why its figures are optimistic.
+
+    Args:
+        dataset: as loaded.
+        configs: each method's configuration of the protocol `conventional`.
+        held_out_configs: the same methods' of the protocol `held_out`, in the same order.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or `None` for the default.
+        repeats: trainings of each, with different seeds.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        configs: list[ExperimentConfig],
+        held_out_configs: list[ExperimentConfig],
+        runs_dir: str,
+        *,
+        cache_dir: str | None,
+        repeats: int,
+    ):
+        self.configs = {"test_set": configs, "held_out": held_out_configs}
+        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir), repeats
+
+    def run(
+        self,
+        *,
+        repeat: int | None = None,
+        monitors: Iterable[str] = tuple(MONITORS),
+        checkpoint_seconds: float = 30.0,
+    ) -> None:
+        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint.
+
+        Args:
+            repeat: this repeat only.
+            monitors: which of `MONITORS`.
+            checkpoint_seconds: shortest time between two checkpoints.
+
+        Raises:
+            InvalidInput: a repeat or monitor that the protocol does not have.
+        """
+        if repeat is not None and not 0 <= repeat < self.repeats:
+            raise invalid("--repeat", received=repeat, expected=f"a number from 0 to {self.repeats - 1}")
+        if self.runs.dataset.validation is None:
+            held_out_classes(
+                self.runs.dataset, self.configs["held_out"][0], 0, 0
+            )  # complains before anything is trained
+        monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in monitors]
+        for index in range(self.repeats) if repeat is None else [repeat]:
+            for position in range(len(self.configs["test_set"])):
+                for monitor in monitors:
+                    self.runs.train(self.configs[monitor][position], 0, index, checkpoint_seconds)
+
+    def report(self) -> str:
+        """Writes the table and the picture beside the runs; returns the text for the terminal."""
+        methods = []
+        for config, held_out in zip(self.configs["test_set"], self.configs["held_out"]):
+            found = [collect_method(self.runs.method_dir(one)) for one in (config, held_out)]
+            methods.append(ConventionalReport(config, held_out, *found, self.repeats))
+        folder = self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
+        title = f"Conventional protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
+        return write_report(methods, folder, title)

@@ -1,0 +1,48 @@
+"""The files of a protocol's report: the table as Markdown, CSV and LaTeX, and the picture of the validation curves."""
+
+from __future__ import annotations
+
+import pathlib
+import textwrap
+from collections.abc import Sequence
+
+from common.training import write_atomically
+from experiments import reports
+
+
+def write_report_files(
+    rows: Sequence[reports.TableRow],
+    curves: Sequence[reports.Curve],
+    folder: pathlib.Path,
+    title: str,
+    *,
+    metric: str = "MAP@R",
+    notes: Sequence[str] = (),
+) -> tuple[str, str]:
+    """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`.
+
+    Args:
+        rows: of the table; without any, there are no table files.
+        curves: of the picture; without any, there is none.
+        folder: where the files go.
+        title: of table and picture.
+        metric: what the curves show.
+        notes: lines below the table, in the Markdown and on the terminal.
+
+    Returns:
+        The table for the terminal and the line that names the picture; empty where there is none.
+    """
+    table, picture = "", ""
+    if rows:
+        renderings = {
+            "report.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *notes]) + "\n",
+            "report.csv": reports.render_csv(rows),
+            "report.tex": reports.render_latex(rows, title),
+        }
+        for name, text in renderings.items():
+            write_atomically(folder / name, lambda file, text=text: file.write(text.encode()))
+        table = "\n".join([reports.render_text(rows, title), *(textwrap.fill(note, 110) for note in notes)])
+    if curves:
+        reports.validation_curves(curves, folder / "validation_curves.png", metric=metric, title=title)
+        picture = f"Validation curves: {folder / 'validation_curves.png'}"
+    return table, picture

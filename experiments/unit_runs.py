@@ -1,0 +1,53 @@
+"""Where the units of a protocol have their folders, and training those that have no result yet."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+
+from common.data import Dataset
+from common.training import RunDirectory
+from experiments import build
+from experiments.config import ExperimentConfig
+from experiments.unit import Unit
+
+
+class UnitRuns:
+    """The run directories of units on one data set.
+
+    Layout: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`.
+
+    Args:
+        dataset: as loaded.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or `None` for the default.
+    """
+
+    def __init__(self, dataset: Dataset, runs_dir: str, cache_dir: str | None):
+        self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
+        self.fingerprint = build.data_fingerprint(dataset)
+
+    def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
+        """The folder of all units of one configuration; its name ends in the configuration's hash."""
+        protocol = config.protocol or "fair"
+        return self.runs_dir / protocol / config.dataset / f"{config.name}-{config.hash(self.fingerprint)}"
+
+    def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
+        """The run directory of one unit."""
+        return self.method_dir(config) / f"fold{fold}-repeat{repeat}"
+
+    def report_dir(self, configs: list[ExperimentConfig]) -> pathlib.Path:
+        """The folder of a report on some configurations of one protocol."""
+        names = "-".join(config.hash(self.fingerprint) for config in configs)
+        digest = hashlib.sha256(names.encode()).hexdigest()[:10]
+        return self.runs_dir / (configs[0].protocol or "fair") / self.dataset.name / "reports" / digest
+
+    def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
+        """Trains a unit that has no result yet; one that was stopped goes on from its last checkpoint."""
+        identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
+        run = RunDirectory(self.unit_dir(config, fold, repeat), identity)
+        if run.read_result() is not None:
+            return
+        with run.locked():
+            prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
+            Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint)).train(checkpoint_seconds)

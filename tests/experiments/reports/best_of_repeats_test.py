@@ -1,0 +1,55 @@
+"""The best of some repeats: its spread, its interval, and the optimism of choosing it."""
+
+import numpy as np
+import pytest
+
+from experiments.reports.best_of_repeats import (
+    best_estimate,
+    best_repeat,
+    mean_estimate,
+    optimism_estimate,
+    spread_of_best,
+)
+
+LABELS = np.repeat(np.arange(30), 4)
+
+
+def scores_of(means, seed=0):
+    """Scores of 120 queries in 30 classes, repeat by repeat, with exactly these means."""
+    noise = np.random.default_rng(seed).normal(0, 0.2, (len(means), len(LABELS)))
+    return noise - noise.mean(axis=1, keepdims=True) + np.array(means)[:, None]
+
+
+def test_the_spread_of_the_best_is_that_of_normal_order_statistics():
+    # Closed forms: var(max of 2) = 1 - 1/pi; var(max of 3) = 1 + sqrt(3)/(2 pi) - 9/(4 pi).
+    assert spread_of_best(1) == pytest.approx(1, abs=1e-5)
+    assert spread_of_best(2) == pytest.approx(np.sqrt(1 - 1 / np.pi), abs=1e-5)
+    assert spread_of_best(3) == pytest.approx(np.sqrt(1 + np.sqrt(3) / (2 * np.pi) - 9 / (4 * np.pi)), abs=1e-5)
+
+
+def test_best_and_mean_and_their_training_errors():
+    scores = scores_of([0.60, 0.66, 0.63])
+    assert best_repeat(scores) == 1
+    best, mean = best_estimate(scores, LABELS, 1, decides=True), mean_estimate(scores, LABELS)
+    assert (best.mean, mean.mean) == (pytest.approx(0.66), pytest.approx(0.63))
+    assert mean.std == pytest.approx(0.03)
+    assert best.std is None
+    assert best.interval.training_error == pytest.approx(0.03 * spread_of_best(3))
+    assert best_estimate(scores, LABELS, 1, decides=False).interval.training_error == pytest.approx(0.03)
+    assert mean.interval.training_error == pytest.approx(0.03 / np.sqrt(3), rel=0.1)  # resampled
+    single = mean_estimate(scores[:1], LABELS)
+    assert single.std is None
+    assert best_estimate(scores[:1], LABELS, 0, decides=True).interval.training_error is None
+    assert single.interval.training_error is None
+
+
+def test_optimism_is_the_best_minus_the_unbiased_mean_on_the_same_queries():
+    shared = np.random.default_rng(1).normal(0, 5, len(LABELS))  # what makes a query hard cancels
+    biased, unbiased = scores_of([0.60, 0.66, 0.63]) + shared, scores_of([0.55, 0.56, 0.57], seed=2) + shared
+    optimism = optimism_estimate(biased, unbiased, LABELS, 1, decides=True)
+    assert optimism.mean == pytest.approx(0.10)
+    assert optimism.interval.class_error < 0.1
+    expected = np.hypot(0.03 * spread_of_best(3), 0.01 / np.sqrt(3))
+    assert optimism.interval.training_error == pytest.approx(expected)
+    assert optimism.interval.training_freedom == 2
+    assert optimism_estimate(biased[:1], unbiased[:1], LABELS, 0, decides=True).interval.training_error is None
