@@ -1,6 +1,7 @@
 """One training of the MNIST study with a tiny network: what it keeps, when it ends, and exact resume."""
 
 import dataclasses
+import json
 from unittest import mock
 
 import numpy as np
@@ -72,6 +73,14 @@ def test_training_ends_with_the_last_problem_and_keeps_every_border(tmp_path, an
     for border in borders[1:]:
         assert border["converged"].shape == (DIGITS, 4, 2)
         assert np.abs(border["converged"] - border["chosen"]).max() > 1e-3
+
+
+def test_the_in_batch_term_changes_the_loss(tmp_path):
+    losses = []
+    for weight in (0.0, 1.0):
+        run, _ = train(tmp_path / str(weight), in_batch_weight=weight, max_steps=2)
+        losses.append(json.loads((run.path / "metrics.jsonl").read_text())["loss"])
+    assert losses[1] > 1.2 * losses[0]
 
 
 def test_fixed_proxies_are_never_replaced(tmp_path):
