@@ -3,7 +3,7 @@
 Regenerates: thesis figure 3.2 (panels before and after each problem); samples against proxies (section 3.3.1).
 Command: python -m experiments.mnist_study --data_dir=mnist --repeats=3
 Expected: MAP@R .85 -> .97 and covering radius .52 -> .27 from (a) to (b.4); 98.06 with samples, 97.21 with proxies.
-Cost: about 40 minutes on 2 CPU cores (a third of it for each seed); `--budget=demo --repeats=1` 8, `--budget=smoke` one.
+Cost: about 40 minutes on 2 CPU cores, a third a seed; `--budget=demo --repeats=1` 8, `--budget=smoke` one.
 """
 
 from __future__ import annotations
