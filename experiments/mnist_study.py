@@ -34,6 +34,7 @@ BUDGET_SETTINGS = {
         "max_steps": 6,
         "steps_per_evaluation": 1,
         "projection_patience": 1,
+        "start_steps": 1,
         "num_problems": 2,
         "validation_per_class": 4,
     },
@@ -45,6 +46,7 @@ TUNABLE = (
     "samples_per_class",
     "steps_per_evaluation",
     "max_steps",
+    "start_steps",
     "num_problems",
 )
 

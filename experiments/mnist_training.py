@@ -29,7 +29,7 @@ from common.data import (
     training_batches,
 )
 from common.losses import Contrastive
-from common.ops.checks import check_choice, check_positive, invalid
+from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
 from common.pooling import GlobalAveragePooling
 from common.references import ProxyBank
 from common.retrieval import evaluate_retrieval
@@ -69,6 +69,8 @@ class MnistSettings:
         samples_per_class: of the ten digits in a batch.
         learning_rate: of Adam, constant, for network and proxies.
         beta_2, weight_decay: as in the chapter's other experiments.
+        start_steps: of C2 within the batch before the first problem, so that the first proxies are embeddings of a
+            network that has seen digits (the thesis' other networks are pre-trained). Samples need no start.
         num_problems: training ends with the last of these problems: (a), (b.1) ... (b.4) of the figure.
         projection_patience: evaluations without improvement after which a problem ends.
         steps_per_evaluation, max_steps: update steps.
@@ -88,6 +90,7 @@ class MnistSettings:
     learning_rate: float = 1e-3
     beta_2: float = 0.99
     weight_decay: float = 1e-4
+    start_steps: int = 300
     num_problems: int = 5
     projection_patience: int = 3
     steps_per_evaluation: int = 50
@@ -99,6 +102,7 @@ class MnistSettings:
         check_choice("--anchors", self.anchors, ANCHORS)
         for name in ("learning_rate", "samples_per_class", "num_problems", "max_steps", "steps_per_evaluation"):
             check_positive(f"--{name}", getattr(self, name))
+        check_non_negative("--start_steps", self.start_steps)
 
     def as_dict(self) -> dict:
         """JSON values of all fields."""
@@ -173,7 +177,9 @@ class MnistTraining:
         loss = Contrastive(settings.positive_margin, settings.negative_margin, normalization="clip")
         if settings.anchors != "samples":
             proxies = ProxyBank(num_classes, settings.anchors_per_class, settings.embedding_dim)
-            return ChanceConstrainedLoss(loss, proxies, settings.in_batch_weight)
+            return ChanceConstrainedLoss(
+                loss, proxies, settings.in_batch_weight, starts_in_batch=settings.start_steps > 0
+            )
         pools = self._pools(embed=None)  # it is asked for indices alone
         return SampleBasedLoss(
             loss,
@@ -194,7 +200,9 @@ class MnistTraining:
     def _projections(self, model: EmbeddingModel, term: ProximalTerm) -> AlternatingProjections:
         settings = self.settings
         rules = ProjectionRules(
-            patience=settings.projection_patience, max_problems=1 if settings.anchors == "fixed proxies" else None
+            patience=settings.projection_patience,
+            start_step=0 if settings.anchors == "samples" else settings.start_steps,
+            max_problems=1 if settings.anchors == "fixed proxies" else None,
         )
 
         def observe(index: int, converged: np.ndarray | None, chosen: Representatives) -> None:

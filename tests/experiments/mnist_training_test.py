@@ -25,6 +25,7 @@ SETTINGS = MnistSettings(
     validation_per_class=3,
     samples_per_class=2,
     learning_rate=0.01,
+    start_steps=0,
 )
 
 
@@ -81,6 +82,16 @@ def test_the_in_batch_term_changes_the_loss(tmp_path):
         run, _ = train(tmp_path / str(weight), in_batch_weight=weight, max_steps=2)
         losses.append(json.loads((run.path / "metrics.jsonl").read_text())["loss"])
     assert losses[1] > 1.2 * losses[0]
+
+
+def test_the_first_problem_waits_for_a_network_that_has_seen_digits(tmp_path):
+    _, result = train(tmp_path, start_steps=3, max_steps=12)
+    start = result["problems"][0]["start_step"]
+    assert start == -(-3 // SETTINGS.steps_per_evaluation) * SETTINGS.steps_per_evaluation
+    _, result = train(tmp_path / "samples", start_steps=3, anchors="samples", max_steps=4)
+    assert result["problems"][0]["start_step"] == 0
+    with pytest.raises(InvalidInput, match="--start_steps"):
+        MnistSettings(start_steps=-1)
 
 
 def test_fixed_proxies_are_never_replaced(tmp_path):
