@@ -69,7 +69,7 @@ class State:
 
     Args:
         index: problems solved so far.
-        steps: update steps made in the problem that has been solved last.
+        steps: update steps made in the problem that has been solved last; at first, those before any.
         map_at_r, distance: of the test digits.
         cover_of_converged, cover_of_chosen: covering radius of pools of test digits by the converged representatives
             (None at first) and by those that come next.
@@ -129,7 +129,7 @@ def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
     }
     return State(
         index=index,
-        steps=run.result["problems"][index - 1]["steps"] if index else 0,
+        steps=run.result["problems"][index - 1]["steps"] if index else run.result["problems"][0]["start_step"],
         map_at_r=evaluate_retrieval(arrays["queries"], labels).map_at_r,
         distance=mean_distance_between_classes(arrays["queries"], labels),
         cover_of_converged=cover["converged"],
@@ -265,7 +265,7 @@ def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathli
 
 def _state_name(index: int) -> str:
     if index == 0:
-        return "before training"
+        return "before problem 1"
     name = PANEL_NAMES[index - 1] if index <= len(PANEL_NAMES) else f"(b.{index - 1})"
     return f"{name} problem {index}"
 

@@ -39,7 +39,7 @@ def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
         write_arrays(problem_path(run.path, index), arrays)
     result = {
         "test": evaluate_retrieval(points, LABELS).as_dict(),
-        "problems": [{"index": index, "steps": 100 * (index + 1)} for index in range(len(spreads))],
+        "problems": [{"index": index, "start_step": 40, "steps": 100 * (index + 1)} for index in range(len(spreads))],
         "steps": 300,
     }
     run.write_result(result, {"queries": points, "query_labels": LABELS}, [])
@@ -49,7 +49,7 @@ def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
 def test_states_are_measured_once(tmp_path):
     run = finished_run(tmp_path, "proxies", 0)
     states = states_of(run, digits())
-    assert [state.steps for state in states] == [0, 100, 200]
+    assert [state.steps for state in states] == [40, 100, 200]
     assert states[0].map_at_r < states[1].map_at_r < states[2].map_at_r
     assert states[0].cover_of_converged is None
     assert states[1].cover_of_converged > states[2].cover_of_converged
