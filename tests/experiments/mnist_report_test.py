@@ -61,7 +61,7 @@ def test_states_are_measured_once(tmp_path):
 
 def test_problems_stand_beside_the_printed_panels():
     lines = problems_table("proxies", [STATES]).as_text().splitlines()
-    assert lines[4].split() == ["before", "training", "0", "0.10", "-", "-", "-", "0.10", "0.20", "-"]
+    assert lines[4].split() == ["before", "problem", "1", "0", "0.10", "-", "-", "-", "0.10", "0.20", "-"]
     assert lines[5].split() == ["(a)", "problem", "1", "800", "0.85", "0.85", "0.52", "0.52", "0.40", "0.96", "0.96"]
     assert lines[6].split() == ["(b.1)", "problem", "2", "200", "0.97", "0.87", "0.27", "0.54", "0.20", "1.31", "0.92"]
     of_samples = problems_table("samples", [STATES]).as_text()
