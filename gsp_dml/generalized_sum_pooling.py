@@ -9,7 +9,7 @@ import tensorflow as tf
 from common.ops.checks import check_choice, check_fraction, check_non_negative, check_positive, invalid
 from common.ops.normalization import normalize
 from common.pooling.feature_pooling import masked_mean
-from common.pooling.weighted_pooling import WeightedPooling, shares
+from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_sum
 from gsp_dml.partial_transport import Transport, check_solver, partial_transport
 from gsp_dml.prototype_costs import prototype_costs
 from gsp_dml.prototype_initializer import (
@@ -173,8 +173,9 @@ class GeneralizedSumPooling(WeightedPooling):
     def _pool(self, features, mask, has_prototypes):
         """Pooled features `[batch, channels]` and the transport that they come from."""
         transport = self.transport(features, mask, has_prototypes, return_attributes=self.return_attributes)
-        pooled = tf.matmul(tf.expand_dims(transport.weights, 1), features)  # [batch, 1, channels]
-        return tf.squeeze(pooled, 1), transport
+        if self.jit_compile:  # XLA makes one loop of it
+            return tf.matmul(transport.weights[:, None], features)[:, 0], transport
+        return weighted_sum(transport.weights, features), transport
 
     def spatial_weights(self, features, mask=None):
         features, mask = self.full_precision_positions(features, mask)

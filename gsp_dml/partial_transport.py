@@ -168,11 +168,11 @@ def _solve_unrolled(problem, costs, ratio_tensor, return_attributes, return_plan
 
 def _outputs(state, return_attributes, return_plan):
     """[p, z if wanted, pi/mu if wanted]."""
-    outputs = [state.weights]
+    outputs, shares = [state.weights], state.weights / state.multiplicity
     if return_attributes:
-        outputs.append(tf.linalg.matvec(state.assignment, state.weights, transpose_a=True))
+        outputs.append(tf.linalg.matvec(state.kernel, shares, transpose_a=True))
     if return_plan:
-        outputs.append(tf.expand_dims(state.weights, -1) * state.assignment)
+        outputs.append(tf.expand_dims(shares, -1) * state.kernel)
     return outputs
 
 
@@ -180,16 +180,14 @@ def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
     """Solves (P2)."""
     valid, smoothing = problem.valid, problem.smoothing
     nearest_cost = tf.reduce_min(costs, axis=-1)
-    assignment = tf.nn.softmax(
-        smoothing * (tf.expand_dims(nearest_cost, -1) - costs)
-    )  # the difference first: it is exact
+    kernel = tf.exp(smoothing * (tf.expand_dims(nearest_cost, -1) - costs))  # the difference first: it is exact
+    multiplicity = tf.reduce_sum(kernel, axis=-1)
     if problem.ratio == 1.0:
         moved = tf.ones_like(nearest_cost) if valid is None else valid
         zeros = tf.zeros_like(nearest_cost)
-        return TransportState(assignment, _normalized(moved), slack=zeros, sensitivity=zeros)
-    log_multiplicity = -tf.math.log(tf.reduce_max(assignment, axis=-1))
+        return TransportState(kernel, multiplicity, _normalized(moved), slack=zeros, sensitivity=zeros)
     whole, rest = _nearest_integer(nearest_cost, problem.ratio, ratio_tensor, valid)
-    dual = Dual(nearest_cost, log_multiplicity, valid, ratio_tensor, whole, rest, smoothing)
+    dual = Dual(nearest_cost, tf.math.log(multiplicity), valid, ratio_tensor, whole, rest, smoothing)
     if problem.solver == "exact":
         logits = solve_exactly(dual, problem.num_iterations)
     else:
@@ -199,7 +197,13 @@ def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
     if valid is not None:
         moved = moved * valid
         log_sensitivity = tf.where(valid > 0, log_sensitivity, -1e30)
-    return TransportState(assignment, _normalized(moved), slack, tf.nn.softmax(log_sensitivity))
+    return TransportState(kernel, multiplicity, _normalized(moved), slack, _shares_of_exponentials(log_sensitivity))
+
+
+def _shares_of_exponentials(logits):
+    """The softmax over the last axis; for so few numbers the library's own takes four times as long."""
+    exponentials = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
+    return exponentials / tf.reduce_sum(exponentials, axis=-1, keepdims=True)
 
 
 def _normalized(moved):

@@ -45,13 +45,16 @@ class TransportState(NamedTuple):
     """What the backward pass needs of a solution; it does not depend on how the solution was found.
 
     Attributes:
-        assignment: P, the softmax over prototypes, `[..., positions, prototypes]`.
+        kernel: exp(e (min_l c_jl - c_ji)), `[..., positions, prototypes]`. P, the softmax over prototypes, is the
+            kernel over its sums; it is not made.
+        multiplicity: the sums of the kernel over prototypes, at least 1, `[..., positions]`.
         weights: p, the pooling weights, `[..., positions]`.
         slack: 1 - s, the share of each position that is left behind, `[..., positions]`.
         sensitivity: w, how strongly each position moves the threshold, sums to one, `[..., positions]`.
     """
 
-    assignment: tf.Tensor
+    kernel: tf.Tensor
+    multiplicity: tf.Tensor
     weights: tf.Tensor
     slack: tf.Tensor
     sensitivity: tf.Tensor
@@ -78,19 +81,21 @@ def transport_gradient(state: TransportState, weights_gradient, plan_gradient, s
     """
     total, mean_gradient = weights_gradient, 0.0
     if plan_gradient is not None:
-        mean_gradient = _mean_over_prototypes(state.assignment, plan_gradient)  # [..., positions]
+        mean_gradient = _mean_over_prototypes(state, plan_gradient)  # [..., positions]
         total += mean_gradient
     threshold = tf.reduce_sum(state.sensitivity * total, axis=-1, keepdims=True)
     ratio_gradient = threshold - tf.reduce_sum(state.weights * total, axis=-1, keepdims=True)
-    scale = -smoothing * state.weights
+    scale = -smoothing * state.weights / state.multiplicity
     bracket = (scale * (state.slack * (total - threshold) - mean_gradient))[..., None]
     if plan_gradient is not None:
         bracket += scale[..., None] * plan_gradient
-    return state.assignment * bracket, ratio_gradient
+    return state.kernel * bracket, ratio_gradient
 
 
-def _mean_over_prototypes(assignment, gradient):
+def _mean_over_prototypes(state, gradient):
     """`sum_i P_ji G_ji`."""
     if gradient.shape[-2] == 1:
-        return tf.linalg.matvec(assignment, gradient[..., 0, :])
-    return tf.reduce_sum(assignment * gradient, axis=-1)
+        sums = tf.linalg.matvec(state.kernel, gradient[..., 0, :])
+    else:
+        sums = tf.reduce_sum(state.kernel * gradient, axis=-1)
+    return sums / state.multiplicity

@@ -74,6 +74,25 @@ def shares(weights, mask=None):
     return tf.math.divide_no_nan(weights, tf.reduce_sum(weights, axis=1, keepdims=True))
 
 
+@tf.custom_gradient
+def weighted_sum(weights, features):
+    """`sum_j w_j f_j`; products and sums in the place of many small matrix products, which cost twice the time.
+
+    Args:
+        weights: `[batch, positions]`.
+        features: `[batch, positions, channels]`.
+
+    Returns:
+        `[batch, channels]`.
+    """
+
+    def backward(upstream):
+        upstream = upstream[:, None]
+        return tf.reduce_sum(features * upstream, axis=2), weights[..., None] * upstream
+
+    return tf.reduce_sum(weights[..., None] * features, axis=1), backward
+
+
 def weighted_mean(weights, features, mask=None):
     """`(1/n) sum_j w_j f_j` over the n positions that `mask` allows.
 
@@ -87,5 +106,4 @@ def weighted_mean(weights, features, mask=None):
     """
     if mask is not None:
         weights = tf.where(mask, weights, 0.0)
-    total = tf.linalg.matvec(features, weights, transpose_a=True)
-    return tf.math.divide_no_nan(total, num_positions(features, mask))
+    return tf.math.divide_no_nan(weighted_sum(weights, features), num_positions(features, mask))
