@@ -174,7 +174,7 @@ class GeneralizedSumPooling(WeightedPooling):
         """Pooled features `[batch, channels]` and the transport that they come from."""
         transport = self.transport(features, mask, has_prototypes, return_attributes=self.return_attributes)
         if self.jit_compile:  # XLA makes one loop of it
-            return tf.matmul(transport.weights[:, None], features)[:, 0], transport
+            return tf.squeeze(tf.matmul(tf.expand_dims(transport.weights, 1), features), 1), transport
         return weighted_sum(transport.weights, features), transport
 
     def spatial_weights(self, features, mask=None):

@@ -87,10 +87,10 @@ def weighted_sum(weights, features):
     """
 
     def backward(upstream):
-        upstream = upstream[:, None]
-        return tf.reduce_sum(features * upstream, axis=2), weights[..., None] * upstream
+        upstream = tf.expand_dims(upstream, 1)
+        return tf.reduce_sum(features * upstream, axis=2), tf.expand_dims(weights, 2) * upstream
 
-    return tf.reduce_sum(weights[..., None] * features, axis=1), backward
+    return tf.reduce_sum(tf.expand_dims(weights, 2) * features, axis=1), backward
 
 
 def weighted_mean(weights, features, mask=None):
