@@ -30,19 +30,33 @@ class MethodReport:
         config: the configuration.
         runs: what is on disk.
         repeats: how many repeats a complete study has.
+        label: its name in the table; by default the configuration's.
+        printed: (table, row label) of the print that it is held against; by default what `fair_published` finds.
     """
 
     config: ExperimentConfig
     runs: reports.MethodRuns
     repeats: int
+    label: str | None = None
+    printed: tuple[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the method is called in the table."""
+        return self.label or self.config.name
 
     @property
     def missing(self) -> list[tuple[int, int]]:
         """(fold, repeat) pairs without a result."""
         return self.runs.missing(self.config.num_folds, self.repeats)
 
-    def row(self, reference: MethodReport | None = None) -> reports.TableRow:
-        """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired."""
+    def row(self, reference: MethodReport | None = None, reference_name: str | None = None) -> reports.TableRow:
+        """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired.
+
+        Args:
+            reference: another complete method.
+            reference_name: what the difference's column calls it; by default its name.
+        """
         estimates = self._estimates()
         cells = {}
         for kind, size in self._sizes.items():
@@ -50,9 +64,9 @@ class MethodReport:
                 cells[f"{kind} {size}-D", metric] = self._cell(estimates[kind][metric], size, metric)
         if reference is not None:
             for kind, interval in self._differences(reference).items():
-                column = f"{kind} minus {reference.config.name}", COMPARED
+                column = f"{kind} minus {reference_name or reference.name}", COMPARED
                 cells[column] = reports.TableCell(reports.FairEstimate(interval.estimate, interval=interval))
-        return reports.TableRow(self.config.name, cells)
+        return reports.TableRow(self.name, cells)
 
     @property
     def _sizes(self) -> dict[str, int]:
@@ -77,12 +91,20 @@ class MethodReport:
 
     def _cell(self, estimate: reports.FairEstimate, size: int, metric: str) -> reports.TableCell:
         config = self.config
-        published = reports.fair_published(
-            config.dataset, config.loss, config.pooling, config.method, size, metric, chapter=config.chapter
-        )
+        published = self._published(size, metric)
         conditions = reports.fair_conditions(published.table) if published else {}
         reasons = reports.incomparable_reasons(config.as_dict(), conditions, self.runs.deviations)
         return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
+
+    def _published(self, size: int, metric: str) -> reports.PublishedValue | None:
+        config = self.config
+        if self.printed is not None:
+            table, row = self.printed
+            return reports.published_value(table, config.dataset, row, size, metric)
+        averages = config.pooling == "gsp" and config.transport_ratio == 1
+        method = (config.loss, "gap" if averages else config.pooling, config.method)
+        options = {"chapter": config.chapter, "zero_shot": bool(config.zero_shot_weight)}
+        return reports.fair_published(config.dataset, *method, size, metric, **options)
 
     def _estimates(self) -> dict:
         scores = self._scores
@@ -206,11 +228,11 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) 
     lines = []
     for method in methods:
         lines += [f"warning: {problem}" for problem in method.runs.problems]
-        lines += _partial_lines(method)
+        lines += partial_lines(method)
     return "\n".join(part for part in (table, *lines, picture) if part)
 
 
-def _partial_lines(method: MethodReport) -> list[str]:
+def partial_lines(method: MethodReport) -> list[str]:
     """For a study that is not complete: each finished unit's figures beside the untrained ones, and what is missing."""
     if not method.missing:
         return []
@@ -222,6 +244,6 @@ def _partial_lines(method: MethodReport) -> list[str]:
         )
         minutes = unit.result["train_seconds"] / 60
         done = f"{unit.result['steps']} steps, {minutes:.1f} minutes"
-        lines.append(f"{method.config.name} fold {fold} repeat {repeat}: {figures}  {done}")
+        lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")
     names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
-    return [*lines, f"{method.config.name}: missing {names}; the same command without --fold runs them."]
+    return [*lines, f"{method.name}: missing {names}; the same command without --fold runs them."]

@@ -13,22 +13,45 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.studies.batch_size import batch_size
+    from experiments.studies.ccp_table import ccp_summary
     from experiments.studies.fixed_proxies import FixedProxies
+    from experiments.studies.gsp_sweeps import prototypes, prototypes_and_smoothing, transport_ratio
+    from experiments.studies.gsp_table import gsp_summary
     from experiments.studies.lambda_and_proxies import LambdaAndProxies
     from experiments.studies.pool_size import pool_size
+    from experiments.studies.poolings import Poolings
+    from experiments.studies.prototype_combination import combinations, hulls, partition
     from experiments.studies.study_command import define_study_flags, run_study
+    from experiments.studies.toy_transport import ToyTransport
 
 FIGURES = {
+    "3.4": ccp_summary,
     "3.5": LambdaAndProxies,
     "3.6": pool_size,
     "3.7": FixedProxies,
     "3.8": batch_size,
+    "4.2": partition,
+    "4.3": hulls,
+    "4.4": combinations,
+    "5.2": ToyTransport,
+    "5.7": gsp_summary,
+    "5.8": transport_ratio,
+    "5.10": prototypes_and_smoothing,
+    "5.11": prototypes,
+    "5.12": Poolings,
+}
+
+
+OWN_COMMANDS = {
+    "3.2": "python -m experiments.mnist_study --data_dir=DIR",
+    "5.5": "python -m experiments.collage_study",
+    "5.9": "python -m benchmarks.gsp_layer --curve=FILE.png",
 }
 
 
 def main() -> None:
     """Lists, runs and draws the figure that `--id` names."""
-    run_study("figure", FIGURES)
+    run_study("figure", FIGURES, OWN_COMMANDS)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
+from collections.abc import Mapping
 
 from absl import flags
 
@@ -21,6 +22,7 @@ with quiet_start():
     from common.ops.checks import check_choice
     from experiments import build, reports
     from experiments import flags as experiment_flags
+    from experiments.config import ExperimentConfig
     from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
 
@@ -36,7 +38,12 @@ def main() -> None:
         build.check_loss_name(loss)
     for pooling in values.pooling:
         check_choice("--pooling", pooling, build.POOLINGS)
-    configs = [_configuration(loss, pooling) for loss in values.loss for pooling in values.pooling]
+    overrides = experiment_flags.overrides_from_flags()
+    configs = [
+        comparison_configuration(values.dataset, loss, pooling, values.recipe, values.budget, overrides)
+        for loss in values.loss
+        for pooling in values.pooling
+    ]
     dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
     runs = trained_units(
         dataset,
@@ -51,28 +58,28 @@ def main() -> None:
     print(report(configs, runs, pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"))
 
 
-def _configuration(loss: str, pooling: str):
-    values = flags.FLAGS
-    overrides = experiment_flags.overrides_from_flags()
-    if values.dataset.startswith("glyph_collage"):
-        overrides = {**COLLAGE_GSP, "memory_delay": DEMO_DELAY, **overrides}
-    if values.budget == "demo":
-        overrides = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **overrides}
-    # A flag such as --smoothing is for the poolings that have it.
-    unused = unused_overrides(
-        resolve(values.dataset, loss, pooling, values.recipe, values.budget, {}).as_dict(), overrides
-    )
-    overrides = {name: value for name, value in overrides.items() if name not in unused}
-    return resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides)
+def comparison_configuration(
+    dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: Mapping[str, object]
+) -> ExperimentConfig:
+    """The configuration of one method of the comparison; fields set by hand hold for the poolings that have them."""
+    values = dict(overrides)
+    if dataset.startswith("glyph_collage"):
+        values = {**COLLAGE_GSP, "memory_delay": DEMO_DELAY, **values}
+    if budget == "demo":
+        values = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **values}
+    unused = unused_overrides(resolve(dataset, loss, pooling, recipe, budget, {}).as_dict(), values)
+    values = {name: value for name, value in values.items() if name not in unused}
+    return resolve(dataset, loss, pooling, recipe, budget, values)
 
 
-def report(configs: list, runs: list, folder: pathlib.Path) -> str:
+def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison") -> str:
     """Writes table and picture of what is finished; returns the text for the terminal.
 
     Args:
         configs: the configurations.
         runs: the finished units of each.
         folder: where the files go.
+        name: of the files.
     """
     scores = {
         (config.loss, config.pooling): SplitScores(units) for config, units in zip(configs, runs, strict=True) if units
@@ -89,15 +96,15 @@ def report(configs: list, runs: list, folder: pathlib.Path) -> str:
         if pooling != "gap" and (loss, "gap") in scores:
             cells["minus gap", "MAP@R"] = cell(scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R"))
         rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
-    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {len(runs[0])} seed(s)"
-    text = write_tables(rows, folder, "pooling_comparison", title)
+    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {max(map(len, runs))} training(s)"
+    text = write_tables(rows, folder, name, title)
     first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
     order = sorted(first, key=first.get, reverse=True)
     groups = {loss: {p: estimates[loss, p]["MAP@R"] for p in order if (loss, p) in estimates} for loss in losses}
     reports.interval_bars(
-        groups, folder / "pooling_comparison.png", title=title, highlighted=[p for p in order if p.endswith("gsp")]
+        groups, folder / f"{name}.png", title=title, highlighted=[p for p in order if p.endswith("gsp")]
     )
-    return "\n".join([text, *lines, f"Figure: {folder / 'pooling_comparison.png'}"])
+    return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ def write_report_files(
     *,
     metric: str = "MAP@R",
     notes: Sequence[str] = (),
+    name: str = "report",
 ) -> tuple[str, str]:
-    """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`.
+    """Writes `<name>.md`, `<name>.csv`, `<name>.tex` and `validation_curves.png`.
 
     Args:
         rows: of the table; without any, there are no table files.
@@ -28,6 +29,7 @@ def write_report_files(
         title: of table and picture.
         metric: what the curves show.
         notes: lines below the table, in the Markdown and on the terminal.
+        name: of the table's files.
 
     Returns:
         The table for the terminal and the line that names the picture; empty where there is none.
@@ -35,12 +37,12 @@ def write_report_files(
     table, picture = "", ""
     if rows:
         renderings = {
-            "report.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *notes]) + "\n",
-            "report.csv": reports.render_csv(rows),
-            "report.tex": reports.render_latex(rows, title),
+            f"{name}.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *notes]) + "\n",
+            f"{name}.csv": reports.render_csv(rows),
+            f"{name}.tex": reports.render_latex(rows, title),
         }
-        for name, text in renderings.items():
-            write_atomically(folder / name, lambda file, text=text: file.write(text.encode()))
+        for file_name, text in renderings.items():
+            write_atomically(folder / file_name, lambda file, text=text: file.write(text.encode()))
         table = "\n".join([reports.render_text(rows, title), *(textwrap.fill(note, 110) for note in notes)])
     if curves:
         reports.validation_curves(curves, folder / "validation_curves.png", metric=metric, title=title)

@@ -12,11 +12,19 @@ from experiments.quiet_start import quiet_start
 
 with quiet_start():
     from experiments import flags as experiment_flags
+    from experiments.studies.ccp_table import ccp_table
+    from experiments.studies.gsp_parts import gsp_parts
+    from experiments.studies.gsp_table import gsp_table
+    from experiments.studies.screening import Screening
     from experiments.studies.study_command import define_study_flags, run_study
     from experiments.studies.training_steps import TrainingSteps
 
 TABLES = {
+    "3.1": ccp_table,
     "3.3": TrainingSteps,
+    "5.1": gsp_table,
+    "5.3": gsp_parts,
+    "5.4": Screening,
 }
 
 

@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from common.data import Dataset
 from common.ops.checks import InvalidInput
 from common.training import write_atomically
 from experiments.config import ExperimentConfig
@@ -38,7 +39,9 @@ class Cell:
 
 
 class FinishedCells(Protocol):
-    """What has been trained."""
+    """What has been trained, and on what; `dataset` is None where nothing was loaded."""
+
+    dataset: Dataset | None
 
     def unit(self, cell: Cell) -> UnitRun | None:
         """The finished unit of a cell, or None."""
@@ -51,11 +54,13 @@ class Study(abc.ABC):
         title: what it is, in one line.
         notes: what a reader must know, such as what a small budget leaves out.
         num_cells: how many trainings the complete study has.
+        needs_data: whether it reads the data set that the flags name.
     """
 
     title: str
     notes: tuple[str, ...]
     num_cells: int
+    needs_data: bool = True
 
     @abc.abstractmethod
     def cells(self, finished: FinishedCells) -> list[Cell]:
@@ -110,9 +115,25 @@ class StudyOptions:
         unused = set(unused_overrides(recipe.as_dict(), values)) - set(varied)
         return resolve(*method_of, {name: value for name, value in values.items() if name not in unused}, method)
 
-    def cells(self, label: str, config: ExperimentConfig) -> list[Cell]:
-        """All folds and repeats of a configuration; the first fold alone below the full budget."""
-        folds = range(config.num_folds if self.budget == "full" else 1)
+    def with_pooling(self, pooling: str) -> StudyOptions:
+        """The same options with a pooling that the study chooses.
+
+        Raises:
+            InvalidInput: another one than the default was given.
+        """
+        if self.pooling != "gap":
+            raise InvalidInput(f"--pooling={self.pooling} would have no effect: this study has its own. Remove it.")
+        return dataclasses.replace(self, pooling=pooling)
+
+    def cells(self, label: str, config: ExperimentConfig, *, all_folds: bool = False) -> list[Cell]:
+        """All folds and repeats of a configuration; the first fold alone below the full budget.
+
+        Args:
+            label: of the cells; fold and repeat are added where there are several.
+            config: the configuration.
+            all_folds: all folds whatever the budget, for studies that concatenate their models.
+        """
+        folds = range(config.num_folds if self.budget == "full" or all_folds else 1)
         several = len(folds) > 1 or self.repeats > 1
         return [
             Cell(f"{label}, fold {fold}, repeat {repeat}" if several else label, config, fold, repeat)

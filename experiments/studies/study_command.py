@@ -21,6 +21,7 @@ from experiments.studies.unit_command import unit_command
 
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _PLACES = ("data_dir", "cache_dir", "runs_dir")
+_ABOUT_TRAINING = ("dataset", "loss", "pooling", "recipe", "repeats", "max_cells", "data_dir", "cache_dir")
 
 
 def define_study_flags(studies: Studies) -> None:
@@ -33,32 +34,36 @@ def define_study_flags(studies: Studies) -> None:
     flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
 
 
-def run_study(kind: str, studies: Studies) -> None:
+def run_study(kind: str, studies: Studies, own_commands: Mapping[str, str] | None = None) -> None:
     """Does what the flags say.
 
     Args:
         kind: `figure` or `table`; names folders and files.
         studies: by number in the thesis.
+        own_commands: the commands that make other ones, which are no studies of cells, by number in the thesis.
 
     Raises:
         InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
     """
     values = flags.FLAGS
+    if values.id in (own_commands or {}):
+        raise InvalidInput(f"--id={values.id}: this {kind} has a command of its own. Run {own_commands[values.id]}.")
     study_id = check_choice("--id", values.id, studies)
     if values.max_cells and not values.run:
         raise InvalidInput("--max_cells would have no effect without --run.")
     options = options_from_flags()
     study = studies[study_id](options)
     _refuse_unused(study, options)
-    runs = _runs(options)
-    if values.run:
+    runs = _runs(options) if study.needs_data else NothingFinished()
+    if values.run and study.num_cells:
         _run_missing(study, runs, values.max_cells)
     known = study.cells(runs)
-    if not values.run or len(finished_units(known, runs)) < study.num_cells:
+    if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
         print(listing(study, runs, {name: values[name].value for name in _PLACES}))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
-        folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
+        if study.needs_data:
+            folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
         print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
         print(f"Folder: {folder}")
 
@@ -154,6 +159,9 @@ def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None) -> None:
 
 def _refuse_unused(study: Study, options: StudyOptions) -> None:
     """Refuses a flag that no cell of the study takes up."""
+    for name in () if study.needs_data else _ABOUT_TRAINING:
+        if flags.FLAGS[name].present:
+            raise InvalidInput(f"--{name} would have no effect: nothing is trained for this one. Remove it.")
     cells: Sequence[Cell] = study.cells(NothingFinished())
     for name, value in options.overrides.items():
         if not any(getattr(cell.config, name) == value for cell in cells):

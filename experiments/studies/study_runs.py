@@ -19,12 +19,13 @@ class StudyRuns:
         checkpoint_seconds: shortest time between two checkpoints.
 
     Attributes:
+        dataset: as loaded.
         problems: one line for each result on disk that cannot be used.
     """
 
     def __init__(self, dataset: Dataset, runs_dir: str, *, cache_dir: str | None, checkpoint_seconds: float = 30.0):
         self.protocol = FairProtocol(dataset, [], runs_dir, cache_dir=cache_dir, repeats=1)
-        self.checkpoint_seconds = checkpoint_seconds
+        self.dataset, self.checkpoint_seconds = dataset, checkpoint_seconds
         self.problems: list[str] = []
         self._finished: dict[Cell, UnitRun] = {}
 
@@ -47,6 +48,7 @@ class StudyRuns:
 class NothingFinished:
     """Stands in for `StudyRuns` where the data are not there: every cell is missing."""
 
+    dataset = None
     problems: tuple[str, ...] = ()
 
     def unit(self, cell: Cell) -> None:

@@ -1,5 +1,7 @@
 """Finished cells without training: drawn embeddings in the form of run directories."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from experiments.reports import UnitRun
 class DrawnCells:
     """Answers for every cell that `value_of` gives a validation MAP@R for; None: the cell is missing."""
 
-    problems = ()
+    dataset, problems = None, ()
 
     def __init__(self, folder, value_of):
         self.folder, self.value_of = folder, value_of
@@ -18,9 +20,9 @@ class DrawnCells:
         value = self.value_of(cell)
         if value is None:
             return None
-        path = self.folder / f"{cell.config.hash('drawn')}-{cell.fold}-{cell.repeat}"
+        path = self.folder / cell.config.hash("drawn") / f"fold{cell.fold}-repeat{cell.repeat}"
         if not path.exists():
-            path.mkdir()
+            path.mkdir(parents=True)
             labels = np.repeat(np.arange(5), 8)
             noise = np.random.default_rng(cell.fold).normal(size=(40, 5)).astype(np.float32)
             np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + (1 - value) * noise, query_labels=labels)
@@ -28,12 +30,14 @@ class DrawnCells:
         result = {
             "validation": {"best": {"MAP@R": value, "step": steps // 2}},
             "test": {"MAP@R": value - 0.1, "P@1": 0.5},
+            "untrained": {"MAP@R": 0.05, "P@1": 0.1},
             "steps": steps,
             "train_seconds": 50.0,
         }
         if cell.config.method == "ccp":
             lengths = [steps] if cell.config.ccp_max_problems else [steps // 2, steps // 4, steps // 4]
             result["problems"] = [{"steps": length} for length in lengths]
+        (path / "result.json").write_text(json.dumps(result))
         return UnitRun(path, cell.fold, cell.repeat, cell.config.as_dict(), result)
 
 

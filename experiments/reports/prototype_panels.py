@@ -1,0 +1,128 @@
+"""Local features in the plane, their prototypes, and images as combinations of prototypes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from scipy.spatial import ConvexHull, QhullError
+
+from common.training.run_directory import write_atomically
+
+_NUM_IMAGES = 3
+_ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
+
+
+@dataclass(frozen=True)
+class PrototypePlane:
+    """What the three pictures show.
+
+    Args:
+        local: local features `[images, positions, 2]` in the unit ball.
+        labels: of the images, from 0, `[images]`.
+        prototypes: `[prototypes, 2]`.
+        combination: with `nearest`, `weights`, `averages`, `combinations`, `errors`, `mean_distances` and
+            `covering_radius`, as `experiments.studies.prototype_combination.combine` gives them.
+        class_names: of each label.
+    """
+
+    local: np.ndarray
+    labels: np.ndarray
+    prototypes: np.ndarray
+    combination: object
+    class_names: Sequence[str]
+
+
+def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
+    """Draws local features in the colour of their prototype, and the covering radius where it is reached, as a PNG."""
+    figure, (axes,) = _figure(1, title)
+    points, nearest = plane.local.reshape(-1, 2), plane.combination.nearest.ravel()
+    order = np.random.default_rng(0).permutation(len(plane.prototypes))  # neighbours get different colours
+    axes.scatter(*points.T, s=5, c=colormaps["turbo"](order[nearest] / len(order)), linewidths=0, alpha=0.6)
+    axes.scatter(*plane.prototypes.T, s=26, marker="s", c="white", edgecolors="black", linewidths=1, label="prototypes")
+    distances = np.linalg.norm(points - plane.prototypes[nearest], axis=1)
+    center = plane.prototypes[nearest[distances.argmax()]]
+    radius = plane.combination.covering_radius
+    circle = {"fill": False, "color": "black", "linestyle": "--", "label": f"covering radius {radius:.3f}"}
+    axes.add_patch(Circle(center, radius, **circle))
+    axes.legend(frameon=False, fontsize="small", loc="best")
+    _save(figure, path)
+
+
+def hull_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
+    """Draws images' averages in the colours of classes, and the hull of each class' active prototypes, as a PNG."""
+    figure, (axes,) = _figure(1, title)
+    for label, name in enumerate(plane.class_names):
+        members, color = plane.labels == label, colormaps["tab10"](label % 10)
+        shares = plane.combination.weights[members].mean(axis=0)
+        active = plane.prototypes[shares >= _ACTIVE_SHARE]
+        outline = active[hull_order(active)]
+        axes.fill(*outline.T, color=color, alpha=0.12, linewidth=0)
+        axes.plot(*np.vstack([outline, outline[:1]]).T, color=color, linewidth=1)
+        axes.scatter(*plane.combination.averages[members].T, s=10, color=color, linewidths=0, label=name)
+    axes.scatter(*plane.prototypes.T, s=20, marker="s", c="white", edgecolors="black", linewidths=0.9, zorder=3)
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    _save(figure, path)
+
+
+def combination_panels(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
+    """Draws three images' features, weighted prototypes, average and combination, one class a panel, as a PNG."""
+    chosen = [int(np.flatnonzero(plane.labels == label)[0]) for label in np.unique(plane.labels)[:_NUM_IMAGES]]
+    figure, panels = _figure(len(chosen), title)
+    for axes, image in zip(panels, chosen):
+        found, weights = plane.combination, plane.combination.weights[image]
+        used = weights > 0
+        axes.scatter(*plane.prototypes[~used].T, s=10, marker="s", color="0.85")
+        axes.scatter(*plane.local[image].T, s=6, color="0.5", label="local features")
+        axes.scatter(
+            *plane.prototypes[used].T,
+            s=15 + 500 * weights[used],
+            marker="s",
+            color="#0072B2",
+            alpha=0.5,
+            label="prototypes, by weight",
+        )
+        axes.scatter(*found.averages[image], s=90, marker="x", color="black", linewidths=2, zorder=3, label="GAP")
+        axes.scatter(
+            *found.combinations[image],
+            s=90,
+            marker="o",
+            facecolors="none",
+            edgecolors="#D55E00",
+            linewidths=2,
+            zorder=3,
+            label="combination (PCC)",
+        )
+        name = plane.class_names[plane.labels[image]]
+        errors = f"error {found.errors[image]:.3f}, covering radius {found.covering_radius:.3f}"
+        axes.set_title(f"{name}: {errors}", fontsize="small")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=4)
+    _save(figure, path)
+
+
+def hull_order(points: np.ndarray) -> np.ndarray:
+    """Indices of the corners of the convex hull of `[points, 2]`, in order; all points where it has no area."""
+    try:
+        return ConvexHull(points).vertices
+    except (QhullError, ValueError):
+        return np.arange(len(points))
+
+
+def _figure(num_panels: int, title: str):
+    figure = Figure(figsize=(4.6 * num_panels + (3.0 if num_panels == 1 else 0), 5.4), dpi=130, layout="constrained")
+    panels = FigureCanvasAgg(figure).figure.subplots(1, num_panels, squeeze=False)[0]
+    for panel in panels:
+        panel.set_aspect("equal", adjustable="datalim")
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title, fontsize="medium")
+    return figure, panels
+
+
+def _save(figure, path: str | os.PathLike) -> None:
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))

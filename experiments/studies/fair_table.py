@@ -1,0 +1,136 @@
+"""A table of the fair protocol: rows of methods, each beside its printed figures and compared with its baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from common.ops.checks import check_choice
+from experiments import reports
+from experiments.build import parse_method
+from experiments.fair_report import MethodReport, partial_lines
+from experiments.report_files import write_report_files
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+
+
+@dataclasses.dataclass(frozen=True)
+class FairRow:
+    """One row.
+
+    Attributes:
+        method: as `build.parse_method` reads it.
+        printed: the row's label in the print.
+        baseline: the label of the row that it is compared with; None: it is a baseline itself.
+        settings: values of configuration fields that tell the row from others of the same method.
+        variant: what the settings are, in a word or two; part of the label.
+    """
+
+    method: str
+    printed: str
+    baseline: str | None = None
+    settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    variant: str = ""
+
+    @property
+    def label(self) -> str:
+        """The row's name here."""
+        return f"{self.method}, {self.variant}" if self.variant else self.method
+
+
+class FairTable(Study):
+    """Rows of the fair protocol on one data set; all folds at any budget, for their models are concatenated.
+
+    Args:
+        title: of the table.
+        table: the print's number.
+        rows: in the print's order; `--loss` keeps those of some losses.
+        options: of the study.
+        chapter: whose settings the rows follow, 3 or 5.
+        notes: footnotes.
+
+    Raises:
+        InvalidInput: a pooling or chapter given by hand, or a loss that no row has.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        table: str,
+        rows: Sequence[FairRow],
+        options: StudyOptions,
+        chapter: int,
+        notes: Sequence[str] = (),
+    ):
+        self.title, self.table, self.repeats = title, table, options.repeats
+        # Two folds are the fewest that concatenate anything.
+        settings = {"num_folds": 2} if options.budget == "smoke" else {}
+        self.rows = {row.label: row for row in _rows_of(rows, options.losses)}
+        self._cells: dict[str, list[Cell]] = {}
+        for label, row in self.rows.items():
+            loss, method, pooling = parse_method(row.method)
+            config = options.with_pooling(pooling).configuration(
+                loss, method, settings=settings, chapter=chapter, **row.settings
+            )
+            self._cells[label] = options.cells(label, config, all_folds=True)
+        self.num_cells = sum(map(len, self._cells.values()))
+        baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
+        compared = [f"Compared as 'minus baseline', paired: {'; '.join(baselines)}."] if baselines else []
+        self.notes = (*notes, *compared, *_budget_notes(options))
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, row by row, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of complete rows and their picture, and says what the others have reached."""
+        methods = {}
+        for label, cells in self._cells.items():
+            units = finished_units(cells, finished)
+            if units:
+                methods[label] = self._method(label, cells[0], units)
+        complete = {label: method for label, method in methods.items() if not method.missing}
+        rows = [row for method in methods.values() if (row := method.untrained_row())][:1]
+        for label, method in complete.items():
+            rows.append(method.row(complete.get(self.rows[label].baseline), "baseline"))
+        text, _ = write_report_files(rows, [], folder, self.title, notes=self.notes, name=name)
+        lines = [line for method in methods.values() for line in partial_lines(method)]
+        if complete:
+            self._draw([row for row in rows if row.method in complete], folder / f"{name}.png")
+            lines.append(f"Figure: {folder / f'{name}.png'}")
+        return "\n".join([text, *lines])
+
+    def _method(self, label: str, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
+        path = units[0].path.parent
+        runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
+        return MethodReport(cell.config, runs, self.repeats, label, (self.table, self.rows[label].printed))
+
+    def _draw(self, rows: Sequence[reports.TableRow], path: pathlib.Path) -> None:
+        """Bars of MAP@R: single and concatenated models of every complete row."""
+        groups: dict[str, dict[str, reports.Interval]] = {}
+        for row in rows:
+            for (size, metric), cell in row.cells.items():
+                if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
+                    groups.setdefault(size, {})[row.method] = cell.estimate.interval
+        added = [label for label, row in self.rows.items() if row.baseline]
+        reports.interval_bars(groups, path, title=self.title, highlighted=added)
+
+
+def _rows_of(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
+    """The rows of some losses; `c1` stands for all its rows, `c1+xbm` for those with the memory."""
+    known = dict.fromkeys(parse_method(row.method)[0] for row in rows)
+    for loss in losses:
+        check_choice("--loss", loss, list(known))
+    return [
+        row
+        for row in rows
+        if not losses or {(loss := parse_method(row.method)[0]), loss.removesuffix("+xbm")} & set(losses)
+    ]
+
+
+def _budget_notes(options: StudyOptions) -> tuple[str, ...]:
+    if options.budget == "full":
+        return ()
+    folds = ", two folds" if options.budget == "smoke" else ""
+    return (f"Budget {options.budget}: short trainings{folds}. It shows a direction, not the thesis' figures.",)

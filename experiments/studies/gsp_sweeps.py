@@ -1,0 +1,73 @@
+"""How much do GSP's hyper-parameters matter? The transport ratio, prototypes and smoothing, and prototypes alone.
+
+Regenerates: thesis figures 5.8 (MAP@R over mu; CUB, C2), 5.10 (over the number of prototypes m and the smoothing;
+    CUB, C2 and PNCA) and 5.11 (over m; SOP and In-shop, C2 with smoothing 5, PNCA with 0.5).
+Command: python -m experiments.figure --id=5.8 --dataset=glyphs --budget=demo --run; likewise --id=5.10 and --id=5.11
+Expected: thesis section 5.3.6: mu = 0.3 is chosen; m = 64 with smoothing 5 (C2) or 0.5 (PNCA) is best on CUB; every
+    m >= 64 does on SOP and In-shop, 128 is chosen. No value of a figure and no grid is printed, the grids are ours.
+Cost: `--budget=demo` on glyphs 5, 9 and 6 trainings, about a minute each on 2 CPU cores; `--budget=full` on CUB 50 and
+    90 trainings of 20 minutes, on SOP 50 of 2.5 hours, on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
+"""
+
+from __future__ import annotations
+
+from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes
+from experiments.studies.study import StudyOptions
+from experiments.studies.sweep import Sweep, SweepAxes, SweepPoint
+
+_RATIOS = {
+    "full": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    "demo": (0.1, 0.3, 0.5, 0.7, 1.0),
+    "smoke": (0.3, 1.0),
+}
+_GRIDS = {  # budget: losses, numbers of prototypes, smoothings
+    "full": (("c2", "pnca"), (16, 64, 128), (0.5, 5.0, 20.0)),
+    "demo": (("c2",), (16, 64, 128), (0.5, 5.0, 20.0)),
+    "smoke": (("c2",), (16, 64), (5.0,)),
+}
+_PROTOTYPES = {  # budget: losses, numbers of prototypes
+    "full": (("c2", "pnca"), (16, 32, 64, 128, 256)),
+    "demo": (("c2", "pnca"), (16, 64, 128)),
+    "smoke": (("c2",), (16, 64)),
+}
+
+
+def transport_ratio(options: StudyOptions) -> Sweep:
+    """The study of figure 5.8."""
+    points = [
+        SweepPoint(f"{loss}+gsp", ratio, tuning_configuration(options, loss, transport_ratio=ratio))
+        for loss in options.losses or ("c2",)
+        for ratio in _RATIOS[options.budget]
+    ]
+    notes = ("A transport ratio of 1 is average pooling with the zero-shot prediction loss.", *tuning_notes(options))
+    title = f"Transport ratio of GSP on {options.dataset} (thesis figure 5.8)"
+    return Sweep(title, points, options, SweepAxes("transport ratio mu", "validation"), notes)
+
+
+def prototypes_and_smoothing(options: StudyOptions) -> Sweep:
+    """The study of figure 5.10."""
+    losses, counts, smoothings = _GRIDS[options.budget]
+    points = [
+        SweepPoint(
+            f"{loss}+gsp, smoothing {smoothing:g}",
+            count,
+            tuning_configuration(options, loss, num_prototypes=count, smoothing=smoothing),
+        )
+        for loss in options.losses or losses
+        for smoothing in smoothings
+        for count in counts
+    ]
+    title = f"Prototypes and smoothing of GSP on {options.dataset} (thesis figure 5.10)"
+    return Sweep(title, points, options, SweepAxes("prototypes m", "validation", True), tuning_notes(options))
+
+
+def prototypes(options: StudyOptions) -> Sweep:
+    """The study of figure 5.11."""
+    losses, counts = _PROTOTYPES[options.budget]
+    points = [
+        SweepPoint(f"{loss}+gsp", count, tuning_configuration(options, loss, num_prototypes=count))
+        for loss in options.losses or losses
+        for count in counts
+    ]
+    title = f"Prototypes of GSP on {options.dataset} (thesis figure 5.11)"
+    return Sweep(title, points, options, SweepAxes("prototypes m", "validation", True), tuning_notes(options))

@@ -1,0 +1,54 @@
+"""All poolings under the same training; `experiments.pooling_comparison` as a study of the fair protocol's units.
+
+Regenerates: thesis figure 5.12 (bars of MAP@R of 17 poolings under C2 and PNCA: (a) Cifar Collage, (b) CUB, mean of
+    four models).
+Command: python -m experiments.figure --id=5.12 --dataset=glyph_collage --budget=demo --run
+Expected: thesis section 5.3.5: GSP ahead of all others on Cifar Collage, GeMean next on CUB; the bars are not printed.
+Cost: `--budget=demo` on glyph_collage 38 trainings, 25 minutes on 2 CPU cores; `--budget=full` on CUB 152 trainings of
+    about 20 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 2 trainings, half a minute.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from experiments.build import POOLINGS
+from experiments.pooling_comparison import comparison_configuration, report
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+
+_METHODS = {  # budget: losses, poolings
+    "full": (("c2", "pnca"), tuple(POOLINGS)),
+    "demo": (("c2", "pnca"), tuple(POOLINGS)),
+    "smoke": (("c2",), ("gap", "gsp")),
+}
+
+
+class Poolings(Study):
+    """Every pooling under every loss.
+
+    Args:
+        options: of the study.
+    """
+
+    def __init__(self, options: StudyOptions):
+        losses, poolings = _METHODS[options.budget]
+        self.groups: list[list[Cell]] = []
+        for loss in options.losses or losses:
+            for pooling in poolings:
+                chosen = options.with_pooling(pooling)
+                method = (chosen.dataset, loss, chosen.pooling, chosen.recipe, chosen.budget)
+                config = comparison_configuration(*method, chosen.overrides)
+                self.groups.append(options.cells(config.name, config))
+        self.num_cells = sum(map(len, self.groups))
+        self.title = f"Poolings on {options.dataset} (thesis figure 5.12)"
+        self.notes = ()
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self.groups for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table and the bars."""
+        units = [finished_units(cells, finished) for cells in self.groups]
+        return report([cells[0].config for cells in self.groups], units, folder, name)

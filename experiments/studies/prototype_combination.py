@@ -1,0 +1,178 @@
+"""Average pooling is nearly a convex combination of prototypes: the proposition, checked on every image.
+
+Regenerates: thesis figures 4.2 (partition of local features in the plane by 48 prototypes), 4.3 (classes' convex hulls
+    of active prototypes) and 4.4 (average and combination of prototypes of three images), and Proposition 4.2.1.
+Command: python -m experiments.figure --id=4.2 --dataset=cifar10 --data_dir=DIR --run; likewise --id=4.3 and --id=4.4
+    (the same cell); --dataset=glyphs --budget=demo needs no data.
+Expected: Proposition 4.2.1: |PCC - GAP| is at most the covering radius for every image; figure 4.4 prints a radius of
+    0.057 for the image of a dog. The loss is not printed; ours is C2, `--loss` takes others.
+Cost: one training of a minute (`--budget=demo` on glyphs) or about an hour (`--budget=full` on CIFAR-10) on 2 CPU
+    cores; `--budget=smoke` half a minute.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset
+from common.ops.checks import InvalidInput
+from common.ops.k_center import greedy_k_center
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
+from experiments.selection import image_batches
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.trained_model import load_trained_model
+
+NUM_CLASSES, IMAGES_PER_CLASS = 10, 64
+NUM_PROTOTYPES = 48
+_COUNTS = (12, 24, NUM_PROTOTYPES, 96)  # of prototypes, in the table
+
+
+class PrototypeCombination(Study):
+    """One training with local features in the plane, and one of the three pictures.
+
+    Args:
+        options: of the study; one loss.
+        figure: the print's number, 4.2, 4.3 or 4.4.
+
+    Raises:
+        InvalidInput: more than one loss.
+    """
+
+    def __init__(self, options: StudyOptions, figure: str):
+        if len(options.losses) > 1:
+            raise InvalidInput(f"--loss: received {', '.join(options.losses)}, expected one loss for this figure.")
+        loss = (options.losses or ("c2",))[0]
+        settings = {"chapter": 5, "normalization": "clip"}
+        config = options.with_pooling("gap").configuration(loss, settings=settings, embedding_dim=2)
+        self.figure = figure
+        self._cell = Cell(f"{loss}+gap in the plane", config)
+        self.num_cells = 1
+        self.title = f"Average pooling and combinations of prototypes on {options.dataset} (thesis figure {figure})"
+        self.notes = (
+            f"Local features of up to {IMAGES_PER_CLASS} test images of up to {NUM_CLASSES} classes, projected to the "
+            "plane and scaled into the unit ball. Proposition 4.2.1 bounds the error of every image by the covering "
+            "radius; the tighter bound is the mean distance of the image's features to their prototypes.",
+        )
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """The one training."""
+        del finished
+        return [self._cell]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the check of the proposition and the picture."""
+        (unit,) = finished_units([self._cell], finished)
+        local, labels, names = plane_features(unit, finished.dataset)
+        text = write_table(PlainTable(self.title, *proposition_table(local), self.notes), folder, name)
+        prototypes = choose_prototypes(local, NUM_PROTOTYPES)
+        plane = PrototypePlane(local, labels, prototypes, combine(local, prototypes), names)
+        draw = {"4.2": partition_panel, "4.3": hull_panel, "4.4": combination_panels}[self.figure]
+        draw(plane, folder / f"{name}.png", title=self.title)
+        return f"{text}Figure: {folder / f'{name}.png'}"
+
+
+def partition(options: StudyOptions) -> PrototypeCombination:
+    """The study of figure 4.2."""
+    return PrototypeCombination(options, "4.2")
+
+
+def hulls(options: StudyOptions) -> PrototypeCombination:
+    """The study of figure 4.3."""
+    return PrototypeCombination(options, "4.3")
+
+
+def combinations(options: StudyOptions) -> PrototypeCombination:
+    """The study of figure 4.4."""
+    return PrototypeCombination(options, "4.4")
+
+
+class Combination(NamedTuple):
+    """Images as averages of features and as convex combinations of prototypes.
+
+    Attributes:
+        nearest: index of the prototype of each feature, `[images, positions]`.
+        weights: how often each prototype is the nearest, as a share, `[images, prototypes]`.
+        averages: GAP, `[images, dim]`.
+        combinations: PCC, `[images, dim]`.
+        mean_distances: of an image's features to their prototypes, `[images]`.
+        covering_radius: the largest distance of any feature to its prototype.
+    """
+
+    nearest: np.ndarray
+    weights: np.ndarray
+    averages: np.ndarray
+    combinations: np.ndarray
+    mean_distances: np.ndarray
+    covering_radius: float
+
+    @property
+    def errors(self) -> np.ndarray:
+        """|PCC - GAP| of each image, `[images]`."""
+        return np.linalg.norm(self.combinations - self.averages, axis=-1)
+
+
+def combine(local: np.ndarray, prototypes: np.ndarray) -> Combination:
+    """Weighs prototypes by the histogram of an image's nearest ones.
+
+        PCC = sum_k w_k v_k,  w_k = share of positions j with nu(j) = k;  |PCC - GAP| <= mean_j |x_j - v_nu(j)| <= delta
+
+    Reference: thesis Proposition 4.2.1, Eq. 4.2.5.
+
+    Args:
+        local: local features, `[images, positions, dim]`.
+        prototypes: `[prototypes, dim]`.
+    """
+    distances = np.linalg.norm(local[:, :, None] - prototypes, axis=-1)  # [images, positions, prototypes]
+    nearest, smallest = distances.argmin(axis=-1), distances.min(axis=-1)
+    weights = np.stack([np.mean(nearest == index, axis=1) for index in range(len(prototypes))], axis=1)
+    return Combination(
+        nearest, weights, local.mean(axis=1), weights @ prototypes, smallest.mean(axis=1), float(smallest.max())
+    )
+
+
+def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
+    """Prototypes `[prototypes, dim]` among local features `[images, positions, dim]`, by greedy k-center."""
+    points = local.reshape(-1, local.shape[-1])
+    return points[greedy_k_center(points, min(count, len(points))).numpy()]
+
+
+def proposition_table(local: np.ndarray) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: errors and bounds for several numbers of prototypes, of features `[images, positions, dim]`."""
+    lines = []
+    for count in _COUNTS:
+        found = combine(local, choose_prototypes(local, count))
+        held = np.sum(found.errors <= found.covering_radius + 1e-9)
+        tight = np.sum(found.errors <= found.mean_distances + 1e-9)
+        figures = [found.errors.mean(), found.errors.max(), found.mean_distances.max(), found.covering_radius]
+        images = f"{len(local)}"
+        lines.append([f"{count}", *(f"{value:.4f}" for value in figures), f"{held}/{images}", f"{tight}/{images}"])
+    header = ["prototypes", "mean error", "largest error", "largest mean distance", "covering radius"]
+    return [*header, "error under radius", "error under mean distance"], lines
+
+
+def plane_features(unit: UnitRun, dataset: Dataset) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """A finished unit's local features in the plane, of some test images, with these images' classes.
+
+    Args:
+        unit: with an embedding of two dimensions and average pooling.
+        dataset: as loaded.
+
+    Returns:
+        Features `[images, positions, 2]` in the unit ball, labels from 0 `[images]`, the labels' names.
+    """
+    trained = load_trained_model(unit.path, dataset=dataset)
+    test = trained.dataset.test
+    classes = np.unique(test.labels)[:NUM_CLASSES]
+    chosen = np.concatenate([np.flatnonzero(test.labels == label)[:IMAGES_PER_CLASS] for label in classes])
+    batches = image_batches(test.subset(chosen), trained.config, trained.dataset)
+    kernel = trained.model.head.projection.kernel
+    features = [tf.matmul(trained.model.backbone(inputs, training=False), kernel).numpy() for inputs in batches]
+    local = np.concatenate([maps.reshape(len(maps), -1, 2) for maps in features]).astype(np.float64)
+    local /= max(np.linalg.norm(local, axis=-1).max(), 1e-12)
+    names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
+    return local, np.searchsorted(classes, test.labels[chosen]), names

@@ -1,0 +1,190 @@
+"""Which of GSP's four hyper-parameters matters? A screening design of eight cells and its main effects.
+
+Regenerates: thesis table 5.4 (2^(4-1) fractional factorial design of resolution IV with the defining relation
+    lambda = m mu eps; CUB, C2 and PNCA, tuning splits, validation MAP@R).
+Command: python -m experiments.table --id=5.4 --dataset=glyphs --budget=demo --run
+Expected: the printed cells, beside ours on CUB. Their main effects (high minus low): C2 -0.25 (m), -0.405 (mu),
+    -2.785 (eps), -1.83 (lambda); PNCA -0.27, +0.105, -0.675, +0.17. The text's "the lower the better for lambda and mu"
+    holds for C2 alone.
+Cost: `--budget=demo` on glyphs 9 trainings, about 11 minutes on 2 CPU cores; `--budget=full --repeats=3` on CUB 270
+    trainings, about 80 hours on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from experiments import reports
+from experiments.reports import PlainTable
+from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes
+from experiments.studies.study import (
+    Cell,
+    FinishedCells,
+    Study,
+    StudyOptions,
+    best_validation,
+    finished_units,
+    write_table,
+)
+
+
+class Factor(NamedTuple):
+    """A hyper-parameter at two levels; `name` is also its column in the printed table."""
+
+    name: str
+    field: str
+    low: float
+    high: float
+
+    def level(self, sign: int) -> float:
+        """The value at -1 or +1."""
+        return self.high if sign > 0 else self.low
+
+
+FACTORS = (
+    Factor("m", "num_prototypes", 16, 128),
+    Factor("mu", "transport_ratio", 0.3, 0.7),
+    Factor("eps", "smoothing", 0.5, 20.0),
+    Factor("lambda", "zero_shot_weight", 0.1, 0.5),
+)
+# The fourth factor is the product of the others: no main effect is confounded with an interaction of two factors.
+SIGNS = tuple((m, mu, eps, m * mu * eps) for eps, m, mu in itertools.product((-1, 1), repeat=3))
+BASELINE = "gap"
+_LOSSES = {"full": ("c2", "pnca"), "demo": ("c2",), "smoke": ("c2",)}
+
+
+class Screening(Study):
+    """The eight cells of the design and average pooling, for each loss.
+
+    Args:
+        options: of the study.
+    """
+
+    def __init__(self, options: StudyOptions):
+        self.dataset = options.dataset
+        self.rows: dict[tuple, list[Cell]] = {}
+        for loss in options.losses or _LOSSES[options.budget]:
+            for signs in SIGNS:
+                levels = {factor.field: factor.level(sign) for factor, sign in zip(FACTORS, signs)}
+                label = ", ".join(f"{factor.name} {factor.level(sign):g}" for factor, sign in zip(FACTORS, signs))
+                config = tuning_configuration(options, loss, **levels)
+                self.rows[loss, signs] = options.cells(f"{loss}+gsp, {label}", config)
+            baseline = tuning_configuration(options, loss, BASELINE)
+            self.rows[loss, None] = options.cells(f"{loss}+{BASELINE}", baseline)
+        self.num_cells = sum(map(len, self.rows.values()))
+        self.title = f"Screening of GSP's hyper-parameters on {options.dataset} (thesis table 5.4)"
+        self.notes = tuning_notes(options)
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self.rows.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of cells, and the main effects of designs of which any training is complete."""
+        lines = []
+        for (loss, signs), cells in self.rows.items():
+            values = best_validation(finished_units(cells, finished))
+            if not values:
+                continue
+            levels = [f"{factor.level(sign):g}" for factor, sign in zip(FACTORS, signs)] if signs else ["-"] * 4
+            method = f"{loss}+{'gsp' if signs else BASELINE}"
+            spread = f"[{100 * min(values):.2f}, {100 * max(values):.2f}]" if len(values) > 1 else "-"
+            printed = printed_value(self.dataset, loss, signs)
+            ours = [f"{100 * np.mean(values):.2f}", spread, f"{len(values)}"]
+            lines.append([method, *levels, *ours, "-" if printed is None else f"{printed:.2f}"])
+        header = ["method", *(factor.name for factor in FACTORS), "validation MAP@R (%)", "range", "trainings", "print"]
+        text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name, latex=True)
+        return text + self._write_effects(finished, folder, f"{name}_effects")
+
+    def _write_effects(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        lines = []
+        for loss in dict.fromkeys(loss for loss, _ in self.rows):
+            values = self._complete_trainings(loss, finished)
+            printed = [printed_value(self.dataset, loss, signs) for signs in SIGNS]
+            theirs = [None] * 4 if None in printed else main_effects(np.array([printed]))
+            for factor, ours, others in zip(FACTORS, main_effects(values) if len(values) else (), theirs):
+                lines.append(
+                    [f"{loss}: {factor.name}", *ours.entries(100), *(others.entries(1)[:3] if others else "---")]
+                )
+        if not lines:
+            return ""
+        sides = ("mean at low", "mean at high", "effect")
+        header = ["factor", *sides, "95 % interval", "trainings", *(f"print: {side}" for side in sides)]
+        notes = (
+            "A main effect is the mean of four cells at the high level minus that of the four at the low one; the "
+            "interval is Student's over trainings (splits and repeats), and takes the classes as given.",
+        )
+        title = self.title.replace("Screening", "Main effects", 1)
+        return "\n" + write_table(PlainTable(title, header, lines, notes), folder, name, latex=True)
+
+    def _complete_trainings(self, loss: str, finished: FinishedCells) -> np.ndarray:
+        """Best validations `[trainings, cells]` of the splits and repeats in which all eight cells are finished."""
+        columns = []
+        for signs in SIGNS:
+            units = finished_units(self.rows[loss, signs], finished)
+            columns.append(dict(zip(((unit.fold, unit.repeat) for unit in units), best_validation(units))))
+        complete = sorted(set.intersection(*(set(column) for column in columns)))
+        return np.array([[column[training] for column in columns] for training in complete])
+
+
+class MainEffect(NamedTuple):
+    """Means at both levels, high minus low, and the half-width of its interval (None after one training)."""
+
+    low: float
+    high: float
+    half_width: float | None
+    num_trainings: int
+
+    def entries(self, scale: float) -> list[str]:
+        """Texts for a table; `scale` is 100 for fractions."""
+        effect = scale * (self.high - self.low)
+        bounds = "-"
+        if self.half_width is not None:
+            half = scale * self.half_width
+            bounds = f"[{effect - half:+.2f}, {effect + half:+.2f}]"
+        return [
+            f"{scale * self.low:.2f}",
+            f"{scale * self.high:.2f}",
+            f"{effect:+.2f}",
+            bounds,
+            f"{self.num_trainings}",
+        ]
+
+
+def main_effects(values: np.ndarray) -> list[MainEffect]:
+    """The main effect of each factor.
+
+    Args:
+        values: `[trainings, cells]`, cells in the order of `SIGNS`, at least one training.
+    """
+    effects = []
+    for column in np.array(SIGNS).T:
+        low, high = values[:, column < 0].mean(axis=1), values[:, column > 0].mean(axis=1)
+        count, half_width = len(values), None
+        if count > 1:
+            error = np.std(high - low, ddof=1) / np.sqrt(count)
+            half_width = float(stats.t.ppf(0.975, count - 1) * error)
+        effects.append(MainEffect(float(low.mean()), float(high.mean()), half_width, count))
+    return effects
+
+
+def printed_value(dataset: str, loss: str, signs: tuple[int, ...] | None) -> float | None:
+    """The printed cell in percent; None where there is none.
+
+    Args:
+        dataset: the data set's flag.
+        loss: the loss' flag.
+        signs: of the factors; None: average pooling.
+    """
+    wanted = [factor.level(sign) for factor, sign in zip(FACTORS, signs)] if signs else [""] * 4
+    for row in reports.published_table("5.4"):
+        levels = [row[factor.name] and float(row[factor.name]) for factor in FACTORS]
+        if (row["dataset"], row["loss"].lower(), levels) == (reports.published_dataset(dataset), loss, wanted):
+            return float(row["value"])
+    return None

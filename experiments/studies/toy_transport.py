@@ -1,0 +1,135 @@
+"""What the entropy does to the weights: a linear programme on a picture of three colours, and its smooth versions.
+
+Regenerates: thesis figure 5.2 (10 x 10 picture with a reddish and a bluish patch of 5 x 5 on green, prototypes red and
+    blue; pooling weights of the linear programme and of the entropic problem, mu = 0.2).
+Command: python -m experiments.figure --id=5.2
+Expected: thesis section 5.2: both weigh the patches and nothing of the ground; the linear programme picks mu n single
+    positions, the entropy spreads the weight over a patch. The noise and the smoothing of the figure are not printed,
+    they are ours.
+Cost: seconds on a CPU; nothing is trained.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from common.ops.checks import check_fraction
+from experiments.reports import PlainTable
+from experiments.reports.weight_maps import weight_maps
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, write_table
+from gsp_dml import partial_transport
+from gsp_dml.partial_transport import weight_perplexity
+from gsp_dml.prototype_costs import prototype_costs
+
+SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
+SMOOTHINGS = (1.0, 5.0, 20.0, 100.0, 1000.0)
+DRAWN = (5.0, 20.0, 100.0)
+_RED, _GREEN, _BLUE = np.eye(3)
+PROTOTYPES = np.stack([_RED, _BLUE])
+
+
+class ToyTransport(Study):
+    """The linear programme beside the entropic problem as smoothing grows.
+
+    Args:
+        options: of the study; nothing of them changes it.
+    """
+
+    needs_data = False
+    num_cells = 0
+
+    def __init__(self, options: StudyOptions):
+        del options
+        self.title = (
+            f"Entropic partial transport and its linear programme, mu = {TRANSPORT_RATIO:g} (thesis figure 5.2)"
+        )
+        self.notes = (
+            "Cost is sum c pi of (P1); the programme's is the smallest possible. Positions are counted by the "
+            "exponential of the weights' entropy.",
+        )
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """Nothing is trained."""
+        del finished
+        return []
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table and the picture."""
+        del finished
+        image, on_patches = picture()
+        costs = prototype_costs(image.reshape(-1, 3), PROTOTYPES).numpy()
+        programme = linear_programme(costs, TRANSPORT_RATIO)
+        solutions = {"linear programme": programme}
+        for smoothing in SMOOTHINGS:
+            solutions[f"entropic, smoothing {smoothing:g}"] = entropic(costs, TRANSPORT_RATIO, smoothing)
+        lines = []
+        for label, (cost, weights) in solutions.items():
+            figures = [f"{cost:.5f}", f"{cost - programme.cost:.5f}", f"{100 * weights[on_patches.ravel()].sum():.1f}"]
+            figures += [
+                f"{float(weight_perplexity(weights)):.1f}",
+                f"{np.abs(weights - programme.weights).sum() / 2:.3f}",
+            ]
+            lines.append([label, *figures])
+        header = ["problem", "cost", "above programme", "weight on patches (%)", "positions", "distance to programme"]
+        text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name)
+        drawn = ["linear programme", *(f"entropic, smoothing {smoothing:g}" for smoothing in DRAWN)]
+        maps = {label: solutions[label].weights.reshape(SIZE, SIZE) for label in drawn}
+        weight_maps(np.clip(image, 0, 1), maps, folder / f"{name}.png", title=self.title)
+        return f"{text}Figure: {folder / f'{name}.png'}"
+
+
+class Solution(NamedTuple):
+    """The linear part of a problem's cost, and its pooling weights `[positions]`."""
+
+    cost: float
+    weights: np.ndarray
+
+
+def picture(noise: float = NOISE, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The noisy picture `[height, width, colors]`, and which positions are on a patch `[height, width]`."""
+    image = np.tile(_GREEN, (SIZE, SIZE, 1))
+    image[:5, :5], image[5:, 5:] = _RED, _BLUE
+    on_patches = image[..., 1] == 0
+    return image + np.random.default_rng(seed).normal(scale=noise, size=image.shape), on_patches
+
+
+def linear_programme(costs: np.ndarray, transport_ratio: float) -> Solution:
+    """Problem (P1) without entropy, by `scipy.optimize.linprog`.
+
+        min  sum_ji c_ji pi_ji   over pi, rho >= 0,  rho_j + sum_i pi_ji = 1/n,  sum_ji pi_ji = mu
+
+    Reference: thesis (P1).
+
+    Args:
+        costs: c, `[positions, prototypes]`.
+        transport_ratio: mu, in (0, 1].
+    """
+    check_fraction("transport_ratio", transport_ratio)
+    num_positions, num_prototypes = costs.shape
+    identity = np.eye(num_positions)
+    masses = np.hstack([np.repeat(identity, num_prototypes, axis=1), identity])
+    total = np.hstack([np.ones(costs.size), np.zeros(num_positions)])
+    found = linprog(
+        np.hstack([costs.ravel(), np.zeros(num_positions)]),
+        A_eq=np.vstack([masses, total]),
+        b_eq=np.append(np.full(num_positions, 1 / num_positions), transport_ratio),
+        method="highs",
+    )
+    plan = found.x[: costs.size].reshape(costs.shape)
+    return Solution(float(found.fun), plan.sum(axis=1) / transport_ratio)
+
+
+def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Solution:
+    """Problem (P2) by the layer's solver, in double precision.
+
+    Args:
+        costs: c, `[positions, prototypes]`.
+        transport_ratio: mu, in (0, 1].
+        smoothing: the inverse weight of the entropy.
+    """
+    transport = partial_transport(costs.astype(np.float64), transport_ratio, smoothing, return_plan=True)
+    return Solution(float((costs * transport.plan.numpy()).sum()), transport.weights.numpy())
