@@ -2,11 +2,14 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.10 || command -v python3)
 VENV := .venv
 THESIS_VENV := .venv-thesis
+ORACLE_VENV := .venv-oracles
 PIP_FLAGS := --quiet --disable-pip-version-check
+ORACLE_TESTS := $(addprefix tests/common/backbones/, \
+  torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py) tests/experiments/convert_weights_test.py
 PYTEST := -m pytest -n 2 --dist loadfile
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint format test-thesis clean
+.PHONY: demo test lint format test-thesis test-oracles clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.fair_eval --dataset=glyphs --loss=pnca --pooling=gap,gsp --budget=demo
@@ -25,6 +28,10 @@ format: $(VENV)/.installed-dev
 test-thesis: $(THESIS_VENV)/.installed-dev
 	TF_NUM_INTRAOP_THREADS=1 $(THESIS_VENV)/bin/python $(PYTEST)
 
+# Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
+test-oracles: $(ORACLE_VENV)/.installed
+	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
+
 $(VENV)/.installed: requirements.txt setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
@@ -39,5 +46,14 @@ $(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setu
 	$(THESIS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-thesis.txt -r requirements-dev.txt
 	touch $@
 
+$(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-torch-networks.txt setup.py
+	$(PYTHON) -m venv $(ORACLE_VENV)
+	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt -r requirements-torch.txt "pytest>=8" \
+	  || { echo "PyTorch could not be installed: the oracle tests of the backbones did not run." >&2; exit 1; }
+	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r requirements-torch-networks.txt \
+	  || { echo "torchvision, timm or pretrainedmodels could not be installed: the oracle tests did not run." >&2; exit 1; }
+	$(ORACLE_VENV)/bin/python -c "import torch"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(THESIS_VENV) build *.egg-info
+	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) build *.egg-info
