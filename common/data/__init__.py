@@ -3,7 +3,7 @@
 from common.data.batches import ClassBalancedBatches
 from common.data.cars196 import load_cars196
 from common.data.cifar import load_cifar10, load_cifar100
-from common.data.cifar_collage import load_cifar10_collage, load_cifar_collage
+from common.data.cifar_collage import collage_training_classes, load_cifar10_collage, load_cifar_collage
 from common.data.class_splits import contiguous_folds, random_class_split
 from common.data.collage_tiles import tile_of
 from common.data.cub200 import load_cub200
@@ -30,6 +30,7 @@ from common.data.stanford_online_products import load_stanford_online_products
 from common.data.synthetic_tokens import load_synthetic_tokens
 
 __all__ = [
+    "collage_training_classes",
     "DATASET_KINDS",
     "CenterCrop",
     "ClassBalancedBatches",

@@ -109,6 +109,21 @@ def load_cifar10_collage(
     return _compose_all("cifar10_collage", cifar, divisions, seed, nuisance, deviations)
 
 
+def collage_training_classes(data_dir: str | None, division: str = "thesis") -> list[int]:
+    """The classes of CIFAR-100 that the training collages are made of, targets and shared ones, in increasing order.
+
+    Args:
+        data_dir: of CIFAR-100, see `read_cifar`.
+        division: see `load_cifar_collage`.
+
+    Raises:
+        InvalidInput: CIFAR-100 is not there or damaged.
+    """
+    places = SUB_CLASSES[check_choice("division", division, SUB_CLASSES)]["train"]
+    members = _sub_classes(read_cifar(CIFAR100, data_dir))
+    return sorted(labels[place] for labels in members.values() for place in places)
+
+
 def _sub_classes(cifar: Cifar) -> dict[str, list[int]]:
     """Labels of every super-class's sub-classes, by the super-class's name; labels are in alphabetical order."""
     members = {}

@@ -37,11 +37,15 @@ def read_image(path, transform: ImageTransform, seed=(0, 0)):
         tf.errors.InvalidArgumentError: the file is no readable image; the message has its name.
     """
     contents = tf.io.read_file(path)
-    image = tf.cond(
-        _is_complete_jpeg(contents),
-        lambda: _read_jpeg(contents, transform, seed),
-        lambda: _read_with_pillow(path, contents, transform, seed),
+    is_jpeg = _is_complete_jpeg(contents)
+    # Only what differs is inside the branches: a graph's optimiser does not look into them.
+    shape = tf.cond(is_jpeg, lambda: tf.image.extract_jpeg_shape(contents), lambda: _shape_by_pillow(path, contents))
+    height, width = shape[0], shape[1]
+    window = transform.window(height, width, seed)
+    pixels = tf.cond(
+        is_jpeg, lambda: _decode_jpeg(contents, window), lambda: cut(_decode_by_pillow(path, contents), window)
     )
+    image = transform.finish(pixels, height, width, seed)
     return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
 
 
@@ -70,20 +74,22 @@ def _is_complete_jpeg(contents):
     return tf.reduce_all(tf.equal(start_and_end, [b"\xff\xd8\xff", b"\xff\xd9"]))
 
 
-def _read_jpeg(contents, transform, seed):
-    shape = tf.image.extract_jpeg_shape(contents)
-    window = transform.window(shape[0], shape[1], seed)
+def _decode_jpeg(contents, window):
     # The accurate inverse transform is what Pillow uses, and it is as fast as the approximate one.
-    pixels = tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method="INTEGER_ACCURATE")
-    return transform.finish(pixels, shape[0], shape[1], seed)
+    return tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method="INTEGER_ACCURATE")
 
 
-def _read_with_pillow(path, contents, transform, seed):
-    image = tf.numpy_function(_decode_with_pillow, [path, contents], tf.uint8)
-    image.set_shape([None, None, 3])
-    height, width = tf.shape(image)[0], tf.shape(image)[1]
-    return transform.finish(cut(image, transform.window(height, width, seed)), height, width, seed)
+def _shape_by_pillow(path, contents):
+    return tf.ensure_shape(tf.numpy_function(_shape_of_pixels, [path, contents], tf.int32), [3])
 
 
-def _decode_with_pillow(path, contents):
+def _decode_by_pillow(path, contents):
+    return tf.ensure_shape(tf.numpy_function(_pixels, [path, contents], tf.uint8), [None, None, 3])
+
+
+def _shape_of_pixels(path, contents):
+    return np.array(_pixels(path, contents).shape, np.int32)
+
+
+def _pixels(path, contents):
     return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace")))

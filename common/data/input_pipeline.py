@@ -164,6 +164,7 @@ def _parallel_calls(num_threads: int | None) -> int:
 def _deterministic(dataset: tf.data.Dataset, num_threads: int | None) -> tf.data.Dataset:
     options = tf.data.Options()
     options.deterministic = True
+    options.threading.max_intra_op_parallelism = 1  # threads work on different images, not on parts of one
     if num_threads is not None:
         options.threading.private_threadpool_size = num_threads
     return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)

@@ -140,10 +140,12 @@ def test_flip_does_not_depend_on_the_window():
     assert np.corrcoef(window_is_low, flipped)[0, 1] == pytest.approx(0, abs=0.15)
 
 
-def test_thesis_crop_without_flip_is_the_resized_window():
-    image, transform = random_image(60, 80), ThesisCrop(24, flip=False)
-    top, left, height, width = transform.window(60, 80, [1, 2]).numpy()
-    expected = resize(image[top : top + height, left : left + width], 24, 24, antialias=True)
+@pytest.mark.parametrize(("shape", "filtered"), [((60, 80), True), ((25, 33), False)])
+def test_thesis_crop_without_flip_is_the_resized_window(shape, filtered):
+    image, transform = random_image(*shape), ThesisCrop(24, flip=False)
+    top, left, height, width = transform.window(*shape, [1, 2]).numpy()
+    assert (max(height, width) > 1.6 * 24) == filtered
+    expected = resize(image[top : top + height, left : left + width], 24, 24, antialias=filtered)
     np.testing.assert_array_equal(transform(image, [1, 2]), np.floor(expected.numpy() + 0.5))
 
 
@@ -154,6 +156,23 @@ def test_resize_antialiases_only_where_asked():
     assert smooth[4:-4, 4:-4].std() < 2  # the mean grey everywhere
     assert smooth.mean() == pytest.approx(255 / 4, abs=4)
     assert abs(aliased.mean() - 255 / 4) > 20
+
+
+def test_resize_filters_above_the_given_factor_in_either_direction():
+    image = random_image(16, 24)
+    plain, smooth = (resize(image, 16, 16, antialias=choice).numpy() for choice in (False, True))
+    assert np.abs(plain - smooth).max() > 1
+    np.testing.assert_array_equal(resize(image, 16, 16, antialias=True, filter_above=1.5), plain)
+    np.testing.assert_array_equal(resize(image, 16, 16, antialias=True, filter_above=1.4), smooth)
+    sideways = image.transpose(1, 0, 2)
+    np.testing.assert_array_equal(
+        resize(sideways, 16, 16, antialias=True, filter_above=1.4), resize(sideways, 16, 16, antialias=True)
+    )
+
+
+def test_prepared_copies_never_need_the_filter():
+    """The largest window has the whole height and an aspect of 4/3."""
+    assert round(256 * 4 / 3) / 227 < 1.6
 
 
 def test_enlarging_is_the_same_with_and_without_antialiasing():

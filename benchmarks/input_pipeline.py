@@ -1,0 +1,185 @@
+"""Images a second of the training pipeline, of a PyTorch DataLoader that does the same, and of bare JPEG decoding.
+
+Command: python -m benchmarks.input_pipeline [--data_dir=../shared/data/cars196_half] [--num_images=2048] [--repeats=5]
+
+All read the same prepared copies (shorter side 256) of Cars196 in the same batches on the same two processor cores:
+
+* ours: `training_batches` with `ThesisCrop(227)`, two threads;
+* DataLoader: two workers, torchvision's Resize(256), RandomResizedCrop(227, (.16, 1)), RandomHorizontalFlip and
+  PILToTensor (with Pillow alone where torchvision is missing: the output says which);
+* decoding: `tf.io.decode_jpeg` of the whole files with two threads, and nothing else: the limit.
+
+Both give batches of 32 uint8 images; none normalises. One measures in turns, a pass over all batches each, and each
+pass begins with nothing prefetched. PyTorch runs in a process of its own (`--torch_python`: in another environment).
+Last line: one JSON object; `over_dataloader` and `of_limit` are medians over the rounds of images a second of ours
+over theirs, the `cpu_` figures the same per processor second: steadier on a busy machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    import numpy as np
+    import tensorflow as tf
+
+    from benchmarks import measure
+    from common.data import ClassBalancedBatches, Examples, ThesisCrop, load_cars196, prepare_images, training_batches
+    from common.ops.checks import InvalidInput
+    from experiments.flags import run_command
+
+SIZE, SHORTER_SIDE, CORES = 227, 256, 2
+CLASSES_PER_BATCH, SAMPLES_PER_CLASS = 8, 4
+_FLAGS = flags.FLAGS
+
+
+class TorchLoader:
+    """The DataLoader's process.
+
+    Args:
+        python: its interpreter.
+        settings: see `benchmarks.torch_loader`.
+        folder: for the settings' file.
+    """
+
+    def __init__(self, python: str, settings: dict, folder: str):
+        path = pathlib.Path(folder) / "settings.json"
+        path.write_text(json.dumps(settings))
+        root = str(pathlib.Path(__file__).resolve().parents[1])
+        self.process = subprocess.Popen(
+            [python, "-m", "benchmarks.torch_loader", str(path)],
+            cwd=root,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.name = self.process.stdout.readline().strip()
+        if not self.name:
+            raise InvalidInput(
+                f"The DataLoader did not start with {python}. It needs PyTorch: pip install -r requirements-torch.txt, "
+                "then pip install --no-deps -r requirements-torch-networks.txt, or --torch_python=PATH."
+            )
+
+    def one_pass(self) -> list[float]:
+        """Images, seconds and processor seconds of a pass."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+def photographs(data_dir: str, num_images: int, cache_dir: str) -> Examples:
+    """Prepared copies of about `num_images` photographs, whole classes."""
+    train = load_cars196(data_dir).train
+    num_classes = max(CLASSES_PER_BATCH, round(num_images * train.num_classes / len(train)))
+    chosen = train.select_classes(np.arange(min(num_classes, train.num_classes)))
+    return prepare_images(chosen, cache_dir, SHORTER_SIDE)
+
+
+def our_passes(examples: Examples, batches: ClassBalancedBatches):
+    """Functions for a pass of ours and of the limit; each returns the number of images."""
+    ours = training_batches(examples, batches, ThesisCrop(SIZE), seed=0, num_threads=CORES)
+    ours = ours.take(batches.batches_per_epoch)
+    paths = tf.data.Dataset.from_tensor_slices(examples.paths[batches.epoch(0).ravel()])
+    decoded = paths.map(
+        lambda path: tf.io.decode_jpeg(tf.io.read_file(path), channels=3),
+        num_parallel_calls=CORES,
+        deterministic=True,
+    )
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = CORES
+    options.threading.max_intra_op_parallelism = 1
+    decoded = decoded.with_options(options).prefetch(tf.data.AUTOTUNE)
+    return lambda: sum(len(labels) for _, labels in ours), lambda: sum(1 for _ in decoded)
+
+
+def timed(function) -> list[float]:
+    """Images, seconds and processor seconds of a call."""
+    clocks = [time.perf_counter(), time.process_time()]
+    num_images = function()
+    return [num_images, time.perf_counter() - clocks[0], time.process_time() - clocks[1]]
+
+
+def measure_turns(examples: Examples, torch_python: str, repeats: int) -> tuple[dict[str, list], str]:
+    """Images a second `[rounds, 2]` (on the clock, of processor time) of each, and what the DataLoader uses."""
+    batches = ClassBalancedBatches(examples.labels, CLASSES_PER_BATCH, SAMPLES_PER_CLASS, seed=0)
+    settings = {
+        "paths": examples.paths.tolist(),
+        "labels": examples.labels.tolist(),
+        "batches": batches.epoch(0).tolist(),
+        "size": SIZE,
+        "shorter_side": SHORTER_SIDE,
+        "workers": CORES,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        loader = TorchLoader(torch_python, settings, folder)
+        try:
+            ours, limit = our_passes(examples, batches)
+            turns = {"ours": lambda: timed(ours), "DataLoader": loader.one_pass, "decoding": lambda: timed(limit)}
+            for warm_up in turns.values():
+                warm_up()
+            rates: dict[str, list] = {name: [] for name in turns}
+            for _ in range(repeats):
+                for name, turn in turns.items():
+                    num_images, *seconds = turn()
+                    rates[name].append([num_images / value for value in seconds])
+        finally:
+            loader.close()
+    return rates, loader.name
+
+
+def summary(rates: dict[str, list]) -> dict[str, float]:
+    """The benchmark's figures: medians over the rounds of ours over the others."""
+    figures = {}
+    for prefix, clock in (("", 0), ("cpu_", 1)):
+        ours, *others = ([rate[clock] for rate in rates[name]] for name in ("ours", "DataLoader", "decoding"))
+        for key, other in zip(("over_dataloader", "of_limit"), others):
+            figures[prefix + key] = measure.paired_ratio(ours, other)
+    return figures
+
+
+def main() -> None:
+    """Measures, prints the table and the figures."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # the DataLoader's process inherits it
+    with tempfile.TemporaryDirectory() as folder:
+        examples = photographs(_FLAGS.data_dir, _FLAGS.num_images, _FLAGS.cache_dir or folder)
+        rates, loader_name = measure_turns(examples, _FLAGS.torch_python, _FLAGS.repeats)
+    load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
+    print(f"{len(examples)} photographs, {CORES} cores, DataLoader with {loader_name}, load average {load} at the end")
+    rows = []
+    for name, found in rates.items():
+        wall, processor = zip(*found)
+        spread = f"{statistics.median(wall):.0f} ({min(wall):.0f}-{max(wall):.0f})"
+        rows.append([name, spread, f"{statistics.median(processor):.0f}"])
+    measure.print_table(["pipeline", "images a second", "images a processor second"], rows)
+    measure.print_figures(summary(rates))
+
+
+def define_flags() -> None:
+    """Defines the command's flags."""
+    flags.DEFINE_string("data_dir", "../shared/data/cars196_half", "Folder of Cars196.")
+    flags.DEFINE_string("cache_dir", None, "Keeps the prepared copies here (default: made anew and thrown away).")
+    flags.DEFINE_string("torch_python", sys.executable, "Interpreter of an environment that has PyTorch.")
+    flags.DEFINE_integer("num_images", 2048, "About so many photographs.", lower_bound=64)
+    flags.DEFINE_integer("repeats", 5, "Rounds.", lower_bound=1)
+
+
+if __name__ == "__main__":
+    define_flags()
+    run_command(main)
