@@ -28,6 +28,7 @@ def brightness(per_class, seed):
 DATASET = Dataset("brightness", brightness(8, 0), brightness(6, 1), kind="memory_images", native_size=16)
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp_path):
     fixture.write_cifar100_binary(tmp_path)
     output = tmp_path / "pretrained.npz"

@@ -28,6 +28,7 @@ def test_three_epochs_are_the_ones_that_are_written_down(stream, num_threads):
     assert digest(stream, num_threads) == EXPECTED[stream]
 
 
+@pytest.mark.slow
 def test_another_process_sees_the_same():
     script = ROOT / "tests" / "common" / "data" / "batch_digest.py"
     finished = subprocess.run(
