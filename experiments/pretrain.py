@@ -3,7 +3,7 @@
 Regenerates: no table; the network that every Cifar Collage experiment starts from (thesis section 5.3.2: "ResNet20
     pretrained on Cifar100 classification").
 Command: python -m experiments.pretrain --dataset=cifar100 --backbone=resnet20 --data_dir=data --output=resnet20.npz
-Expected: the thesis gives no figure; He et al.'s ResNet-20 is usually reported at 68 to 69 % on CIFAR-100.
+Expected: the thesis gives no figure.
 Cost: 64,000 steps of 100 images, for a GPU; on 2 CPU cores estimated at hours. `--budget=smoke` a minute.
 
 The thesis says no more than that, so optimiser and length are ours. It trains on all 100 classes, also those that the
