@@ -47,6 +47,7 @@ PRETRAINING = {"loss": "pnca", "pooling": "gap"}
 def main() -> None:
     """Pre-trains the backbone if a start wants it, trains every method from every start, then reports."""
     values = flags.FLAGS
+    experiment_flags.refuse_flags("method", "pooling")
     check_choice("--dataset", values.dataset, COLLAGES)
     starts = _starts()
     datasets = {
@@ -78,7 +79,7 @@ def _starts() -> list[str]:
     if not has_backbone and set(starts) - {"scratch"}:
         raise InvalidInput(
             f"--starts={','.join(starts)} with --dataset={values.dataset} needs a backbone: give --weights=FILE.npz "
-            "(`python -m experiments.convert_weights` writes one), or --starts=scratch."
+            "(`python -m experiments.pretrain` writes one), or --starts=scratch."
         )
     return starts
 
@@ -92,14 +93,13 @@ def _study(datasets: dict, loss: str, start: str, weights: str) -> list[reports.
         if not units:
             continue
         scores[method] = SplitScores(units)
-        shares[method] = [_shares_of(unit, datasets[suffix]) for unit in units]
+        found = [_shares_of(unit, datasets[suffix]) for unit in units]
+        shares[method] = [share for share in found if share]
     rows = []
     for method, of in scores.items():
         cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
         if method != "gap" and "gap" in scores:
             cells["minus gap", "MAP@R"] = cell(of.difference(scores["gap"], "MAP@R"))
-        if None in shares[method]:  # distilled photographs are the target alone
-            shares[method] = []
         for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
             if shares[method]:
                 cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))
@@ -187,7 +187,7 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
 
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(COLLAGES, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_run_flags()
+    experiment_flags.define_run_flags(units=())
     flags.DEFINE_list("starts", None, f"Where backbones start: {', '.join(STARTS)}; by default all that can be made.")
     for name, default in {"dataset": GLYPHS, "loss": "pnca", "budget": "demo", "repeats": 3}.items():
         flags.FLAGS.set_default(name, default)

@@ -49,7 +49,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_run_flags(folds=False)
+    experiment_flags.define_run_flags(units=("repeat",))
     experiment_flags.define_methods_flag()
     flags.DEFINE_list(
         "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."

@@ -7,7 +7,6 @@ are cut into four folds, each model validates on one of them and trains on the r
 from __future__ import annotations
 
 import itertools
-import pathlib
 
 from common.data import Dataset
 from common.ops.checks import invalid
@@ -34,10 +33,6 @@ class FairProtocol:
         self.dataset, self.configs, self.repeats = dataset, configs, repeats
         self.runs = UnitRuns(dataset, runs_dir, cache_dir)
 
-    def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
-        """The folder of all units of one configuration; its name ends in the configuration's hash."""
-        return self.runs.method_dir(config)
-
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
         """All (configuration, fold, repeat), or those of one fold or one repeat.
 
@@ -54,16 +49,12 @@ class FairProtocol:
     def run(self, *, fold: int | None = None, repeat: int | None = None, checkpoint_seconds: float = 30.0) -> None:
         """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint."""
         for config, fold_index, repeat_index in self.units(fold, repeat):
-            self.run_unit(config, fold_index, repeat_index, checkpoint_seconds)
-
-    def run_unit(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
-        """Trains one unit, unless it has a result; goes on from its last checkpoint."""
-        self.runs.train(config, fold, repeat, checkpoint_seconds)
+            self.runs.train(config, fold_index, repeat_index, checkpoint_seconds)
 
     def report(self) -> str:
         """Writes the table and the picture beside the runs; returns the text for the terminal."""
         methods = [
-            MethodReport(config, collect_method(self.method_dir(config)), self.repeats) for config in self.configs
+            MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
         ]
         title = f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
         return write_report(methods, self.runs.report_dir(self.configs), title)

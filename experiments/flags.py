@@ -54,18 +54,29 @@ def define_methods_flag() -> None:
     )
 
 
-def define_run_flags(folds: bool = True) -> None:
-    """Defines the places, and which units this process runs.
+def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
+    """Defines the places, how often each unit is trained, and which units this process runs.
 
     Args:
-        folds: whether the protocol has folds, and so a flag `--fold`.
+        units: what tells the units of a job array apart: `fold` and `repeat`, or fewer of them.
     """
     define_place_flags()
-    if folds:
-        flags.DEFINE_integer("fold", None, "Run this fold only (a unit of a job array).", lower_bound=0)
-    flags.DEFINE_integer("repeat", None, "Run this repeat only (a unit of a job array).", lower_bound=0)
+    for name in units:
+        flags.DEFINE_integer(name, None, f"Run this {name} only (a unit of a job array).", lower_bound=0)
     flags.DEFINE_integer("repeats", 1, "Trainings of each unit, with different seeds.", lower_bound=1)
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
+
+
+def refuse_flags(*names: str, because: str = "this command has its own") -> None:
+    """Raises `InvalidInput` if a flag is given that nothing would read.
+
+    Args:
+        *names: of flags that every experiment has.
+        because: the reason, for people.
+    """
+    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    if given:
+        raise InvalidInput(f"{', '.join(given)} would have no effect: {because}. Remove it.")
 
 
 def overrides_from_flags() -> dict:

@@ -154,8 +154,10 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
         cells += [_number(state.cover_of_chosen), _number(state.distance), _number(printed and printed.distance)]
         rows.append([_state_name(state.index), str(state.steps), *cells])
     notes = [direction(run_states, repeat) for repeat, run_states in enumerate(states)]
-    notes.append("cover: distance to the nearest converged representative, the largest in a pool of 16 test digits of")
-    notes.append("a class, mean over pools and classes; next cover: the same for the representatives chosen next.")
+    notes.append(
+        "cover: distance to the nearest converged representative, the largest in a pool of test digits of a class, "
+        "mean over pools and classes; next cover: the same for the representatives chosen next."
+    )
     return PlainTable(f"MNIST in the plane, {anchors}: one line a projection problem (seed 1)", header, rows, notes)
 
 

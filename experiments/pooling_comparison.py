@@ -33,6 +33,7 @@ DEMO_DELAY = 100  # steps before prototypes are chosen among local features
 def main() -> None:
     """Trains every pooling under every loss, then reports."""
     values = flags.FLAGS
+    experiment_flags.refuse_flags("method")
     check_choice("--dataset", values.dataset, build.DATASETS)
     for loss in values.loss:
         build.check_loss_name(loss)
@@ -109,7 +110,7 @@ def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling
 
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_run_flags()
+    experiment_flags.define_run_flags(units=())
     for name, default in {"dataset": "glyph_collage", "loss": "c2,pnca", "budget": "demo"}.items():
         flags.FLAGS.set_default(name, default)
     flags.FLAGS.set_default("pooling", ",".join(build.POOLINGS))

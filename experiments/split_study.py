@@ -45,7 +45,7 @@ def trained_units(
         protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
     units = []
     for config in configs:
-        finished = reports.collect_method(protocol.method_dir(config)).finished
+        finished = reports.collect_method(protocol.runs.method_dir(config)).finished
         units.append([finished[0, repeat] for repeat in range(repeats) if (0, repeat) in finished])
     return units
 

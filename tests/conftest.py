@@ -17,27 +17,20 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
 
 
+def _found(name, is_there):
+    path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
+    if not is_there(path):
+        pytest.skip(f"no real images at ../shared/data/{name}")
+    return path
+
+
 @pytest.fixture
 def shared_data():
     """Path of one of the real data sets beside the repository; the test skips where it is not there."""
-
-    def find(name):
-        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
-        if not os.path.isdir(path):
-            pytest.skip(f"no real images at ../shared/data/{name}")
-        return path
-
-    return find
+    return lambda name: _found(name, os.path.isdir)
 
 
 @pytest.fixture
 def shared_file():
     """Path of a file with real images beside the repository; the test skips where it is not there."""
-
-    def find(name):
-        path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
-        if not os.path.isfile(path):
-            pytest.skip(f"no real images at ../shared/data/{name}")
-        return path
-
-    return find
+    return lambda name: _found(name, os.path.isfile)

@@ -67,7 +67,7 @@ class PrototypeCombination(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the check of the proposition and the picture."""
         (unit,) = finished_units([self._cell], finished)
-        local, labels, names = plane_features(unit, finished.dataset)
+        local, labels, names = plane_features(unit, finished.dataset, finished.cache_dir)
         text = write_table(PlainTable(self.title, *proposition_table(local), self.notes), folder, name)
         prototypes = choose_prototypes(local, NUM_PROTOTYPES)
         plane = PrototypePlane(local, labels, prototypes, combine(local, prototypes), names)
@@ -155,17 +155,20 @@ def proposition_table(local: np.ndarray) -> tuple[list[str], list[list[str]]]:
     return [*header, "error under radius", "error under mean distance"], lines
 
 
-def plane_features(unit: UnitRun, dataset: Dataset) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def plane_features(
+    unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """A finished unit's local features in the plane, of some test images, with these images' classes.
 
     Args:
         unit: with an embedding of two dimensions and average pooling.
         dataset: as loaded.
+        cache_dir: the folder for prepared images, or None for the default.
 
     Returns:
         Features `[images, positions, 2]` in the unit ball, labels from 0 `[images]`, the labels' names.
     """
-    trained = load_trained_model(unit.path, dataset=dataset)
+    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     test = trained.dataset.test
     classes = np.unique(test.labels)[:NUM_CLASSES]
     chosen = np.concatenate([np.flatnonzero(test.labels == label)[:IMAGES_PER_CLASS] for label in classes])

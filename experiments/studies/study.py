@@ -42,6 +42,7 @@ class FinishedCells(Protocol):
     """What has been trained, and on what; `dataset` is None where nothing was loaded."""
 
     dataset: Dataset | None
+    cache_dir: str | None
 
     def unit(self, cell: Cell) -> UnitRun | None:
         """The finished unit of a cell, or None."""

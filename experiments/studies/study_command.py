@@ -71,8 +71,7 @@ def run_study(kind: str, studies: Studies, own_commands: Mapping[str, str] | Non
 def options_from_flags() -> StudyOptions:
     """The options that the flags give, after a check of all names."""
     values = flags.FLAGS
-    if values["method"].present:
-        raise InvalidInput("--method would have no effect: a study has its own methods. Remove it.")
+    experiment_flags.refuse_flags("method")
     check_choice("--dataset", values.dataset, build.DATASETS)
     check_choice("--budget", values.budget, BUDGETS)
     losses = tuple(values.loss) if values["loss"].present else ()
@@ -159,9 +158,8 @@ def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None) -> None:
 
 def _refuse_unused(study: Study, options: StudyOptions) -> None:
     """Refuses a flag that no cell of the study takes up."""
-    for name in () if study.needs_data else _ABOUT_TRAINING:
-        if flags.FLAGS[name].present:
-            raise InvalidInput(f"--{name} would have no effect: nothing is trained for this one. Remove it.")
+    if not study.needs_data:
+        experiment_flags.refuse_flags(*_ABOUT_TRAINING, because="nothing is trained for this one")
     cells: Sequence[Cell] = study.cells(NothingFinished())
     for name, value in options.overrides.items():
         if not any(getattr(cell.config, name) == value for cell in cells):

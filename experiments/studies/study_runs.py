@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from common.data import Dataset
 from experiments import reports
-from experiments.fair_protocol import FairProtocol
 from experiments.reports import UnitRun
 from experiments.studies.study import Cell
+from experiments.unit_runs import UnitRuns
 
 
 class StudyRuns:
@@ -20,19 +20,20 @@ class StudyRuns:
 
     Attributes:
         dataset: as loaded.
+        cache_dir: as given.
         problems: one line for each result on disk that cannot be used.
     """
 
     def __init__(self, dataset: Dataset, runs_dir: str, *, cache_dir: str | None, checkpoint_seconds: float = 30.0):
-        self.protocol = FairProtocol(dataset, [], runs_dir, cache_dir=cache_dir, repeats=1)
-        self.dataset, self.checkpoint_seconds = dataset, checkpoint_seconds
+        self._runs = UnitRuns(dataset, runs_dir, cache_dir)
+        self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, cache_dir, checkpoint_seconds
         self.problems: list[str] = []
         self._finished: dict[Cell, UnitRun] = {}
 
     def unit(self, cell: Cell) -> UnitRun | None:
         """The finished unit of a cell, or None."""
         if cell not in self._finished:
-            runs = reports.collect_method(self.protocol.method_dir(cell.config))
+            runs = reports.collect_method(self._runs.method_dir(cell.config))
             self.problems += [problem for problem in runs.problems if problem not in self.problems]
             unit = runs.finished.get((cell.fold, cell.repeat))
             if unit is None:
@@ -42,13 +43,14 @@ class StudyRuns:
 
     def run(self, cell: Cell) -> None:
         """Trains a cell, from its last checkpoint if it was stopped."""
-        self.protocol.run_unit(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
+        self._runs.train(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
 
 
 class NothingFinished:
     """Stands in for `StudyRuns` where the data are not there: every cell is missing."""
 
     dataset = None
+    cache_dir = None
     problems: tuple[str, ...] = ()
 
     def unit(self, cell: Cell) -> None:

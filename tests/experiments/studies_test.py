@@ -46,6 +46,15 @@ def test_an_unknown_start_lists_the_choices(tmp_path, glyph_cache):
     check_clean_failure(finished, "--starts", "imagenet", "scratch", "pretrained", "frozen")
 
 
+@pytest.mark.parametrize(
+    ("study", "flag"),
+    [("collage_study", "--pooling=gap"), ("collage_study", "--method=ccp"), ("pooling_comparison", "--method=ccp")],
+)
+def test_what_a_study_decides_by_itself_is_refused(study, flag, tmp_path):
+    finished = run_module(f"experiments.{study}", flag, f"--runs_dir={tmp_path}")
+    check_clean_failure(finished, flag.split("=")[0], "would have no effect")
+
+
 def test_collages_of_photographs_need_a_backbone_for_all_starts_but_scratch(tmp_path):
     arguments = ["--dataset=cifar10_collage", "--starts=scratch,pretrained", f"--runs_dir={tmp_path}"]
     finished = run_module("experiments.collage_study", *arguments)
