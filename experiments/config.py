@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 
+from common.downloads.fingerprint import file_digest
 from common.ops.checks import (
     InvalidInput,
     check_choice,
@@ -179,11 +180,7 @@ def config_fields() -> tuple[dataclasses.Field, ...]:
 
 def _file_digest(path: str) -> str:
     try:
-        digest = hashlib.sha256()
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        return digest.hexdigest()
+        return file_digest(path)
     except OSError as error:
         raise InvalidInput(
             f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none`, `imagenet` or an .npz file."

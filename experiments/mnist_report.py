@@ -11,7 +11,7 @@ import numpy as np
 
 from common.data import Dataset
 from common.retrieval import evaluate_retrieval
-from common.training import read_json, write_atomically, write_json
+from common.training import read_json, write_json, write_text
 from common.training.run_directory import read_arrays
 from experiments import reports
 from experiments.mnist_training import MnistSettings, problem_path
@@ -100,7 +100,7 @@ def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Pat
         table = problems_table(anchors, states)
         picture = folder / f"{name}.png"
         _draw(of_kind[0], states[0], dataset, picture)
-        write_atomically(folder / f"{name}.md", lambda file, table=table: file.write(table.as_markdown().encode()))
+        write_text(folder / f"{name}.md", table.as_markdown())
         texts.append(table.as_text() + f"Panels: {picture}\n")
     texts.append(_comparison(runs, dataset, folder))
     return "\n".join(texts)

@@ -20,7 +20,7 @@ with quiet_start():
     from common import data
     from common.downloads import SOURCES, Acquired, acquire
     from common.ops.checks import InvalidInput, check_choice, check_non_negative, invalid
-    from common.training import read_json, write_atomically, write_json
+    from common.training import read_json, write_json, write_text
     from experiments import build
     from experiments import flags as experiment_flags
     from experiments.recipes import CIFAR
@@ -137,7 +137,7 @@ def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], dat
         place = os.path.relpath(found.name, folder or ".")
         facts = (found.sha256, found.num_bytes, found.width, found.height, found.mode)
         table.writerow((place, label, found.part, *facts))
-    write_atomically(f"{stem}.csv", lambda file: file.write(text.getvalue().encode()))
+    write_text(f"{stem}.csv", text.getvalue())
     return [f"{stem}.json", f"{stem}.csv"]
 
 

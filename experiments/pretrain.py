@@ -16,9 +16,7 @@ import dataclasses
 import functools
 import gc
 import hashlib
-import os
 import pathlib
-import shutil
 
 from absl import flags
 
@@ -40,6 +38,7 @@ with quiet_start():
         TrainingSchedule,
         TwoSpeedOptimizer,
         fit,
+        write_atomically,
     )
     from experiments import build
     from experiments import flags as experiment_flags
@@ -210,9 +209,7 @@ def main() -> None:
     run = RunDirectory(pathlib.Path(values.runs_dir) / "pretrain" / name, identity)
     with run.locked():
         result = pretrain(settings, dataset, run, values.checkpoint_seconds)
-    partial = f"{values.output}.part"
-    shutil.copyfile(run.path / "backbone.npz", partial)
-    os.replace(partial, values.output)
+    write_atomically(values.output, lambda file: file.write((run.path / "backbone.npz").read_bytes()))
     best = result["validation"]["best"]
     for deviation in result["deviations"]:
         print(f"not the official data: {deviation}")

@@ -6,7 +6,7 @@ import pathlib
 import textwrap
 from collections.abc import Sequence
 
-from common.training import write_atomically
+from common.training import write_text
 from experiments import reports
 
 
@@ -42,7 +42,7 @@ def write_report_files(
             f"{name}.tex": reports.render_latex(rows, title),
         }
         for file_name, text in renderings.items():
-            write_atomically(folder / file_name, lambda file, text=text: file.write(text.encode()))
+            write_text(folder / file_name, text)
         table = "\n".join([reports.render_text(rows, title), *(textwrap.fill(note, 110) for note in notes)])
     if curves:
         reports.validation_curves(curves, folder / "validation_curves.png", metric=metric, title=title)

@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 
 from common.data import Dataset
-from common.training import write_atomically
+from common.training import write_text
 from experiments import reports
 from experiments.config import ExperimentConfig
 from experiments.fair_protocol import FairProtocol
@@ -91,5 +91,5 @@ def write_tables(rows: list[reports.TableRow], folder: pathlib.Path, name: str, 
     """Writes `<name>.md` and `<name>.csv`, the notes below the table; returns the text for the terminal."""
     renderings = {f"{name}.md": reports.render_markdown(rows, title, notes), f"{name}.csv": reports.render_csv(rows)}
     for file_name, text in renderings.items():
-        write_atomically(folder / file_name, lambda file, text=text: file.write(text.encode()))
+        write_text(folder / file_name, text)
     return reports.render_text(rows, title, notes)

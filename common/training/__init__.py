@@ -14,7 +14,14 @@ from common.training.embedding_head import EmbeddingHead
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
 from common.training.optimizers import CoupledWeightDecay, GradientClipping, TwoSpeedOptimizer
-from common.training.run_directory import RunDirectory, read_json, write_arrays, write_atomically, write_json
+from common.training.run_directory import (
+    RunDirectory,
+    read_json,
+    write_arrays,
+    write_atomically,
+    write_json,
+    write_text,
+)
 
 __all__ = [
     "BestWeights",
@@ -37,4 +44,5 @@ __all__ = [
     "write_arrays",
     "write_atomically",
     "write_json",
+    "write_text",
 ]

@@ -37,6 +37,11 @@ def write_atomically(path: str | os.PathLike, write) -> None:
         raise
 
 
+def write_text(path: str | os.PathLike, text: str) -> None:
+    """Writes a text in UTF-8, atomically."""
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
 def write_json(path: str | os.PathLike, content: dict) -> None:
     """Writes `content` as indented JSON, atomically; NaN is refused (`ValueError`)."""
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from common.data import Dataset
 from common.ops.checks import InvalidInput
-from common.training import write_atomically
+from common.training import write_text
 from experiments.config import ExperimentConfig
 from experiments.recipes import resolve, unused_overrides
 from experiments.reports import PlainTable, UnitRun
@@ -161,5 +161,5 @@ def write_table(table: PlainTable, folder: pathlib.Path, name: str, *, latex: bo
     """Writes `<name>.md`, `<name>.csv` and, if wanted, `<name>.tex`; returns the text for the terminal."""
     renderings = {"md": table.as_markdown(), "csv": table.as_csv(), **({"tex": table.as_latex()} if latex else {})}
     for ending, text in renderings.items():
-        write_atomically(folder / f"{name}.{ending}", lambda file, text=text: file.write(text.encode()))
+        write_text(folder / f"{name}.{ending}", text)
     return table.as_text()
