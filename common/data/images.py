@@ -267,20 +267,19 @@ def random_resized_crop_window(height, width, seed, scale=(0.16, 1.0), ratio=(3 
         int32 `[4]`: top, left, height, width.
     """
     limits = tf.cast(tf.stack([height, width]), tf.float64)[:, tf.newaxis]  # [2, 1]
-    draws = tf.cast(uniform_draws(seed), tf.float64)
-    shares = scale[0] + (scale[1] - scale[0]) * draws[:10]
-    log_ratio = np.log(ratio)
-    half_log_aspects = log_ratio[0] / 2 + (log_ratio[1] - log_ratio[0]) / 2 * draws[10:20]
+    low, high = np.repeat([scale, np.log(ratio) / 2, (0, 1)], [10, 10, 3], axis=0).T  # [23] each
+    drawn = low + (high - low) * tf.cast(uniform_draws(seed), tf.float64)
+    shares, half_log_aspects, place, _ = tf.split(drawn, [10, 10, 2, 1])
     factors = tf.exp(half_log_aspects * np.array([[-1.0], [1.0]]))  # [2, 10]
     sides = tf.round(tf.sqrt(tf.reduce_prod(limits) * shares) * factors)
     fits = tf.reduce_all((sides > 0) & (sides <= limits), axis=0)
     # What is taken if none fits stands behind them; argmax gives the first True.
     sides = tf.concat([sides, _largest_window(limits, ratio)], axis=1)  # [2, 11]
     chosen = tf.argmax(tf.concat([tf.cast(fits, tf.int32), [1]], axis=0))
-    side = sides[:, chosen]
+    side = tf.gather(sides, chosen, axis=1)
     space = limits[:, 0] - side
-    place = tf.where(chosen < 10, draws[20:22] * (space + 1), space / 2)
-    return tf.cast(tf.floor(tf.concat([place, side], axis=0)), tf.int32)
+    offset = tf.where(chosen < 10, place * (space + 1), space / 2)
+    return tf.cast(tf.floor(tf.concat([offset, side], axis=0)), tf.int32)
 
 
 def _largest_window(limits, ratio):
@@ -290,7 +289,9 @@ def _largest_window(limits, ratio):
 
 def random_flip(image, seed):
     """Mirrors `[height, width, channels]` left and right with probability 1/2."""
-    return tf.raw_ops.Reverse(tensor=image, dims=tf.stack([False, _is_mirrored(seed), False]))
+    return tf.cond(
+        _is_mirrored(seed), lambda: tf.raw_ops.Reverse(tensor=image, dims=[False, True, False]), lambda: image
+    )
 
 
 def resize(image, height, width, antialias: bool, filter_above: float = 1.0):

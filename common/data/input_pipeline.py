@@ -13,6 +13,8 @@ from common.data.image_files import read_image
 from common.data.images import ImageTransform
 from common.ops.checks import InvalidInput, check_non_negative, check_positive, invalid
 
+_CALLS_PER_THREAD = 8
+
 
 def training_batches(
     examples: Examples,
@@ -158,7 +160,8 @@ def _example_transform(examples: Examples, transform: ImageTransform):
 
 
 def _parallel_calls(num_threads: int | None) -> int:
-    return tf.data.AUTOTUNE if num_threads is None else num_threads
+    # More calls than threads: in order, a slow image would otherwise leave the other threads without work.
+    return tf.data.AUTOTUNE if num_threads is None else _CALLS_PER_THREAD * num_threads
 
 
 def _deterministic(dataset: tf.data.Dataset, num_threads: int | None) -> tf.data.Dataset:
