@@ -1,7 +1,8 @@
 """Generalized sum pooling against plain average pooling: what the layer adds to a training step.
 
 Times forward and backward passes of a 1 x 1 convolution (with the gradients of its kernel and its input) followed by a
-pooling, five steps of each variant in turn on the same inputs, as `tf.function`s:
+pooling, five steps of each variant in turn on the same inputs, as `tf.function`s. The loss is not linear, so that no
+backward pass can begin before its forward pass ends, as in any training:
 
     gap                 global average pooling
     gsp                 GeneralizedSumPooling, exact solver, as it is
@@ -72,7 +73,7 @@ def training_step(pooling, kernel, upstream):
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             pooled = pooling(tf.nn.conv2d(inputs, kernel, 1, "VALID"))
-            value = tf.reduce_sum(upstream * pooled)
+            value = tf.reduce_sum(upstream * pooled * pooled)  # a backward pass that needs the forward one
         variables = [inputs, kernel, *pooling.trainable_variables]
         return pooled, tape.gradient(value, variables)
 

@@ -9,9 +9,8 @@ import tensorflow as tf
 from common.ops.checks import check_choice, check_fraction, check_non_negative, check_positive, invalid
 from common.ops.normalization import normalize
 from common.pooling.feature_pooling import masked_mean
-from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_sum
-from gsp_dml.partial_transport import Transport, check_solver, partial_transport
-from gsp_dml.prototype_costs import prototype_costs
+from common.pooling.weighted_pooling import WeightedPooling
+from gsp_dml.partial_transport import Transport, check_solver
 from gsp_dml.prototype_initializer import (
     FEATURE_MEMORY,
     IMAGE_AVERAGES,
@@ -23,6 +22,7 @@ from gsp_dml.prototype_initializer import (
     serialized_initializer,
     weight_initializer,
 )
+from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_of, transport_pooling
 
 keras = tf.keras
 
@@ -152,15 +152,18 @@ class GeneralizedSumPooling(WeightedPooling):
                 trainable=False,
             )
         if self.jit_compile:
-            self._compiled_pool = tf.function(self._pool, jit_compile=True)
+            self._compiled_pooling = CompiledPooling(self._settings(self.return_attributes))
         super().build(input_shape)
 
     def call(self, features, mask=None, training=None):
         layout = features
         features, mask = self.full_precision_positions(features, mask)
         has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
-        pool = self._compiled_pool if self.jit_compile else self._pool
-        pooled, transport = pool(features, mask, has_prototypes)
+        inputs = self._inputs(features, mask, has_prototypes)
+        if self.jit_compile:
+            pooled, transport = self._compiled_pooling(inputs)
+        else:
+            pooled, transport = transport_pooling(inputs, self._settings(self.return_attributes))
         if not (self.return_attributes or self.return_attention):
             return pooled
         outputs = {"pooled": pooled}
@@ -170,12 +173,22 @@ class GeneralizedSumPooling(WeightedPooling):
             outputs["attention"] = self._in_layout_of(layout, transport.plan)
         return outputs
 
-    def _pool(self, features, mask, has_prototypes):
-        """Pooled features `[batch, channels]` and the transport that they come from."""
-        transport = self.transport(features, mask, has_prototypes, return_attributes=self.return_attributes)
-        if self.jit_compile:  # XLA makes one loop of it
-            return tf.squeeze(tf.matmul(tf.expand_dims(transport.weights, 1), features), 1), transport
-        return weighted_sum(transport.weights, features), transport
+    def _settings(self, return_attributes: bool) -> PoolingSettings:
+        return PoolingSettings(
+            None if self.trainable_transport_ratio else self.transport_ratio,
+            self.smoothing,
+            self.solver,
+            self.num_iterations,
+            return_attributes,
+            self.return_attention,
+        )
+
+    def _inputs(self, features, mask, has_prototypes) -> PoolingInputs:
+        ratio = None
+        if self.trainable_transport_ratio:
+            ratio = tf.sigmoid(tf.convert_to_tensor(self.transport_ratio_logit))
+        prototypes = tf.convert_to_tensor(self.prototypes)
+        return PoolingInputs(features, prototypes, ratio, mask, has_prototypes if self.collects_features else None)
 
     def spatial_weights(self, features, mask=None):
         features, mask = self.full_precision_positions(features, mask)
@@ -194,27 +207,8 @@ class GeneralizedSumPooling(WeightedPooling):
             Weights `[batch, positions]`, attributes `[batch, prototypes]` (or None) and plan `[batch, positions,
             prototypes]` (None unless the layer returns attention).
         """
-        ratio = self.transport_ratio
-        if self.trainable_transport_ratio:
-            ratio = tf.sigmoid(tf.convert_to_tensor(self.transport_ratio_logit))
-        transport = partial_transport(
-            prototype_costs(features, tf.convert_to_tensor(self.prototypes)),
-            ratio,
-            self.smoothing,
-            solver=self.solver,
-            num_iterations=self.num_iterations,
-            mask=mask,
-            return_attributes=return_attributes,
-            return_plan=self.return_attention,
-        )
-        if not self.collects_features:
-            return transport
         has_prototypes = self.has_prototypes() if has_prototypes is None else has_prototypes
-        uniform = shares(tf.ones_like(transport.weights), mask)
-        return Transport(
-            tf.where(has_prototypes, transport.weights, uniform),
-            *(None if part is None else tf.where(has_prototypes, part, 0.0) for part in transport[1:]),
-        )
+        return transport_of(self._inputs(features, mask, has_prototypes), self._settings(return_attributes))
 
     def has_prototypes(self):
         """A boolean scalar: whether prototypes are chosen, so that the layer is more than average pooling."""

@@ -65,6 +65,7 @@ def partial_transport(
     gradient: str = "closed_form",
     return_attributes: bool = True,
     return_plan: bool = False,
+    state: TransportState | None = None,
 ) -> Transport:
     """Moves the share `transport_ratio` of n positions of mass 1/n each to the prototypes, at the smallest cost (P2).
 
@@ -82,6 +83,7 @@ def partial_transport(
         gradient: "closed_form" or "unrolled".
         return_attributes: whether to return z.
         return_plan: whether to return pi.
+        state: what `transport_state` found for the same problem, if it was asked before: then nothing is solved.
 
     Returns:
         `Transport(weights, attributes, plan)`.
@@ -93,6 +95,26 @@ def partial_transport(
         >>> weights, attributes, _ = partial_transport(tf.random.uniform([8, 49, 64]), 0.3, 5.0)
     """
     check_choice("gradient", gradient, GRADIENTS)
+    problem, costs, ratio_tensor = _problem_of(costs, transport_ratio, smoothing, solver, num_iterations, mask)
+    if gradient == "unrolled":
+        outputs = _outputs(_state_of(problem, costs, ratio_tensor), return_attributes, return_plan)
+    else:
+        outputs = _solve(problem, costs, ratio_tensor, state, (return_attributes, return_plan))
+    outputs = list(outputs)
+    weights = outputs.pop(0)
+    attributes = outputs.pop(0) if return_attributes else None
+    return Transport(weights, attributes, outputs[0] * tf.expand_dims(ratio_tensor, -1) if return_plan else None)
+
+
+def transport_state(
+    costs, transport_ratio, smoothing: float, *, solver: str = "exact", num_iterations: int | None = None, mask=None
+) -> TransportState:
+    """The solution of the problem that `partial_transport` solves, as its gradient needs it; same arguments."""
+    return _state_of(*_problem_of(costs, transport_ratio, smoothing, solver, num_iterations, mask))
+
+
+def _problem_of(costs, transport_ratio, smoothing, solver, num_iterations, mask):
+    """The problem, its costs (0 at padding) and its ratio as a tensor."""
     num_iterations = check_solver(solver, num_iterations)
     check_positive("smoothing", smoothing)
     costs = at_least_float32(costs)
@@ -101,10 +123,7 @@ def partial_transport(
     if mask is not None:
         costs = tf.where(tf.cast(mask, tf.bool)[..., None], costs, 0.0)
         valid = tf.cast(mask, costs.dtype)
-    problem = _Problem(ratio, valid, smoothing, solver, num_iterations)
-    solve = _solve_unrolled if gradient == "unrolled" else _solve
-    weights, attributes, share = solve(problem, costs, ratio_tensor, return_attributes, return_plan)
-    return Transport(weights, attributes, None if share is None else share * tf.expand_dims(ratio_tensor, -1))
+    return _Problem(ratio, valid, smoothing, solver, num_iterations), costs, ratio_tensor
 
 
 def check_solver(solver: str, num_iterations: int | None) -> int:
@@ -134,12 +153,13 @@ def weight_perplexity(weights):
     return tf.exp(-tf.reduce_sum(tf.math.xlogy(weights, weights), axis=-1))
 
 
-def _solve(problem, costs, ratio_tensor, return_attributes, return_plan):
-    """(p, z or None, pi/mu or None) with the closed-form gradient."""
+def _solve(problem, costs, ratio_tensor, known_state, returned):
+    """`_outputs` of the solution, with the closed-form gradient."""
+    return_attributes, return_plan = returned
 
     @tf.custom_gradient
     def transport(costs, ratio_tensor):
-        state = _state_of(problem, costs, ratio_tensor)
+        state = _state_of(problem, costs, ratio_tensor) if known_state is None else known_state
 
         def backward(weights_gradient, *gradients):
             gradients = list(gradients)
@@ -153,17 +173,7 @@ def _solve(problem, costs, ratio_tensor, return_attributes, return_plan):
 
         return tuple(_outputs(state, return_attributes, return_plan)), backward
 
-    outputs = list(transport(costs, ratio_tensor))
-    weights = outputs.pop(0)
-    attributes = outputs.pop(0) if return_attributes else None
-    return weights, attributes, outputs.pop(0) if return_plan else None
-
-
-def _solve_unrolled(problem, costs, ratio_tensor, return_attributes, return_plan):
-    """As `_solve`, with the gradient of TensorFlow through all iterations."""
-    state = _state_of(problem, costs, ratio_tensor)
-    outputs = _outputs(state, True, True)
-    return outputs[0], outputs[1] if return_attributes else None, outputs[2] if return_plan else None
+    return transport(costs, ratio_tensor)
 
 
 def _outputs(state, return_attributes, return_plan):

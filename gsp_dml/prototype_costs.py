@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from common.ops.precision import at_least_float32
@@ -10,7 +12,23 @@ SAFE_SQUARED_DISTANCE = 1e-2  # above it, |f|^2 + |w|^2 - 2 f.w has at least fiv
 SAFE_SCALE = 1e-15  # a vector that is scaled by less to reach the unit ball may have overflowed when it was squared
 
 
-def prototype_costs(features, prototypes):
+class CostState(NamedTuple):
+    """Costs, and what their gradient needs besides features and prototypes.
+
+    Attributes:
+        distances: the costs, `[rows, prototypes]`.
+        row_scale, row_norm: the factor that clips each feature, and its squared norm after that, `[rows, 1]`.
+        center_scale, center_norm: the same of the prototypes, `[prototypes, 1]`.
+    """
+
+    distances: tf.Tensor
+    row_scale: tf.Tensor
+    row_norm: tf.Tensor
+    center_scale: tf.Tensor
+    center_norm: tf.Tensor
+
+
+def prototype_costs(features, prototypes, state: CostState | None = None):
     """Distances between clipped vectors, not squared.
 
         c_ji = || clip(f_j) - clip(w_i) ||,     clip(v) = v / max(1, ||v||)
@@ -33,50 +51,76 @@ def prototype_costs(features, prototypes):
     Args:
         features: f, `[..., positions, channels]`; norms up to 1e37.
         prototypes: w, `[prototypes, channels]`.
+        state: what `cost_state` found for them, if it was asked before: then nothing but the gradient is computed.
 
     Returns:
         c, `[..., positions, prototypes]`, from 0 to 2; float64 if the features are, else float32.
     """
     features = at_least_float32(features)
-    channels, num_prototypes = features.shape[-1], prototypes.shape[0]
-    costs = _clipped_distances(tf.reshape(features, [-1, channels]), tf.cast(prototypes, features.dtype))
-    return tf.reshape(costs, tf.concat([tf.shape(features)[:-1], [num_prototypes]], 0))
+
+    @tf.custom_gradient
+    def distances_of(rows, centers):
+        found = _state_of_rows(rows, centers) if state is None else state
+        return found.distances, lambda upstream: _gradients(rows, centers, found, upstream)
+
+    costs = distances_of(_rows(features), tf.cast(prototypes, features.dtype))
+    return tf.reshape(costs, tf.concat([tf.shape(features)[:-1], [prototypes.shape[0]]], 0))
 
 
-@tf.custom_gradient
-def _clipped_distances(rows, prototypes):
-    """`[rows, channels]`, `[prototypes, channels]` -> `[rows, prototypes]`."""
+def cost_state(features, prototypes) -> CostState:
+    """The costs of `prototype_costs`, without a gradient, and what it takes to compute their gradient later."""
+    features = at_least_float32(features)
+    return _state_of_rows(_rows(features), tf.cast(prototypes, features.dtype))
+
+
+def _rows(features):
+    return tf.reshape(features, [-1, features.shape[-1]])
+
+
+def _state_of_rows(rows, prototypes) -> CostState:
+    """Of rows `[rows, channels]` and prototypes `[prototypes, channels]`."""
     row_scale, row_norm = _scale_and_squared_norm(rows)
     center_scale, center_norm = _scale_and_squared_norm(prototypes)
-    centers, center_norm = center_scale * prototypes, tf.transpose(center_norm)
-    squared = row_scale * tf.matmul(rows, -2.0 * centers, transpose_b=True) + row_norm + center_norm
+    products = tf.matmul(rows, -2.0 * center_scale * prototypes, transpose_b=True)
+    squared = row_scale * products + row_norm + tf.transpose(center_norm)
     is_accurate = (tf.reduce_min(squared) > SAFE_SQUARED_DISTANCE) & (tf.reduce_min(row_scale) > SAFE_SCALE)
-    squared = tf.cond(
-        is_accurate, lambda: squared, lambda: _anchored_squared_distances(_clip(rows), _clip(prototypes), squared)
+    distances = tf.cond(
+        is_accurate,
+        lambda: tf.sqrt(squared),
+        lambda: tf.sqrt(tf.nn.relu(_anchored_squared_distances(_clip(rows), _clip(prototypes), squared))),
     )
-    distances = tf.sqrt(tf.nn.relu(squared))
+    return CostState(distances, row_scale, row_norm, center_scale, center_norm)
 
-    def backward(upstream):
-        """With e_ji = upstream_ji / c_ji: `d/df_j = sum_i e_ji (f_j - w_i)` inside the ball, its tangent outside."""
-        ratio = tf.math.divide_no_nan(upstream, distances)
-        sums = tf.reduce_sum(ratio, axis=0)[:, None]  # sum_j e_ji
-        ratio *= row_scale
-        towards = tf.matmul(ratio, centers)  # sum_i e_ji w_i
-        radial = tf.reduce_sum(rows * towards, axis=1, keepdims=True) * row_scale * row_scale
-        own = tf.where(row_scale < 1.0, radial, tf.reduce_sum(ratio, axis=1, keepdims=True))
-        rows_gradient = own * rows - towards
-        others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
-        radial = tf.reduce_sum(others * centers, axis=1, keepdims=True)
-        own = tf.where(center_scale < 1.0, radial, sums) * center_scale
-        return rows_gradient, own * centers - center_scale * others
 
-    return distances, backward
+def _gradients(rows, prototypes, state: CostState, upstream):
+    """With e_ji = upstream_ji / c_ji: `d/df_j = sum_i e_ji (f_j - w_i)` inside the ball, its tangent outside.
+
+    Of clipped vectors, 2 f_j.w_i = |f_j|^2 + |w_i|^2 - c_ji^2 gives the radial part without another product.
+    """
+    distances, row_scale, row_norm, center_scale, center_norm = state
+    centers = center_scale * prototypes
+    ratio = tf.math.divide_no_nan(upstream, distances)
+    sums = tf.reduce_sum(ratio, axis=0)[:, None]  # sum_j e_ji
+    ratio *= row_scale
+    own = _row_sums(ratio)
+    radial = 0.5 * (row_norm * own + tf.matmul(ratio, center_norm) - row_scale * _row_sums(upstream * distances))
+    own = tf.where(row_scale < 1.0, radial, own) * row_scale
+    rows_gradient = own * rows - tf.matmul(ratio, centers)  # the product: sum_i e_ji w_i
+    others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
+    radial = _row_sums(others * centers)
+    own = tf.where(center_scale < 1.0, radial, sums) * center_scale
+    return rows_gradient, own * centers - center_scale * others
 
 
 def _scale_and_squared_norm(vectors):
     """The factor that clips each vector, and its squared norm after clipping, `[vectors, 1]`."""
-    squared = tf.reduce_sum(vectors * vectors, axis=1, keepdims=True)
+    squared = _row_sums(vectors * vectors)
     return tf.math.rsqrt(tf.maximum(squared, 1.0)), tf.minimum(squared, 1.0)
+
+
+def _row_sums(values):
+    """`[rows, columns]` -> `[rows, 1]`, as a matrix product: XLA adds up short rows one number after the other."""
+    return tf.matmul(values, tf.ones([values.shape[1], 1], values.dtype))
 
 
 def _clip(vectors):

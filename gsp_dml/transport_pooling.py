@@ -1,0 +1,161 @@
+"""Pooling by partial transport as a function of tensors, and the same compiled by XLA."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from common.pooling.weighted_pooling import shares, weighted_sum
+from gsp_dml.partial_transport import Transport, partial_transport, transport_state
+from gsp_dml.prototype_costs import CostState, cost_state, prototype_costs
+from gsp_dml.transport_gradient import TransportState
+
+
+class PoolingSettings(NamedTuple):
+    """What is no tensor, as in `GeneralizedSumPooling`; `transport_ratio` is None where it is trained."""
+
+    transport_ratio: float | None
+    smoothing: float
+    solver: str
+    num_iterations: int | None
+    return_attributes: bool
+    return_plan: bool
+
+
+class PoolingInputs(NamedTuple):
+    """The tensors of a pooling.
+
+    Attributes:
+        features: f, `[batch, positions, channels]`.
+        prototypes: w, `[prototypes, channels]`.
+        ratio: the trained transport ratio, a scalar; or None.
+        mask: boolean `[batch, positions]`; or None.
+        has_prototypes: boolean scalar, False for average pooling; or None, which means True.
+    """
+
+    features: tf.Tensor
+    prototypes: tf.Tensor
+    ratio: tf.Tensor | None
+    mask: tf.Tensor | None
+    has_prototypes: tf.Tensor | None
+
+
+class PoolingState(NamedTuple):
+    """What the backward pass needs besides the inputs."""
+
+    costs: CostState
+    transport: TransportState
+
+
+def transport_of(inputs: PoolingInputs, settings: PoolingSettings, state: PoolingState | None = None) -> Transport:
+    """The transport problem of local features; uniform weights, and attributes 0, where there are no prototypes yet.
+
+    Args:
+        inputs: features `[batch, positions, channels]` and what belongs to them.
+        settings: of the problem.
+        state: the solution, if it is known: then only the gradient is computed.
+
+    Returns:
+        Weights `[batch, positions]`, attributes `[batch, prototypes]` or None, plan `[batch, positions, prototypes]`
+        or None.
+    """
+    transport = partial_transport(
+        prototype_costs(inputs.features, inputs.prototypes, None if state is None else state.costs),
+        _ratio(inputs, settings),
+        settings.smoothing,
+        solver=settings.solver,
+        num_iterations=settings.num_iterations,
+        mask=inputs.mask,
+        return_attributes=settings.return_attributes,
+        return_plan=settings.return_plan,
+        state=None if state is None else state.transport,
+    )
+    if inputs.has_prototypes is None:
+        return transport
+    uniform = shares(tf.ones_like(transport.weights), inputs.mask)
+    return Transport(
+        tf.where(inputs.has_prototypes, transport.weights, uniform),
+        *(None if part is None else tf.where(inputs.has_prototypes, part, 0.0) for part in transport[1:]),
+    )
+
+
+def transport_pooling(inputs: PoolingInputs, settings: PoolingSettings):
+    """The weighted average of the features, `[batch, channels]`, and the `Transport` whose weights it has."""
+    transport = transport_of(inputs, settings)
+    return weighted_sum(transport.weights, inputs.features), transport
+
+
+class CompiledPooling:
+    """`transport_pooling` as two programs of XLA, one forward and one backward.
+
+    Left to itself, TensorFlow lets the forward program hand on what the backward one reads, and XLA copies every input
+    that is handed on: three times the features. Here the programs are separate, and the features go to both.
+
+    Args:
+        settings: see `PoolingSettings`.
+    """
+
+    def __init__(self, settings: PoolingSettings):
+        self.settings = settings
+        self._forward = tf.function(self._solve_and_pool, jit_compile=True)
+        self._backward = tf.function(self._differentiate, jit_compile=True)
+
+    def __call__(self, inputs: PoolingInputs):
+        """Pooled features `[batch, channels]` and the transport, which has no weights here."""
+        has_ratio = inputs.ratio is not None
+
+        @tf.custom_gradient
+        def pool(features, prototypes, *ratio):
+            features, prototypes = tf.stop_gradient(features), tf.stop_gradient(prototypes)
+            stopped = PoolingInputs(
+                features,
+                prototypes,
+                tf.stop_gradient(ratio[0]) if has_ratio else None,
+                inputs.mask,
+                inputs.has_prototypes,
+            )
+            outputs, state = self._forward(stopped)
+
+            def backward(*upstream):
+                return self._backward(stopped, state, list(upstream))
+
+            return tuple(outputs), backward
+
+        outputs = list(pool(inputs.features, inputs.prototypes, *([inputs.ratio] if has_ratio else [])))
+        pooled = outputs.pop(0)
+        attributes = outputs.pop(0) if self.settings.return_attributes else None
+        return pooled, Transport(None, attributes, outputs[0] if self.settings.return_plan else None)
+
+    def _solve_and_pool(self, inputs: PoolingInputs):
+        costs = cost_state(inputs.features, inputs.prototypes)
+        distances = prototype_costs(inputs.features, inputs.prototypes, costs)
+        settings = self.settings
+        solution = transport_state(
+            distances,
+            _ratio(inputs, settings),
+            settings.smoothing,
+            solver=settings.solver,
+            num_iterations=settings.num_iterations,
+            mask=inputs.mask,
+        )
+        state = PoolingState(costs, solution)
+        return self._outputs(inputs, state), state
+
+    def _differentiate(self, inputs: PoolingInputs, state: PoolingState, upstream):
+        """The gradients; what the tape computes forward once more is in the state, or is not needed and left out."""
+        sources = [tensor for tensor in inputs[:3] if tensor is not None]
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            outputs = self._outputs(inputs, state)
+        return tape.gradient(outputs, sources, upstream, unconnected_gradients="zero")
+
+    def _outputs(self, inputs: PoolingInputs, state: PoolingState):
+        transport = transport_of(inputs, self.settings, state)
+        # One loop in XLA, unlike `weighted_sum`.
+        pooled = tf.squeeze(tf.matmul(tf.expand_dims(transport.weights, 1), inputs.features), 1)
+        return [output for output in (pooled, *transport[1:]) if output is not None]
+
+
+def _ratio(inputs: PoolingInputs, settings: PoolingSettings):
+    return settings.transport_ratio if inputs.ratio is None else inputs.ratio

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_of, transport_pooling
+
+BATCH, POSITIONS, CHANNELS, PROTOTYPES = 3, 7, 5, 4
+DEFAULTS = PoolingSettings(0.4, 5.0, "exact", None, return_attributes=True, return_plan=True)
+
+
+def inputs(ratio=None, mask=None, has_prototypes=None) -> PoolingInputs:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=[BATCH, POSITIONS, CHANNELS]).astype(np.float32)
+    prototypes = generator.normal(size=[PROTOTYPES, CHANNELS]).astype(np.float32)
+    return PoolingInputs(tf.constant(features), tf.constant(prototypes), ratio, mask, has_prototypes)
+
+
+def alternating(shape):
+    """1, -2, 3, 1, -2, ...: a different weight for neighbours."""
+    return np.resize([1.0, -2.0, 3.0], shape).astype(np.float32)
+
+
+def outputs_and_gradients(pooling, given: PoolingInputs):
+    """Of a loss that is not linear in any output."""
+    sources = [tensor for tensor in given[:3] if tensor is not None]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        pooled, transport = pooling(given)
+        outputs = [output for output in (pooled, *transport[1:]) if output is not None]
+        loss = tf.add_n([tf.reduce_sum(tf.sin(3.0 * output) * alternating(output.shape)) for output in outputs])
+    return outputs, tape.gradient(loss, sources, unconnected_gradients="zero")
+
+
+@pytest.mark.parametrize(
+    ("given", "returned"),
+    [
+        ({}, (False, False)),
+        ({"ratio": tf.constant(0.3)}, (False, True)),
+        ({"mask": tf.constant([[True] * 7, [True] * 4 + [False] * 3, [True] * 6 + [False]])}, (True, True)),
+        ({"has_prototypes": tf.constant(False)}, (True, True)),
+        ({"has_prototypes": tf.constant(True), "ratio": tf.constant(0.6)}, (True, False)),
+    ],
+    ids=["number", "trained_ratio", "mask", "no_prototypes", "prototypes"],
+)
+def test_two_programs_are_the_function_and_its_gradient(given, returned):
+    given = inputs(**given)
+    settings = DEFAULTS._replace(return_attributes=returned[0], return_plan=returned[1])
+    if given.ratio is not None:
+        settings = settings._replace(transport_ratio=None)
+    expected, expected_gradients = outputs_and_gradients(lambda x: transport_pooling(x, settings), given)
+    found, gradients = outputs_and_gradients(CompiledPooling(settings), given)
+    assert len(found) == len(expected) == 1 + sum(returned)
+    for one, other in zip([*found, *gradients], [*expected, *expected_gradients]):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_forward_program_hands_on_no_copy_of_the_features():
+    pooling = CompiledPooling(DEFAULTS._replace(return_plan=False))
+
+    @tf.function
+    def step(features, prototypes):
+        with tf.GradientTape() as tape:
+            tape.watch(features)
+            loss = tf.reduce_sum(pooling(PoolingInputs(features, prototypes, None, None, None))[0] ** 2)
+        return tape.gradient(loss, features)
+
+    graph = step.get_concrete_function(*inputs()[:2]).graph
+    programs = [node for node in graph.get_operations() if "PartitionedCall" in node.type]
+    sizes = [[output.shape.num_elements() for output in program.outputs] for program in programs]
+    assert len(programs) == 2
+    assert BATCH * POSITIONS * CHANNELS not in sizes[0]
+    assert BATCH * POSITIONS * CHANNELS in sizes[1]  # their gradient
+
+
+def test_without_prototypes_it_is_average_pooling():
+    given = inputs(has_prototypes=tf.constant(False))
+    pooled, transport = transport_pooling(given, DEFAULTS)
+    np.testing.assert_allclose(pooled, tf.reduce_mean(given.features, axis=1), atol=1e-6)
+    assert not np.any(transport.attributes)
+
+
+def test_weights_of_the_transport_give_the_pooled_features():
+    given = inputs()
+    weights = transport_of(given, DEFAULTS).weights
+    expected = np.einsum("bj,bjc->bc", weights, given.features)
+    np.testing.assert_allclose(transport_pooling(given, DEFAULTS)[0], expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(CompiledPooling(DEFAULTS)(given)[0], expected, rtol=1e-5, atol=1e-6)
