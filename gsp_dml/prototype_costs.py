@@ -99,16 +99,16 @@ def _gradients(rows, prototypes, state: CostState, upstream):
     """
     distances, row_scale, row_norm, center_scale, center_norm = state
     centers = center_scale * prototypes
-    ratio = tf.math.divide_no_nan(upstream, distances)
-    sums = tf.reduce_sum(ratio, axis=0)[:, None]  # sum_j e_ji
-    ratio *= row_scale
-    own = _row_sums(ratio)
-    radial = 0.5 * (row_norm * own + tf.matmul(ratio, center_norm) - row_scale * _row_sums(upstream * distances))
-    own = tf.where(row_scale < 1.0, radial, own) * row_scale
-    rows_gradient = own * rows - tf.matmul(ratio, centers)  # the product: sum_i e_ji w_i
+    ratio = tf.math.divide_no_nan(upstream * row_scale, distances)
+    # Three sums over prototypes of one product: of e_ji w_i, of e_ji, and of e_ji |w_i|^2.
+    columns = tf.concat([centers, tf.ones_like(center_norm), center_norm], axis=1)
+    towards, own, squares = tf.split(tf.matmul(ratio, columns), [rows.shape[1], 1, 1], axis=1)
+    along = tf.reduce_sum(upstream * distances, axis=1, keepdims=True)  # of e_ji c_ji^2
+    radial = 0.5 * (row_norm * own + squares - row_scale * along)
+    rows_gradient = tf.where(row_scale < 1.0, radial, own) * row_scale * rows - towards
     others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
-    radial = _row_sums(others * centers)
-    own = tf.where(center_scale < 1.0, radial, sums) * center_scale
+    sums = tf.matmul(ratio, tf.math.reciprocal_no_nan(row_scale), transpose_a=True)  # sum_j e_ji
+    own = tf.where(center_scale < 1.0, _row_sums(others * centers), sums) * center_scale
     return rows_gradient, own * centers - center_scale * others
 
 
