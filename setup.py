@@ -13,7 +13,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
-    package_data={"experiments.reports": ["published/*.csv"]},
+    package_data={"experiments.reports": ["published/*.csv"], "experiments.site": ["style.css"]},
     install_requires=[
         "tensorflow>=2.15.1",
         "numpy>=1.26",

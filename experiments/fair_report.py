@@ -65,7 +65,8 @@ class MethodReport:
         if reference is not None:
             for kind, interval in self._differences(reference).items():
                 column = f"{kind} minus {reference_name or reference.name}", COMPARED
-                cells[column] = reports.TableCell(reports.FairEstimate(interval.estimate, interval=interval))
+                estimate = reports.FairEstimate(interval.estimate, interval=interval)
+                cells[column] = reports.TableCell(estimate, is_difference=True)
         return reports.TableRow(self.name, cells)
 
     @property
@@ -87,7 +88,7 @@ class MethodReport:
     def curves(self) -> list[reports.Curve]:
         """The validation curve of every unit that has been evaluated."""
         curves = [(unit, unit.validation_curve("MAP@R")) for unit in self.runs.units]
-        return [reports.Curve(self.config.name, steps, values) for unit, (steps, values) in curves if len(steps)]
+        return [reports.Curve(self.name, steps, values) for unit, (steps, values) in curves if len(steps)]
 
     def _cell(self, estimate: reports.FairEstimate, size: int, metric: str) -> reports.TableCell:
         config = self.config

@@ -45,10 +45,23 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
             f"{path} is no run directory: it has no config.json. Expected a folder such as "
             "runs/fair/<data set>/<method>-<hash>/fold0-repeat0."
         )
+    return dataclasses.replace(stored_configuration(identity, path), weights="none"), identity
+
+
+def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
+    """The configuration as it was run; `weights` of a file are its digest.
+
+    Args:
+        identity: what `config.json` says.
+        path: the run directory, for the error.
+
+    Raises:
+        InvalidInput: another version of the code wrote it.
+    """
     names = {field.name for field in dataclasses.fields(ExperimentConfig)}
     values = {name: value for name, value in identity.items() if name in names}
     try:
-        return ExperimentConfig(**{**values, "weights": "none"}), identity
+        return ExperimentConfig(**values)
     except TypeError as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
 

@@ -25,6 +25,7 @@ from common.training import (
 )
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.environment import environment
 from experiments.projections import projection_parts
 from experiments.selection import selection_callbacks
 from experiments.splits import split_of, unit_seed
@@ -169,6 +170,7 @@ class Unit:
             **{key: history[key] for key in ("problems",) if key in history},
             "train_seconds": round(seconds, 2),
             "deviations": list(self.dataset.deviations),
+            "environment": environment(),
         }
         self.run.write_result(result, embeddings, model.get_weights())
         return self.run.read_result()

@@ -23,12 +23,23 @@ from experiments.reports.statistics import (
     paired_difference,
     single_model_members,
 )
-from experiments.reports.tables import TableCell, TableRow, render_csv, render_latex, render_markdown, render_text
+from experiments.reports.tables import (
+    CellText,
+    TableCell,
+    TableRow,
+    cell_text,
+    footnotes,
+    render_csv,
+    render_latex,
+    render_markdown,
+    render_text,
+)
 from experiments.reports.verdicts import FAIR_CONDITIONS, difference, fair_conditions, incomparable_reasons, verdict
 
 __all__ = [
     "FAIR_CONDITIONS",
     "TABLES",
+    "CellText",
     "Curve",
     "FairEstimate",
     "Interval",
@@ -38,6 +49,7 @@ __all__ = [
     "TableCell",
     "TableRow",
     "UnitRun",
+    "cell_text",
     "class_clustered_bootstrap",
     "collect",
     "collect_method",
@@ -49,6 +61,7 @@ __all__ = [
     "fair_conditions",
     "fair_estimates",
     "fair_published",
+    "footnotes",
     "incomparable_reasons",
     "interval_bars",
     "is_quoted",

@@ -49,15 +49,15 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
     figure = Figure(figsize=(1.55 * num_columns, 1.72 * len(images) + 0.4), dpi=130, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots(len(images), num_columns, squeeze=False)
     for row, attention in zip(axes, images):
-        image = _as_rgb(attention.image)
+        image = as_rgb(attention.image)
         row[0].imshow(image)
         row[0].set_title(_shortened(attention.name), fontsize=6)
         relative = attention.total * attention.total.size
-        row[1].imshow(_overlay(image, relative, relative.min(), relative.max()))
+        row[1].imshow(attention_overlay(image, relative, relative.min(), relative.max()))
         row[1].set_title(f"weight {relative.min():.2f}-{relative.max():.2f} x", fontsize=6)
         largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
         for panel, (name, part) in zip(row[2:], attention.prototypes.items()):
-            panel.imshow(_overlay(image, part, 0.0, largest))
+            panel.imshow(attention_overlay(image, part, 0.0, largest))
             panel.set_title(f"{name}: {100 * part.sum():.0f} %", fontsize=6)
     for panel in axes.flat:
         panel.set_axis_off()
@@ -65,13 +65,21 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
 
 
-def _overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
+def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
+    """An image under the colours of its attention.
+
+    Args:
+        image: `[height, width, 3]`, 0..1.
+        attention: `[rows, columns]`.
+        lowest, highest: the values at the ends of the colour scale.
+    """
     enlarged = upsample_map(attention, *image.shape[:2])
     scaled = np.clip((enlarged - lowest) / max(highest - lowest, 1e-12), 0, 1)
     return (1 - _OPACITY) * image + _OPACITY * colormaps["viridis"](scaled)[..., :3]
 
 
-def _as_rgb(image: np.ndarray) -> np.ndarray:
+def as_rgb(image: np.ndarray) -> np.ndarray:
+    """An image `[height, width, channels]` in 0..255, grey or RGB, as RGB in 0..1."""
     image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
     return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image
 

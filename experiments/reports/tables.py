@@ -1,7 +1,8 @@
 """Tables of results beside the printed figures: for the terminal, Markdown, LaTeX and CSV.
 
 A method takes one line of figures as in the thesis (percent with two decimals, mean +- std over collections), and below
-it a line each for the interval, the printed figure, the difference and the verdict, where there is one.
+it a line each for the interval, the printed figure, the difference, the verdict and the smallest difference between two
+methods that the design could have detected, where there is one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from experiments.reports.plain_tables import PlainTable
 from experiments.reports.published_values import PublishedValue
@@ -22,6 +24,16 @@ Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
 _CSV_PLACE = ("method", "size", "metric")
 _CSV_MEASURED = ("mean", "std", "low", "high", "class_error", "training_error")
 _CSV_PUBLISHED = ("published", "published_std", "published_table", "published_note")
+SPREAD_NOTE = (
+    "± is the spread over collections of one model a fold, as the thesis prints it (conventional: over repeats). The "
+    "collections (81 of three repeats in four folds) share their few models and are not independent: of R repeats, ± "
+    "shows sqrt((R - 1)/R) of the spread of a fresh collection, is no error of the mean to be divided by the root of "
+    "their number, and knows nothing of the choice of test classes."
+)
+DETECTABLE_NOTE = (
+    "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
+    "repeats) would find significant in 80 % of studies; smaller ones may exist and go unseen."
+)
 
 
 @dataclass(frozen=True)
@@ -32,11 +44,14 @@ class TableCell:
         estimate: what was measured, in fractions.
         published: the printed cell, if there is one.
         verdict: from `verdicts.verdict`; `None` where none is due (the untrained row).
+        is_difference: whether the figure is the difference of two methods; it is shown with its sign and with the
+            smallest difference that the design could have detected.
     """
 
     estimate: FairEstimate
     published: PublishedValue | None = None
     verdict: str | None = None
+    is_difference: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,45 @@ class TableRow:
 
     method: str
     cells: Mapping[Column, TableCell]
+
+
+class CellText(NamedTuple):
+    """A cell in words, empty where there is nothing to say.
+
+    Attributes:
+        figure: percent, with the spread over collections.
+        interval: its interval.
+        published: the printed figure.
+        difference: measured minus printed.
+        verdict: in one word or two; the reason stands apart.
+        reason: why measured and printed are not comparable.
+        detectable: the smallest difference that the design could have detected.
+    """
+
+    figure: str
+    interval: str = ""
+    published: str = ""
+    difference: str = ""
+    verdict: str = ""
+    reason: str = ""
+    detectable: str = ""
+
+
+def cell_text(cell: TableCell | None) -> CellText:
+    """What a table says in a cell; a dash for none."""
+    if cell is None:
+        return CellText("-")
+    gap = difference(cell.estimate, cell.published)
+    word, _, reason = (cell.verdict or "").partition(": ")
+    return CellText(
+        figure=_figure(cell),
+        interval=_bounds(cell),
+        published=_printed(cell),
+        difference="" if gap is None else f"{gap:+.2f}",
+        verdict=word,
+        reason=reason,
+        detectable=_detectable(cell),
+    )
 
 
 def render_text(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
@@ -66,10 +120,10 @@ def render_csv(rows: Sequence[TableRow]) -> str:
     """The table in long form, one line a cell; figures in percent, unrounded, empty where there is none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, "difference", "verdict"])
+    writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, "difference", "verdict", "detectable"])
     for row in rows:
         for (size, metric), cell in row.cells.items():
-            writer.writerow([row.method, size, metric, *_csv_figures(cell), cell.verdict or ""])
+            writer.writerow([row.method, size, metric, *_csv_figures(cell), cell.verdict or "", _csv_detectable(cell)])
     return text.getvalue()
 
 
@@ -83,12 +137,16 @@ def _csv_figures(cell: TableCell) -> list[object]:
     return [*percent, *("" if value is None else value for value in (*theirs, difference(estimate, published)))]
 
 
+def _csv_detectable(cell: TableCell) -> float | str:
+    bounds = cell.estimate.interval
+    return 100 * bounds.detectable_difference() if cell.is_difference and bounds else ""
+
+
 def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -> PlainTable:
     columns = list(dict.fromkeys(column for row in rows for column in row.cells))
     reasons: list[str] = []  # of "not comparable", numbered in order of appearance
     groups = [_group(row, columns, reasons) for row in rows]
-    estimates = [cell.estimate for row in rows for cell in row.cells.values()]
-    notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + _footnotes(estimates)
+    notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + footnotes(rows)
     notes += further_notes
     lines = [line for group in groups for line in group]
     heads = set(itertools.accumulate([0, *map(len, groups)]))
@@ -96,13 +154,12 @@ def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -
     return PlainTable(title, ["method", *(" ".join(column) for column in columns)], lines, notes, hanging)
 
 
-def _footnotes(estimates: Sequence[FairEstimate]) -> list[str]:
-    notes = []
-    if any(estimate.std is not None for estimate in estimates):
-        notes.append(
-            "± is the spread over collections of one model a fold, as the thesis prints it (conventional: repeats)."
-        )
-    bounds = [estimate.interval for estimate in estimates if estimate.interval]
+def footnotes(rows: Sequence[TableRow]) -> list[str]:
+    """What a reader of these rows must know about ±, intervals and differences."""
+    notes, cells = [], [cell for row in rows for cell in row.cells.values()]
+    if any(cell.estimate.std is not None for cell in cells):
+        notes.append(SPREAD_NOTE)
+    bounds = [cell.estimate.interval for cell in cells if cell.estimate.interval]
     if bounds:
         notes.append(
             "The interval is for new test classes and new trainings (class-clustered bootstrap, repeats inside folds); "
@@ -110,60 +167,63 @@ def _footnotes(estimates: Sequence[FairEstimate]) -> list[str]:
         )
     if any(bound.training_error is None for bound in bounds):
         notes.append("† new test classes only: nothing was trained twice, so the spread of training is not known.")
+    if any(_detectable(cell) for cell in cells):
+        notes.append(DETECTABLE_NOTE)
     return notes
 
 
 def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list[list[str]]:
     """A method's lines: figures, then interval, published, difference and verdict where any column has one."""
-    cells = [row.cells.get(column) for column in columns]
-    group = [[row.method, *(_figure(cell) for cell in cells)]]
-    confidence = next((cell.estimate.interval.confidence for cell in cells if cell and cell.estimate.interval), None)
-    if confidence is not None:
-        group.append([f"  {100 * confidence:g} % interval", *(_bounds(cell) for cell in cells)])
-    if any(cell and cell.published for cell in cells):
-        group.append(["  published", *(_printed(cell) for cell in cells)])
-        group.append(["  difference", *(_difference(cell) for cell in cells)])
-    if any(cell and cell.verdict for cell in cells):
-        group.append(["  verdict", *(_verdict(cell, reasons) for cell in cells)])
+    texts = [cell_text(row.cells.get(column)) for column in columns]
+    bounds = [cell.estimate.interval for cell in row.cells.values() if cell.estimate.interval]
+    group = [[row.method, *(text.figure for text in texts)]]
+    if bounds:
+        group.append([f"  {100 * bounds[0].confidence:g} % interval", *(text.interval or "-" for text in texts)])
+    if any(text.published for text in texts):
+        group.append(["  published", *(text.published or "-" for text in texts)])
+        group.append(["  difference", *(text.difference or "-" for text in texts)])
+    if any(text.verdict for text in texts):
+        group.append(["  verdict", *(_numbered(text, reasons) for text in texts)])
+    if any(text.detectable for text in texts):
+        group.append(["  detectable", *(text.detectable or "-" for text in texts)])
     return group
 
 
-def _figure(cell: TableCell | None) -> str:
-    if cell is None:
-        return "-"
+def _figure(cell: TableCell) -> str:
     spread = cell.estimate.std
-    return f"{100 * cell.estimate.mean:.2f}" + (f" ± {100 * spread:.2f}" if spread is not None else "")
+    figure = f"{100 * cell.estimate.mean:{'+' if cell.is_difference else ''}.2f}"
+    return figure + (f" ± {100 * spread:.2f}" if spread is not None else "")
 
 
-def _bounds(cell: TableCell | None) -> str:
-    if cell is None or cell.estimate.interval is None:
-        return "-"
+def _bounds(cell: TableCell) -> str:
     bound = cell.estimate.interval
+    if bound is None:
+        return ""
     mark = "†" if bound.training_error is None else ""
     return f"[{100 * bound.low:.2f}, {100 * bound.high:.2f}]{mark}"
 
 
-def _printed(cell: TableCell | None) -> str:
-    if cell is None or cell.published is None:
-        return "-"
+def _detectable(cell: TableCell) -> str:
+    """Nothing for a method against itself, whose difference is zero whatever is drawn."""
+    bound = cell.estimate.interval
+    smallest = bound.detectable_difference() if cell.is_difference and bound else 0.0
+    return f"{100 * smallest:.2f}" if smallest else ""
+
+
+def _printed(cell: TableCell) -> str:
     published = cell.published
+    if published is None:
+        return ""
     if published.value is None:
         return published.status
     text = f"{published.value:.2f}" + (f" ± {published.std:.2f}" if published.std is not None else "")
     return text if published.is_target else f"{text} ({published.status})"
 
 
-def _difference(cell: TableCell | None) -> str:
-    gap = difference(cell.estimate, cell.published) if cell else None
-    return "-" if gap is None else f"{gap:+.2f}"
-
-
-def _verdict(cell: TableCell | None, reasons: list[str]) -> str:
-    if cell is None or cell.verdict is None:
-        return "-"
-    word, _, reason = cell.verdict.partition(": ")
-    if not reason:
-        return word
-    if reason not in reasons:
-        reasons.append(reason)
-    return f"{word} [{reasons.index(reason) + 1}]"
+def _numbered(text: CellText, reasons: list[str]) -> str:
+    """The verdict, with the number of its reason among `reasons`, which grow."""
+    if not text.reason:
+        return text.verdict or "-"
+    if text.reason not in reasons:
+        reasons.append(text.reason)
+    return f"{text.verdict} [{reasons.index(text.reason) + 1}]"

@@ -123,3 +123,29 @@ def test_csv_is_tidy_unrounded_percent():
     )
     assert float(trained["low"]) < 43.961 < float(trained["high"])
     assert table[5]["verdict"] == "not comparable: the printed cell is lost (cell empty in the text); budget is demo"
+
+
+def test_differences_have_a_sign_and_what_the_design_could_have_detected():
+    seen = interval(0.012, (0.003**2, 299), (0.002**2, 8), 0.95)
+    unseen = interval(-0.001, (0.003**2, 299), None, 0.95)
+    same = interval(0.0, (0.0, 299), (0.0, 8), 0.95)
+    rows = [
+        TableRow("reference", {SINGLE: cell(FairEstimate(0.4, 0.01, seen))}),
+        *(
+            TableRow(
+                name, {("minus reference", "MAP@R"): TableCell(FairEstimate(of.estimate, None, of), None, None, True)}
+            )
+            for name, of in (("seen", seen), ("unseen", unseen), ("same", same))
+        ),
+    ]
+    text = " ".join(render_text(rows).split())
+    assert f"detectable - {100 * seen.detectable_difference():.2f}" in text
+    assert f"[-0.69, 0.49]† detectable - {100 * unseen.detectable_difference():.2f}" in text
+    assert "seen - +1.20" in text
+    assert "same - +0.00 95 % interval - [0.00, 0.00] ---" in text  # nothing to detect between a method and itself
+    assert "significant in 80 % of studies" in text
+    assert "sqrt((R - 1)/R) of the spread of a fresh collection" in text
+    lines = list(csv.DictReader(render_csv(rows).splitlines()))
+    assert [line["detectable"] for line in lines][0] == ""
+    assert float(lines[1]["detectable"]) == pytest.approx(100 * seen.detectable_difference())
+    assert "detectable" not in render_text(rows[:1])

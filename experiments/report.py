@@ -1,0 +1,48 @@
+"""A report on runs as static HTML pages: tables, curves, what is retrieved, attention, maps, configurations.
+
+Regenerates: nothing of the thesis; shows what any runs of `fair_eval`, `conventional_eval` and of studies have found.
+Command: python -m experiments.report --runs=runs --output=report
+Expected: `index.html`, which any browser opens from disk; no page loads anything from elsewhere.
+Cost: seconds a method on 2 CPU cores (GSP's attention needs the model); a second time only what has changed.
+
+Pictures need the data set (`--data_dir` where it is not embedded); without it, classes are told by number. What is
+missing of a study, or cannot be read, is said on the page.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from common.ops.checks import InvalidInput
+    from experiments import flags as experiment_flags
+    from experiments.site.example_images import DataFolder
+    from experiments.site.report_folder import DrawingOptions, write_report
+
+
+def main() -> None:
+    """Writes the report and says where it is."""
+    values = flags.FLAGS
+    if not values.runs:
+        raise InvalidInput("Missing --runs: expected the folder that --runs_dir named, such as runs.")
+    runs_dir = pathlib.Path(values.runs)
+    options = DrawingOptions(values.num_queries, values.num_neighbors, values.num_images, values.num_prototypes)
+    output = pathlib.Path(values.output) if values.output else runs_dir / "report"
+    print(write_report(runs_dir, output, DataFolder(values.data_dir, values.cache_dir), options))
+
+
+if __name__ == "__main__":
+    defaults = DrawingOptions()
+    flags.DEFINE_string("runs", None, "Folder of runs, as --runs_dir of the commands that made them.")
+    flags.DEFINE_string("output", None, "Folder for the pages (default: `report` in the folder of runs).")
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    flags.DEFINE_integer("num_queries", defaults.num_queries, "Queries, each of another class.", lower_bound=1)
+    flags.DEFINE_integer("num_neighbors", defaults.num_neighbors, "Neighbours of each.", lower_bound=1)
+    flags.DEFINE_integer("num_images", defaults.num_images, "Images that attention is laid over.", lower_bound=1)
+    flags.DEFINE_integer("num_prototypes", defaults.num_prototypes, "Prototypes drawn: the most used.", lower_bound=0)
+    experiment_flags.run_command(main)

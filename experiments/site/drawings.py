@@ -1,0 +1,84 @@
+"""What has been drawn already: records by digest of what they are drawn from, and images by their content."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from common.training import read_json, write_atomically, write_json
+from experiments.reports import UnitRun
+
+_VERSION = 1  # of the drawings; a higher one draws everything anew
+_IMAGES, _RECORDS = "images", "drawings"
+_OWN_NAME = re.compile(r"[0-9a-f]{20}\.png|[a-z]+-[0-9a-f]{20}\.json")
+
+
+class Drawings:
+    """The drawings of a report's folder. A record is JSON: names of images and what is said about them.
+
+    Args:
+        folder: of the report.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self._used: set[str] = set()
+
+    def record(self, kind: str, unit: UnitRun, options: Sequence, draw) -> dict:
+        """The record of a run: read when it was drawn before, of the same result and with the same options.
+
+        Args:
+            kind: of the drawing, a word.
+            unit: a finished run.
+            options: JSON values that change the drawing.
+            draw: makes the record. One with a true `"is_incomplete"` is not kept, so that it is tried again.
+        """
+        result = hashlib.sha256((unit.path / "result.json").read_bytes()).hexdigest()
+        basis = json.dumps([_VERSION, kind, result, unit.config, options], sort_keys=True)
+        name = f"{kind}-{_digest(basis.encode())}.json"
+        record = read_json(self.folder / _RECORDS / name)
+        if record is None or not all((self.folder / image).exists() for image in images_in(record)):
+            record = draw()
+            if not record.get("is_incomplete"):
+                write_json(self.folder / _RECORDS / name, record)
+        self._used |= {name, *(pathlib.PurePosixPath(image).name for image in images_in(record))}
+        return record
+
+    def image(self, pixels: np.ndarray) -> str:
+        """Writes an image `[height, width, channels]`, 0..255, grey or RGB; returns its path relative to the report."""
+        pixels = np.clip(np.rint(np.asarray(pixels, np.float64)), 0, 255).astype(np.uint8)
+        file = io.BytesIO()
+        Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(file, "PNG", optimize=True)
+        name = f"{_IMAGES}/{_digest(file.getvalue())}.png"
+        if not (self.folder / name).exists():
+            write_atomically(self.folder / name, lambda target: target.write(file.getvalue()))
+        return name
+
+    def remove_unused(self) -> None:
+        """Removes drawings of earlier reports that nothing shows any more; other files stay."""
+        for place in (_IMAGES, _RECORDS):
+            for path in sorted((self.folder / place).glob("*")):
+                if _OWN_NAME.fullmatch(path.name) and path.name not in self._used:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(path)
+
+
+def images_in(record) -> list[str]:
+    """The paths of all images that a record names, under the key `"image"` at any depth."""
+    if isinstance(record, dict):
+        own = [record["image"]] if isinstance(record.get("image"), str) else []
+        return own + [path for value in record.values() for path in images_in(value)]
+    return [path for value in record for path in images_in(value)] if isinstance(record, list) else []
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:20]

@@ -1,0 +1,57 @@
+"""Test embeddings of some classes in the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.manifold import TSNE
+
+from common.data import Dataset
+from common.ops.checks import InvalidInput
+from experiments.reports import UnitRun
+from experiments.site.example_images import class_name
+from experiments.site.retrieval_grid import shown_classes
+
+_PER_CLASS = 30
+_FEWEST = 4  # points that a map is drawn of
+
+
+def map_record(unit: UnitRun, load: Callable[[], Dataset], num_classes: int) -> dict:
+    """t-SNE of the test embeddings of some classes, the retrieval grid's among them.
+
+    Args:
+        unit: a finished run.
+        load: gives the data set, for the classes' names, or raises `InvalidInput`.
+        num_classes: how many classes are shown, with at most 30 examples each.
+
+    Raises:
+        InvalidInput: the run's test embeddings are missing or damaged.
+    """
+    arrays = unit.test_embeddings()
+    labels = arrays["query_labels"]
+    classes = shown_classes(labels, num_classes)
+    rows = np.concatenate([np.flatnonzero(labels == label)[:_PER_CLASS] for label in classes])
+    if len(rows) < _FEWEST:
+        return {"classes": [], "reason": f"A map needs {_FEWEST} examples or more; there are {len(rows)}."}
+    try:
+        dataset = load()
+    except InvalidInput:
+        dataset = None
+    perplexity = min(30.0, (len(rows) - 1) / 3)
+    chosen = np.asarray(arrays["queries"][rows], np.float32)
+    start = "pca" if chosen.shape[1] > 1 else "random"
+    points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(chosen)
+    low, high = points.min(axis=0), points.max(axis=0)
+    places = (points - low) / np.maximum(high - low, 1e-9)  # [points, 2] in 0..1
+    drawn = [
+        {"name": class_name(dataset, label), "points": np.round(places[labels[rows] == label], 3).tolist()}
+        for label in classes
+    ]
+    return {
+        "classes": drawn,
+        "reason": "",
+        "num_classes": len(np.unique(labels)),
+        "perplexity": perplexity,
+        "is_incomplete": dataset is None,
+    }

@@ -1,0 +1,60 @@
+"""The pictures of test examples, where their data set can be read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.data import Dataset, Examples
+from common.ops.checks import InvalidInput
+from experiments import build
+from experiments.config import ExperimentConfig
+from experiments.reports import UnitRun
+from experiments.selection import image_batches
+
+
+class DataFolder:
+    """Loads each data set once, and says why one cannot be shown.
+
+    Args:
+        data_dir: folder of data sets' official files, or None.
+        cache_dir: folder for prepared images, or None for the default.
+    """
+
+    def __init__(self, data_dir: str | None, cache_dir: str | None):
+        self.data_dir, self.cache_dir = data_dir, cache_dir
+        self._loaded: dict[tuple[str, int], Dataset | str] = {}
+
+    def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
+        """The data that a run was made with, as loaded.
+
+        Raises:
+            InvalidInput: they are not there, or others than the run's are.
+        """
+        key = config.dataset, config.seed
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = build.load_dataset(config.dataset, self.data_dir, self.cache_dir, config.seed)
+            except InvalidInput as error:
+                self._loaded[key] = str(error)
+        found = self._loaded[key]
+        if isinstance(found, str):
+            raise InvalidInput(f"{config.dataset} cannot be read: {found}")
+        if build.data_fingerprint(found) != unit.config.get("data"):
+            raise InvalidInput(f"{config.dataset} on disk is not what this run was made with. Check --data_dir.")
+        return found
+
+
+def pictures(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> np.ndarray:
+    """Images as the network saw them, `[examples, height, width, channels]` in 0..255.
+
+    Args:
+        examples: of `dataset`.
+        config: says to what size they are cut.
+        dataset: as loaded.
+    """
+    return np.concatenate([np.asarray(batch) for batch in image_batches(examples, config, dataset)])
+
+
+def class_name(dataset: Dataset | None, label: int) -> str:
+    """The name of a class, or its number."""
+    return str(dataset.class_names[label]) if dataset is not None and len(dataset.class_names) else f"class {label}"

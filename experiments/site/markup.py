@@ -1,0 +1,48 @@
+"""HTML from Python values: every text is escaped unless it is markup already."""
+
+from __future__ import annotations
+
+import html
+
+_VOID = frozenset({"meta", "link", "img", "br"})
+
+
+class Markup(str):
+    """Text that is HTML already and is not escaped again."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children, **attributes) -> Markup:
+    """An element.
+
+    Args:
+        name: of the element.
+        *children: `Markup` goes in as it is, anything else is escaped; None is left out.
+        **attributes: underscores become hyphens (a last one, as in `class_`, falls away); None leaves one out, True
+            writes the bare name.
+
+    Example:
+        >>> tag("p", "1 < 2", class_="note")
+        '<p class="note">1 &lt; 2</p>'
+    """
+    opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    if name in _VOID:
+        return Markup(opening)
+    return Markup(f"{opening}{joined(children)}</{name}>")
+
+
+def joined(parts, separator: str = "") -> Markup:
+    """Parts one after the other, those that are no markup escaped."""
+    return Markup(separator.join(_escaped(part) for part in parts if part is not None))
+
+
+def _escaped(part) -> str:
+    return part if isinstance(part, Markup) else html.escape(str(part))
+
+
+def _attribute(name: str, value) -> str:
+    name = name.rstrip("_").replace("_", "-")
+    if value is None or value is False:
+        return ""
+    return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'

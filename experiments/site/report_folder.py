@@ -1,0 +1,140 @@
+"""Writes the folder of a report: drawings that are not there yet, a page a method, and the index."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from typing import NamedTuple
+
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.ops.checks import InvalidInput, invalid
+from common.training import write_text
+from experiments import reports
+from experiments.site.attention_grid import attention_record
+from experiments.site.drawings import Drawings
+from experiments.site.embedding_map import map_record
+from experiments.site.example_images import DataFolder
+from experiments.site.method_page import first_drawable, method_page
+from experiments.site.pages import GENERATOR, index_page, method_file
+from experiments.site.retrieval_grid import retrieval_record
+from experiments.site.studies import Method, read_studies
+
+
+class DrawingOptions(NamedTuple):
+    """How much is drawn of each method.
+
+    Attributes:
+        num_queries, num_neighbors: of the retrieval grid.
+        num_images, num_prototypes: of the attention maps; the most used prototypes.
+        num_classes: of the map of embeddings.
+    """
+
+    num_queries: int = 8
+    num_neighbors: int = 8
+    num_images: int = 6
+    num_prototypes: int = 4
+    num_classes: int = 10
+
+
+def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder, options: DrawingOptions) -> str:
+    """Draws what has not been drawn yet, writes the pages, and removes those of an earlier report that went away.
+
+    Args:
+        runs_dir: the folder of runs.
+        output: the report's folder.
+        data: where pictures come from.
+        options: how much is drawn.
+
+    Returns:
+        A line for the terminal.
+
+    Raises:
+        InvalidInput: there is no run, or something else is in the way of the report.
+    """
+    found = runs_under(runs_dir)
+    check_output(output)
+    studies, problems = read_studies(found)
+    drawings, written = Drawings(output), set()
+    methods = [method for study in studies for method in study.methods]
+    for method in tqdm(methods, desc="methods drawn", file=sys.stderr):
+        unit = first_drawable(method.runs.units)
+        records = _records(method, unit, drawings, data, options) if unit else {}
+        write_text(output / method_file(method), method_page(method, records, unit, output))
+        written.add(method_file(method))
+    write_text(output / "index.html", index_page(studies, problems, str(runs_dir)))
+    drawings.remove_unused()
+    _remove_old_pages(output, written | {"index.html"})
+    return f"{len(studies)} studies, {len(methods)} methods. Open {output / 'index.html'}"
+
+
+def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
+    """All configurations in a folder of runs.
+
+    Raises:
+        InvalidInput: there is no such folder, or no run in it.
+    """
+    if not runs_dir.is_dir():
+        raise invalid("--runs", received=str(runs_dir), expected="an existing folder of runs")
+    found = reports.collect(runs_dir)
+    if not found:
+        raise invalid(
+            "--runs",
+            received=f"{runs_dir}, in which there is no run",
+            expected="<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r> below it",
+            fix="Give the folder that --runs_dir of fair_eval or conventional_eval named.",
+        )
+    return found
+
+
+def check_output(output: pathlib.Path) -> None:
+    """Refuses a folder whose pages are somebody else's.
+
+    Raises:
+        InvalidInput: `output` is a file, or its index is no report.
+    """
+    if output.exists() and not output.is_dir():
+        raise invalid("--output", received=str(output), expected="a folder, or a name that is free")
+    index = output / "index.html"
+    if index.exists() and not _is_report(index):
+        raise InvalidInput(f"Invalid --output: {index} is no report and would be overwritten. Give another folder.")
+
+
+def _is_report(path: pathlib.Path) -> bool:
+    return f'content="{GENERATOR}"' in path.read_text(encoding="utf-8", errors="replace")[:1000]
+
+
+def _remove_old_pages(output: pathlib.Path, written: set[str]) -> None:
+    for path in sorted(output.glob("*.html")):
+        if path.name not in written and _is_report(path):
+            path.unlink()
+
+
+def _records(
+    method: Method, unit: reports.UnitRun, drawings: Drawings, data: DataFolder, options: DrawingOptions
+) -> dict[str, dict]:
+    """What is drawn of a run, by kind; a drawing that cannot be made says why."""
+    queries = (options.num_queries, options.num_neighbors)
+    attention = (options.num_images, options.num_prototypes)
+
+    def load():
+        return data.dataset_of(unit, method.config)
+
+    kinds = {
+        "retrieval": (queries, lambda: retrieval_record(unit, method.config, load, drawings, *queries)),
+        "attention": (attention, lambda: attention_record(unit, data, drawings, *attention)),
+        "map": ((options.num_classes,), lambda: map_record(unit, load, options.num_classes)),
+    }
+    return {
+        kind: drawings.record(kind, unit, settings, lambda draw=draw: _drawn_or_reason(draw))
+        for kind, (settings, draw) in kinds.items()
+    }
+
+
+def _drawn_or_reason(draw) -> dict:
+    """What `draw` makes, or a record that says what was wrong with the run or its data."""
+    try:
+        return draw()
+    except (InvalidInput, OSError, tf.errors.OpError) as error:
+        return {"reason": f"Not drawn: {error}", "is_incomplete": True}

@@ -1,0 +1,88 @@
+"""Queries of the test set and what a trained model finds for them, right and wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from common.data import Dataset
+from common.ops.checks import InvalidInput
+from common.retrieval import find_nearest_neighbors
+from experiments.config import ExperimentConfig
+from experiments.reports import UnitRun
+from experiments.site.drawings import Drawings
+from experiments.site.example_images import class_name, pictures
+
+
+def shown_classes(labels: np.ndarray, count: int) -> np.ndarray:
+    """Classes `[at most count]` with two or more examples, drawn with a fixed seed: the same for every method.
+
+    Args:
+        labels: of the test examples `[examples]`.
+        count: most classes.
+    """
+    classes, sizes = np.unique(labels, return_counts=True)
+    eligible = classes[sizes >= 2] if (sizes >= 2).any() else classes
+    return np.random.default_rng(0).permutation(eligible)[:count]
+
+
+def retrieval_record(
+    unit: UnitRun,
+    config: ExperimentConfig,
+    load: Callable[[], Dataset],
+    drawings: Drawings,
+    num_queries: int,
+    num_neighbors: int,
+) -> dict:
+    """One query of each of some classes, its nearest neighbours, and whether they are of its class.
+
+    Without pictures (the data set is not there, or has none) classes are told by name or number alone.
+
+    Args:
+        unit: a finished run.
+        config: its configuration.
+        load: gives the data set, or raises `InvalidInput`.
+        drawings: where images go.
+        num_queries, num_neighbors: how many are shown.
+
+    Raises:
+        InvalidInput: the run's test embeddings are missing or damaged.
+    """
+    arrays = unit.test_embeddings()
+    labels, gallery = arrays["query_labels"], arrays.get("gallery")
+    found_labels = labels if gallery is None else arrays["gallery_labels"]
+    generator = np.random.default_rng(1)
+    rows = np.array([generator.choice(np.flatnonzero(labels == c)) for c in shown_classes(labels, num_queries)])
+    neighbors = _neighbors(arrays["queries"], gallery, rows, num_neighbors)
+    try:
+        dataset, reason = load(), ""
+    except InvalidInput as error:
+        dataset, reason = None, str(error)
+
+    def described(examples, indices, their_labels) -> list[dict]:
+        names = [{"name": class_name(dataset, their_labels[index])} for index in indices]
+        if dataset is None or dataset.kind == "tokens":
+            return names
+        shown = pictures(examples.subset(indices), config, dataset)
+        return [{**name, "image": drawings.image(image)} for name, image in zip(names, shown)]
+
+    test = dataset and dataset.test
+    queries = described(test, rows, labels)
+    hits = described(test if gallery is None else dataset and dataset.gallery, neighbors.ravel(), found_labels)
+    for hit, index, query in zip(hits, neighbors.ravel(), np.repeat(rows, neighbors.shape[1])):
+        hit["is_right"] = bool(found_labels[index] == labels[query])
+    lines = [
+        {"query": query, "found": hits[start : start + neighbors.shape[1]]}
+        for query, start in zip(queries, range(0, len(hits), neighbors.shape[1]))
+    ]
+    return {"lines": lines, "is_incomplete": dataset is None, "reason": reason}
+
+
+def _neighbors(queries: np.ndarray, gallery: np.ndarray | None, rows: np.ndarray, count: int) -> np.ndarray:
+    """Indices of what is found `[rows, count]`, by the search that also evaluates; never the query itself."""
+    if gallery is not None:
+        return find_nearest_neighbors(queries[rows], gallery, num_neighbors=min(count, len(gallery)))
+    count = min(count, len(queries) - 1)
+    found = find_nearest_neighbors(queries[rows], queries, num_neighbors=count + 1)
+    return np.array([[index for index in line if index != row][:count] for row, line in zip(rows, found)])

@@ -1,0 +1,52 @@
+"""experiments/README.md has every item of the thesis, and commands that exist."""
+
+import pathlib
+import re
+
+from experiments.figure import FIGURES, OWN_COMMANDS
+from experiments.table import TABLES
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = ROOT / "experiments" / "README.md"
+ITEMS = {
+    "Tables": "3.1 3.2a 3.2b 3.3 5.1 5.2a 5.2b 5.3 5.4",
+    "Figures": "3.2 3.3 3.4 3.5 3.6 3.7 3.8 4.2 4.3 4.4 5.2 5.4 5.5 5.6 5.7 5.8 5.9 5.10 5.11 5.12",
+}
+
+
+def section(name):
+    """The cells of each line of a section's table, by the item's number."""
+    text = README.read_text().split(f"\n## {name}\n")[1].split("\n## ")[0]
+    lines = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines() if line[:1] == "|"]
+    return {cells[0].partition(":")[0]: cells for cells in lines[2:]}
+
+
+def test_every_item_has_a_line_with_all_columns():
+    for name, numbers in ITEMS.items():
+        lines = section(name)
+        assert list(lines) == numbers.split()
+        assert {len(cells) for cells in lines.values()} == {5}
+
+
+def test_commands_are_those_that_exist():
+    for name, studies in (("Tables", TABLES), ("Figures", {**FIGURES, **OWN_COMMANDS})):
+        for number, cells in section(name).items():
+            command = cells[1]
+            module = re.search(r"`((?:experiments|benchmarks)\.\w+)", command)
+            assert ("no command yet" in command) <= (number not in studies), number
+            if f"--id={number}`" in command or f"--id={number} " in command:
+                assert number in studies
+            elif module:
+                assert ROOT.joinpath(*module[1].split(".")).with_suffix(".py").exists()
+
+
+def test_figures_measured_here_stand_in_the_documents_that_they_are_from():
+    for cells in (*section("Tables").values(), *section("Figures").values()):
+        link = re.search(r"\]\(\.\./(benchmarks/[\w.]+)\)", cells[3])
+        figures = re.findall(r"\d\d\.\d\d", cells[3])
+        if link:
+            document = (ROOT / link[1]).read_text()
+            assert [figure for figure in figures if figure not in document] == []
+        elif figures:
+            readme = (ROOT / "README.md").read_text()
+            assert [figure for figure in figures if figure not in readme] == []

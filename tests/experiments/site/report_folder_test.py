@@ -1,0 +1,187 @@
+"""The report of a tiny study: what its pages say, that they are valid, and what is drawn again."""
+
+import html.parser
+import json
+import pathlib
+import re
+import urllib.parse
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.site.report_folder import DrawingOptions, write_report
+from experiments.site.studies import read_studies
+from tests.browser import Page, find_chromium
+
+OPTIONS = DrawingOptions(num_queries=3, num_neighbors=4, num_images=2, num_prototypes=2, num_classes=6)
+VOID = {"meta", "link", "img", "br"}
+
+
+class StrictParser(html.parser.HTMLParser):
+    """Collects elements; an end tag that does not fit its start tag, or a second use of an id, is an error."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.elements, self.text = [], set(), [], ""
+
+    def handle_starttag(self, name, attributes):
+        assert len(dict(attributes)) == len(attributes), (name, attributes)
+        attributes = dict(attributes)
+        assert attributes.get("id") not in self.ids
+        self.ids |= {attributes["id"]} if "id" in attributes else set()
+        self.elements.append((name, attributes))
+        if name not in VOID:
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def parsed(path: pathlib.Path) -> StrictParser:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>\n<html lang=")
+    parser = StrictParser()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+@pytest.fixture(scope="module")
+def report(tiny_study):
+    output = tiny_study.folder.parent / "report"
+    line = write_report(tiny_study.folder, output, tiny_study, OPTIONS)
+    assert line == f"1 studies, 3 methods. Open {output / 'index.html'}"
+    return output
+
+
+def page_of(report, method):
+    (path,) = [path for path in report.glob("fair-*.html") if f"glyphs-{method}-" in path.name]
+    return path
+
+
+def test_the_index_has_the_reports_own_figures_and_says_what_is_missing(report, tiny_study):
+    text = parsed(report / "index.html").text
+    (study,), problems = read_studies(reports.collect(tiny_study.folder))
+    assert problems == []
+    for row in study.rows:
+        assert row.method in text
+        for cell in row.cells.values():
+            assert f"{100 * cell.estimate.mean:.2f}" in text
+    assert [row.method for row in study.rows] == ["untrained backbone", "pnca+gap", "pnca+gsp"]
+    (difference,) = [cell for (size, _), cell in study.rows[2].cells.items() if size.startswith("single minus")]
+    bounds = difference.estimate.interval
+    assert f"[{100 * bounds.low:.2f}, {100 * bounds.high:.2f}]" in text
+    assert f"detectable: {100 * bounds.detectable_difference():.2f} or more" in text
+    assert "differs from zero" in text
+    assert "c2+gap: missing fold 1 repeat 0" in text
+    assert "Validation MAP@R over training steps: c2+gap ends at" in text
+    assert "not comparable" in text
+    assert "no error of the mean" not in text  # there is no ± with one repeat
+
+
+def test_pages_are_valid_and_ask_for_nothing_from_elsewhere(report):
+    pages = sorted(report.glob("*.html"))
+    assert len(pages) == 4
+    for path in pages:
+        page = parsed(path)
+        for name, attributes in page.elements:
+            address = attributes.get("src") or attributes.get("href") or ""
+            assert not re.match(r"[a-z]+:|//", address.replace("data:,", "")), address
+            if name == "a" and not address.startswith("#"):
+                assert (path.parent / urllib.parse.unquote(address)).exists() or address == "data:,", address
+            if name == "img":
+                assert attributes["alt"]
+                assert (path.parent / address).read_bytes().startswith(b"\x89PNG")
+            assert name != "script"
+        assert "url(" not in path.read_text()
+        assert "<letter" not in path.read_text()  # class names are text, not markup
+
+
+def test_a_methods_page_shows_what_is_found_where_it_looks_and_how_it_was_run(report, tiny_study):
+    page = parsed(page_of(report, "pnca-gsp"))
+    images = [attributes["alt"] for name, attributes in page.elements if name == "img"]
+    assert sum(text.startswith("Query: <letter & ") for text in images) == 3
+    found = [text for text in images if text.startswith("Neighbour ")]
+    assert len(found) == 12
+    assert page.text.count("✓ right") == sum(", right: " in text for text in found) > 0
+    assert page.text.count("✗ wrong") == sum(", wrong: " in text for text in found)
+    assert sum("times the average" in text for text in images) == 2
+    assert sum(", prototype " in text for text in images) == 4
+    assert "by t-SNE" in page.text
+    assert "tensorflow" in page.text
+    assert "transport_ratio" in page.text
+    assert tiny_study.runs.fingerprint in page.text
+    average = parsed(page_of(report, "pnca-gap"))
+    assert "looks everywhere alike" in average.text
+    assert "unfinished" in parsed(page_of(report, "c2-gap")).text
+
+
+def test_neighbours_are_those_of_the_search_that_evaluates(report, tiny_study):
+    records = [json.loads(path.read_text()) for path in (report / "drawings").glob("retrieval-*.json")]
+    assert len(records) == 3
+    firsts = [[line["found"][0]["is_right"] for line in record["lines"]] for record in records]
+    queries = [[line["query"]["name"] for line in record["lines"]] for record in records]
+    assert queries[0] == queries[1] == queries[2]  # the same queries of every method
+    assert any(all(right) for right in firsts)
+
+
+def test_a_second_report_draws_nothing_and_a_changed_run_only_its_own(report, tiny_study, monkeypatch):
+    before = {
+        path: path.stat().st_mtime_ns for folder in ("images", "drawings") for path in (report / folder).iterdir()
+    }
+    pages = {path.name: path.read_bytes() for path in report.glob("*.html")}
+    monkeypatch.setattr(tiny_study, "has_data", False)
+    (report / "notes.txt").write_text("mine")
+    (report / "fair-old.html").write_text((report / "index.html").read_text())
+    write_report(tiny_study.folder, report, tiny_study, OPTIONS)
+    after = {path: path.stat().st_mtime_ns for folder in ("images", "drawings") for path in (report / folder).iterdir()}
+    assert after == before
+    assert {path.name: path.read_bytes() for path in report.glob("*.html")} == pages
+    assert (report / "notes.txt").exists()
+    other = tiny_study.folder.parent / "without_data"
+    write_report(tiny_study.folder, other, tiny_study, OPTIONS)
+    page = parsed(page_of(other, "pnca-gsp"))
+    assert "the disk is away" in page.text
+    assert "no picture" in page.text
+    assert list(other.rglob("*.png")) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [380, 1400])
+def test_a_browser_shows_every_page_without_complaint(browser, report, width, scheme):
+    for path in sorted(report.glob("*.html")):
+        browser.open(path.as_uri(), width=width, scheme=scheme)
+        assert browser.complaints() == []
+        assert all(url.startswith(report.as_uri()) or url == "data:," for url in browser.requests())
+        assert browser.evaluate("document.compatMode") == "CSS1Compat"
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+        paper = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    with Page(chromium, tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def test_what_is_no_folder_of_runs_is_refused(tmp_path, tiny_study):
+    with pytest.raises(InvalidInput, match="--runs: received .*nothing, expected an existing folder"):
+        write_report(tmp_path / "nothing", tmp_path / "report", tiny_study, OPTIONS)
+    with pytest.raises(InvalidInput, match="in which there is no run"):
+        write_report(tmp_path, tmp_path / "report", tiny_study, OPTIONS)
+    (tmp_path / "index.html").write_text("<title>mine</title>")
+    with pytest.raises(InvalidInput, match="is no report and would be overwritten"):
+        write_report(tiny_study.folder, tmp_path, tiny_study, OPTIONS)
+    with pytest.raises(InvalidInput, match="--output: received .*expected a folder"):
+        write_report(tiny_study.folder, tmp_path / "index.html", tiny_study, OPTIONS)
+    assert (tmp_path / "index.html").read_text() == "<title>mine</title>"
