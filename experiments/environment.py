@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 
@@ -15,7 +16,7 @@ def environment() -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
-        "keras": str(tf.keras.__version__),
+        "keras": importlib.metadata.version("keras"),
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),

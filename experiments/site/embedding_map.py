@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from sklearn.manifold import TSNE
+from threadpoolctl import threadpool_limits
 
 from common.data import Dataset
 from common.ops.checks import InvalidInput
@@ -41,7 +42,8 @@ def map_record(unit: UnitRun, load: Callable[[], Dataset], num_classes: int) -> 
     perplexity = min(30.0, (len(rows) - 1) / 3)
     chosen = np.asarray(arrays["queries"][rows], np.float32)
     start = "pca" if chosen.shape[1] > 1 else "random"
-    points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(chosen)
+    with threadpool_limits(1):  # so few points are faster on one core, and the map does not depend on their number
+        points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(chosen)
     low, high = points.min(axis=0), points.max(axis=0)
     places = (points - low) / np.maximum(high - low, 1e-9)  # [points, 2] in 0..1
     drawn = [

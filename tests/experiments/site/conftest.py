@@ -21,7 +21,6 @@ OVERRIDES = {
     "image_size": 16,
     "classes_per_batch": 4,
     "samples_per_class": 2,
-    "num_folds": 2,
     "max_steps": 100,
 }
 EVALUATIONS = (20, 40, 60)
@@ -59,7 +58,8 @@ class TinyStudy:
         return self.dataset
 
     def config(self, loss, pooling, protocol=None, **overrides):
-        return resolve("glyphs", loss, pooling, "thesis", "smoke", {**OVERRIDES, **overrides}, "plain", protocol)
+        values = {**OVERRIDES, **({} if protocol else {"num_folds": 2}), **overrides}
+        return resolve("glyphs", loss, pooling, "thesis", "smoke", values, "plain", protocol)
 
     def begin(self, config, fold=0, repeat=0) -> RunDirectory:
         identity = {**config.identity(self.runs.fingerprint), "fold": fold, "repeat": repeat}
@@ -115,3 +115,9 @@ def tiny_study(tmp_path_factory):
     study.finish(contrastive, 0)
     study.begin(contrastive, 1)
     return study
+
+
+@pytest.fixture
+def empty_study(tmp_path):
+    """A study without a run yet."""
+    return TinyStudy(tmp_path)

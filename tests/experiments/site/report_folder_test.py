@@ -174,8 +174,8 @@ def browser(tmp_path_factory):
         yield page
 
 
-def test_what_is_no_folder_of_runs_is_refused(tmp_path, tiny_study):
-    with pytest.raises(InvalidInput, match="--runs: received .*nothing, expected an existing folder"):
+def test_what_is_no_folder_of_runs_is_refused(report, tmp_path, tiny_study):
+    with pytest.raises(InvalidInput, match="--runs: received .*nothing', expected an existing folder"):
         write_report(tmp_path / "nothing", tmp_path / "report", tiny_study, OPTIONS)
     with pytest.raises(InvalidInput, match="in which there is no run"):
         write_report(tmp_path, tmp_path / "report", tiny_study, OPTIONS)

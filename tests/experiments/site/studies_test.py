@@ -8,26 +8,21 @@ from experiments import reports
 from experiments.site.studies import read_studies
 
 
-@pytest.fixture
-def study(tiny_study, tmp_path):
-    return type(tiny_study)(tmp_path)
-
-
-def test_methods_of_one_name_say_in_what_they_differ(study):
+def test_methods_of_one_name_say_in_what_they_differ(empty_study):
     for smoothing in (5.0, 20.0):
-        study.finish(study.config("c2", "gsp", smoothing=smoothing))
-    (found,), problems = read_studies(reports.collect(study.folder))
+        empty_study.finish(empty_study.config("c2", "gsp", smoothing=smoothing))
+    (found,), problems = read_studies(reports.collect(empty_study.folder))
     assert problems == []
     assert {method.label for method in found.methods} == {"c2+gsp, smoothing 5.0", "c2+gsp, smoothing 20.0"}
 
 
-def test_sizes_and_repeats_make_studies_of_their_own(study):
+def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
     for dim, repeats in ((8, 1), (8, 2), (16, 1)):
-        config = study.config("c2" if repeats == 1 else "pnca", "gap", embedding_dim=dim)
+        config = empty_study.config("c2" if repeats == 1 else "pnca", "gap", embedding_dim=dim)
         for fold in (0, 1):
             for repeat in range(repeats):
-                study.finish(config, fold, repeat)
-    found, _ = read_studies(reports.collect(study.folder))
+                empty_study.finish(config, fold, repeat)
+    found, _ = read_studies(reports.collect(empty_study.folder))
     assert sorted(one.title for one in found) == [
         "Fair protocol on glyphs, budget smoke, 16-D: 2 folds, 1 repeat(s)",
         "Fair protocol on glyphs, budget smoke, 8-D: 2 folds, 1 repeat(s)",
@@ -37,10 +32,10 @@ def test_sizes_and_repeats_make_studies_of_their_own(study):
     assert repeated.rows[1].cells["single 8-D", "MAP@R"].estimate.std is not None
 
 
-def test_runs_that_all_methods_have_stand_in_where_none_is_complete(study):
+def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study):
     for loss, noise in (("c2", 0.9), ("pnca", 0.2)):
-        study.finish(study.config(loss, "gap"), fold=1, noise=noise)
-    (found,), _ = read_studies(reports.collect(study.folder))
+        empty_study.finish(empty_study.config(loss, "gap"), fold=1, noise=noise)
+    (found,), _ = read_studies(reports.collect(empty_study.folder))
     assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap", "pnca+gap"]
     assert "what all begun methods have: fold 1 repeat 0" in found.notes[0]
     difference = found.rows[2].cells["single minus c2+gap", "MAP@R"]
@@ -50,13 +45,13 @@ def test_runs_that_all_methods_have_stand_in_where_none_is_complete(study):
     assert len(found.missing) == 4
 
 
-def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(study):
-    biased, held_out = (study.config("c2", "gap", protocol) for protocol in ("conventional", "held_out"))
-    alone = study.config("pnca", "gap", "held_out")
-    study.finish(biased)
-    study.finish(held_out, noise=0.8)
-    study.finish(alone)
-    (found,), problems = read_studies(reports.collect(study.folder))
+def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(empty_study):
+    biased, held_out = (empty_study.config("c2", "gap", protocol) for protocol in ("conventional", "held_out"))
+    alone = empty_study.config("pnca", "gap", "held_out")
+    empty_study.finish(biased)
+    empty_study.finish(held_out, noise=0.8)
+    empty_study.finish(alone)
+    (found,), problems = read_studies(reports.collect(empty_study.folder))
     assert problems == []
     assert found.metric == "P@1"
     names = [row.method for row in found.rows]
@@ -67,16 +62,16 @@ def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(study)
     assert any(note.startswith("c2+gap: optimism of the protocol") for note in found.notes)
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_shown(study):
-    whole, damaged, foreign = (study.config(loss, "gap") for loss in ("c2", "pnca", "ms"))
+def test_what_cannot_be_read_is_named_and_the_rest_is_shown(empty_study):
+    whole, damaged, foreign = (empty_study.config(loss, "gap") for loss in ("c2", "pnca", "ms"))
     for config in (whole, damaged, foreign):
         for fold in (0, 1):
-            path = study.finish(config, fold)
+            path = empty_study.finish(config, fold)
             if config is damaged:
                 (path / "test_embeddings.npz").write_bytes(b"PK")
             if config is foreign:
                 (path / "config.json").write_text(json.dumps({"loss": "ms"}))
-    (found,), problems = read_studies(reports.collect(study.folder))
+    (found,), problems = read_studies(reports.collect(empty_study.folder))
     assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap"]
     assert any("pnca+gap is not in the table" in line and "cannot be read" in line for line in found.missing)
     assert len(problems) == 1
