@@ -3,13 +3,17 @@
 Regenerates: nothing; scores a file of yours.
 Command: python -m experiments.evaluate --embeddings=test.npz [--gallery=gallery.npz] [--json=scores.json]
 Expected: the same figures as a run of `experiments.fair_eval` on the same embeddings.
-Cost: seconds for 60,000 embeddings on 2 CPU cores; --map and --clustering take minutes there.
+Cost: seconds for 60,000 embeddings on 2 CPU cores; --map and --clustering take minutes there, --diagnostics one.
 
 The files are NumPy archives, `np.savez("test.npz", embeddings=..., labels=...)`, with `embeddings` [items, dim]
 (float16, float32 or float64) and `labels` [items] (integers of any size). Without a gallery each embedding searches all
 the others, without itself; with one, each searches the gallery. Pickled content is not read. The figures are
 percentages; "lowest" and "highest" are what any order of equally similar items could make of them: far apart means that
 embeddings coincide. The JSON file holds fractions.
+
+`--diagnostics` adds what the embeddings (of the queries) look like: spectral decay, distances inside of and between
+classes in two conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
+`--training=train.npz`, embeddings of the training classes by the same model, adds the generalisation gap.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ with quiet_start():
     import numpy as np
 
     from common.ops.checks import InvalidInput, invalid
-    from common.retrieval import evaluate_clustering, evaluate_retrieval
+    from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
+    from common.retrieval.diagnostics import NAMES
     from common.retrieval.similarity_bounds import SIMILARITIES
     from experiments.flags import run_command
 
@@ -78,7 +83,13 @@ def scores() -> dict:
         clustered = gallery or (embeddings, labels)
         figures |= evaluate_clustering(*clustered, seed=_FLAGS.seed).as_dict()
     shapes = {"queries": list(embeddings.shape), "gallery": list(gallery[0].shape) if gallery else None}
-    return {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": _FLAGS.similarity}
+    found = {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": _FLAGS.similarity}
+    if _FLAGS.diagnostics:
+        found["diagnostics"] = diagnose(embeddings, labels, seed=_FLAGS.seed).as_dict()
+    if _FLAGS.training:
+        training = read_embeddings("--training", _FLAGS.training)
+        found["generalization_gap"] = generalization_gap(embeddings, labels, *training)
+    return found
 
 
 def recall_depths() -> list[int]:
@@ -101,6 +112,11 @@ def table(found: dict) -> str:
         lines.append(f"{name:<10}{100 * value:8.2f}{tail}")
     excluded = found["num_excluded_queries"]
     lines.append(f"{found['num_queries']} queries; {excluded} more have nothing to find and are left out.")
+    for name, value in found.get("generalization_gap", {}).items():
+        lines.append(f"generalisation gap, {name} of test minus training: {100 * value:+.2f}")
+    diagnostics = found.get("diagnostics", {})
+    lines += [f"{name:<16}{diagnostics[name]:10.4f}  {text}" for name, text in NAMES.items() if name in diagnostics]
+    lines += [f"warning: {diagnostics['warning']}"] if "warning" in diagnostics else []
     return "\n".join(lines)
 
 
@@ -121,6 +137,8 @@ if __name__ == "__main__":
     flags.DEFINE_enum("similarity", "euclidean", SIMILARITIES, "What is near.")
     flags.DEFINE_boolean("map", False, "Also mAP, over the whole ranking.")
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
-    flags.DEFINE_integer("seed", 0, "Seed of k-means.")
+    flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
+    flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
+    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.")
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

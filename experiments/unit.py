@@ -11,7 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common.data import ClassBalancedBatches, Dataset, Examples, evaluation_batches, training_batches
-from common.retrieval import RetrievalResult, evaluate_retrieval
+from common.retrieval import RetrievalResult, diagnose, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
     EmbeddingModel,
@@ -165,6 +165,7 @@ class Unit:
             "repeat": self.repeat,
             "test": metrics.as_dict(),
             "untrained": untrained,
+            "diagnostics": diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
             "validation": {"best": history["best"]},
             "steps": history["steps"],
             **{key: history[key] for key in ("problems",) if key in history},
@@ -172,6 +173,8 @@ class Unit:
             "deviations": list(self.dataset.deviations),
             "environment": environment(),
         }
+        if "warning" in result["diagnostics"]:
+            tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
         self.run.write_result(result, embeddings, model.get_weights())
         return self.run.read_result()
 

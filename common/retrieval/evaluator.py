@@ -61,6 +61,7 @@ def evaluate_retrieval(
     tie_bounds: bool = False,
     block_size: int = 1536,
     num_threads: int | None = None,
+    same_items: bool = False,
 ) -> RetrievalResult:
     """Evaluates each query against the gallery, or against all other queries (without itself, by index).
 
@@ -73,14 +74,13 @@ def evaluate_retrieval(
     Args:
         query_embeddings: `[queries, dim]`, float16, float32 or float64; used as they are (not normalised).
         query_labels: integers of any size `[queries]`.
-        gallery_embeddings: `[gallery, dim]`; None for self-retrieval.
-        gallery_labels: integers of any size `[gallery]`; None for self-retrieval.
+        gallery_embeddings, gallery_labels: `[gallery, dim]` and `[gallery]`; None for self-retrieval.
         recall_at: the k of R@k.
         similarity: "euclidean" or "inner_product".
         average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking: a float64 pass more.
         tie_bounds: also between which values each metric lies under any order of equally similar items.
-        block_size: rows and columns of the tiles of the similarity matrix: speed and memory, not results.
-        num_threads: None uses all cores that the process may use (at most 16).
+        block_size, num_threads: speed and memory, not results; None uses all cores of the process (at most 16).
+        same_items: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
 
     Raises:
         InvalidInput: NaN or infinity (the first bad row is named), wrong labels, or no query with anything to find.
@@ -89,20 +89,20 @@ def evaluate_retrieval(
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
         1.0
     """
-    without_self = gallery_embeddings is None
     query_embeddings = np.asarray(query_embeddings)
     _check_recall_at(recall_at)
     query_classes, gallery_classes = _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
     search = NeighborSearch(
         query_embeddings,
-        None if without_self else np.asarray(gallery_embeddings),
+        None if gallery_embeddings is None else np.asarray(gallery_embeddings),
         similarity=similarity,
         query_classes=query_classes,
         gallery_classes=gallery_classes,
         block_size=block_size,
         num_threads=num_threads,
+        same_items=same_items,
     )
-    num_relevant = _num_relevant(query_classes, gallery_classes, without_self)
+    num_relevant = _num_relevant(query_classes, gallery_classes, search.without_self)
     table = _QueryTable(query_classes, gallery_classes, num_relevant)
     tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
     result = table.result(recall_at)

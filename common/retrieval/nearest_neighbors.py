@@ -68,6 +68,7 @@ class NeighborSearch:
         query_classes, gallery_classes: integers `[queries]`, `[gallery]` that say which rows are probably near to each
             other. They change the speed only.
         block_size: rows and columns of the tiles of the similarity matrix. It changes the speed and the memory only.
+        same_items: row i of the gallery is another embedding of query i, which does not find it.
     """
 
     def __init__(
@@ -80,20 +81,23 @@ class NeighborSearch:
         gallery_classes: np.ndarray | None = None,
         block_size: int = 1536,
         num_threads: int | None = None,
+        same_items: bool = False,
     ):
-        self.without_self = gallery is None
+        self.without_self = gallery is None or same_items
         self.block_size = check_positive("block_size", block_size)
         self.num_threads = check_positive("num_threads", num_threads or available_threads())
-        if not self.without_self and gallery.shape[1:] != queries.shape[1:]:
+        if gallery is not None and gallery.shape[1:] != queries.shape[1:]:
             raise InvalidInput(
                 f"Invalid embeddings: received queries {list(queries.shape)} and gallery {list(gallery.shape)}, "
                 "expected [queries, dim] and [gallery, dim] with the same dim."
             )
-        self.bounds = SimilarityBounds(queries, queries if self.without_self else gallery, similarity)
+        if same_items and gallery is not None and len(gallery) != len(queries):
+            raise invalid("gallery", received=f"{len(gallery)} rows", expected=f"{len(queries)}, one for each query")
+        self.bounds = SimilarityBounds(queries, queries if gallery is None else gallery, similarity)
         self.queries = find_distinct_rows(queries)
         self.query_order = _order(self.queries, query_classes)  # [distinct] place -> distinct row
         self.gallery, self.gallery_order = self.queries, self.query_order
-        if not self.without_self:
+        if gallery is not None:
             self.gallery = find_distinct_rows(gallery)
             self.gallery_order = _order(self.gallery, gallery_classes)
         self.num_available = len(self.gallery.members) - self.without_self
@@ -132,7 +136,7 @@ class NeighborSearch:
         options = {"block_size": self.block_size, "num_threads": self.num_threads}
         waiting = np.where(task.limits > 0, _BYTES_PER_WANTED * np.maximum(task.limits, 16), 0)
         active = np.flatnonzero(task.limits)
-        if self.without_self and waiting.sum() <= _PENDING_BYTES and 2 * len(active) > len(task.limits):
+        if self.gallery is self.queries and waiting.sum() <= _PENDING_BYTES and 2 * len(active) > len(task.limits):
             TileSearch(task, symmetric=True, **options).run()
             return
         passes = (np.cumsum(waiting[active]) - 1) // _PENDING_BYTES

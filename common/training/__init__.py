@@ -2,6 +2,7 @@
 
 from common.training.callbacks import (
     BestWeights,
+    EmbeddingDiagnostics,
     MeanLoss,
     PlateauSchedule,
     ProgressBar,
@@ -27,6 +28,7 @@ __all__ = [
     "BestWeights",
     "Checkpoint",
     "CoupledWeightDecay",
+    "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
     "MeanLoss",

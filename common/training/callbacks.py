@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from typing import Callable
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common.ops.checks import InvalidInput, check_non_negative, check_positive
+from common.retrieval import diagnose
 from common.training.run_directory import RunDirectory
 
 keras = tf.keras
@@ -56,6 +58,39 @@ class RetrievalEvaluation(ResumableCallback):
         if logs is None:
             raise InvalidInput("RetrievalEvaluation needs the logs dictionary that Keras' fit passes to callbacks.")
         logs.update(self.evaluate())
+
+
+class EmbeddingDiagnostics(ResumableCallback):
+    """Puts diagnostics of the current embeddings into the logs at the end of every epoch; warns once of a collapse.
+
+    Works in any Keras `fit`: `EmbeddingDiagnostics(lambda: (model.predict(images), labels))`.
+
+    Reference: see `common.retrieval.diagnose`, which names the figures.
+
+    Args:
+        embed: called without arguments; gives embeddings `[items, dim]` and labels `[items]`.
+        clustering: also NMI of k-means, which is slow.
+    """
+
+    def __init__(self, embed: Callable[[], tuple[np.ndarray, np.ndarray]], *, clustering: bool = False):
+        super().__init__()
+        self.embed, self.clustering = embed, clustering
+        self.warned = False
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is None:
+            raise InvalidInput("EmbeddingDiagnostics needs the logs dictionary that Keras' fit passes to callbacks.")
+        found = diagnose(*self.embed(), clustering=self.clustering)
+        logs.update(found.figures)
+        if found.warning and not self.warned:
+            tqdm.write(f"warning: {found.warning}", file=sys.stderr)
+            self.warned = True
+
+    def state(self) -> dict:
+        return {"warned": self.warned}
+
+    def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
+        self.warned = state["warned"]
 
 
 class BestWeights(ResumableCallback):

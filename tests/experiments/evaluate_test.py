@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from common.retrieval import evaluate_clustering, evaluate_retrieval
+from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
 from experiments.evaluate import read_embeddings
 from tests.command_line import check_clean_failure, run_module
 
@@ -25,10 +25,16 @@ def score(*arguments):
 
 
 def test_scores_a_file_with_all_metrics(tmp_path):
-    data = save(tmp_path / "x.npz", 0)
+    data, training = save(tmp_path / "x.npz", 0), save(tmp_path / "train.npz", 1)
     json_path = tmp_path / "scores.json"
     finished = score(
-        f"--embeddings={tmp_path}/x.npz", "--map", "--clustering", "--recall_at=1,5", f"--json={json_path}"
+        f"--embeddings={tmp_path}/x.npz",
+        "--map",
+        "--clustering",
+        "--recall_at=1,5",
+        f"--json={json_path}",
+        "--diagnostics",
+        f"--training={tmp_path}/train.npz",
     )
     assert finished.returncode == 0, finished.stderr
     found = json.loads(json_path.read_text())
@@ -42,6 +48,12 @@ def test_scores_a_file_with_all_metrics(tmp_path):
     for name, value in found["metrics"].items():
         assert f"{name:<10}{100 * value:8.2f}" in finished.stdout
     assert "60 queries" in finished.stdout
+    assert found["diagnostics"] == diagnose(*data).as_dict()
+    for name, value in found["diagnostics"].items():
+        assert f"{name:<16}{value:10.4f}" in finished.stdout
+    gap = generalization_gap(*data, *training)
+    assert found["generalization_gap"] == pytest.approx(gap)
+    assert f"P@1 of test minus training: {100 * gap['P@1']:+.2f}" in finished.stdout
 
 
 def test_scores_queries_against_a_gallery(tmp_path):

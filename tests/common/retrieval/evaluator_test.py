@@ -10,10 +10,10 @@ from common.retrieval import combine_embeddings, evaluate_retrieval
 RECALL_AT = (1, 2, 4, 8, 40)
 
 
-def oracle(queries, labels, gallery, gallery_labels, similarity):
+def oracle(queries, labels, gallery, gallery_labels, similarity, same_items=False):
     """P@1, P@R, MAP@R and R@k of each query with something to find, and how many have nothing."""
-    without_self = gallery is None
-    if without_self:
+    without_self = gallery is None or same_items
+    if gallery is None:
         gallery, gallery_labels = queries, labels
     table, num_excluded = [], 0
     for row in range(len(queries)):
@@ -71,8 +71,12 @@ def test_200_random_cases_equal_the_oracle(kind, row_search_fraction, monkeypatc
         if rng.random() < 0.4:
             gallery = random_embeddings(rng, kind, int(rng.integers(1, 70)), dim)
             gallery_labels = rng.integers(0, num_classes + 1, len(gallery)) + 2**60
-        expected, num_excluded = oracle(embeddings, labels, gallery, gallery_labels, similarity)
+        same_items = gallery is None and rng.random() < 0.3
+        if same_items:
+            gallery, gallery_labels = random_embeddings(rng, kind, num_items, dim), labels
+        expected, num_excluded = oracle(embeddings, labels, gallery, gallery_labels, similarity, same_items)
         options = {"recall_at": RECALL_AT, "similarity": similarity, "block_size": int(rng.integers(1, 40))}
+        options["same_items"] = same_items
         if len(expected):
             result = evaluate_retrieval(embeddings, labels, gallery, gallery_labels, **options)
             assert_equals_oracle(result, expected, num_excluded)
@@ -98,6 +102,19 @@ def test_hand_computed_example_with_a_singleton():
         "num_excluded_queries": 1,
     }
     np.testing.assert_array_equal(result.query_rows, [0, 1, 2, 3])
+
+
+def test_a_gallery_of_the_same_items_without_oneself_is_self_retrieval():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 5, 40)
+    for kind in ("ties", "duplicates", "continuous"):
+        embeddings = random_embeddings(rng, kind, 40, 3)
+        options = {"average_precision": True, "tie_bounds": True, "similarity": "inner_product"}
+        alone = evaluate_retrieval(embeddings, labels, **options)
+        paired = evaluate_retrieval(embeddings, labels, embeddings.copy(), labels, same_items=True, **options)
+        assert (paired.as_dict(), paired.tie_bounds) == (alone.as_dict(), alone.tie_bounds)
+    with pytest.raises(InvalidInput, match="gallery.*39 rows.*40, one for each query"):
+        evaluate_retrieval(embeddings, labels, embeddings[1:], labels[1:], same_items=True)
 
 
 def random_case(seed, num_items=300, dim=8, num_classes=40):

@@ -1,0 +1,239 @@
+"""Posterior refinement of a trained run: other metric matrices between the features of its trunk, by retrieval.
+
+Training ends with a trunk x and a neck W, hence the similarity x^T M x' with M = W^T W. The command replaces M by the
+paper's D(r), R(r) and identity, and, because the identity ranks more dimensions than the embedding has, by two controls
+of the embedding's size: the principal axes of the trunk on the training images, and random axes. Each is ranked twice:
+normalised (by the lengths sqrt(x^T |M'| x), as the trained embedding of unit length is) and as it is; the paper does
+not say which it does.
+
+Regenerates: "Posterior refinement" table 1 and figures 2 and 3, for one trained run.
+Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+gap-0123456789/fold0-repeat0
+    [--restraint=D,R,identity] [--ratio=0,.25,.5,.75,1] [--draws=3]
+Expected: table 1, Cars196, ProxyNCA (BN-Inception, 128-D of 1024): MAP@R 18.85 as trained, 18.43 with the identity,
+    19.58 with D(1); P@1 73.91, 80.10 and 79.82.
+Cost: the refinements take milliseconds to seconds and no data; ranking takes seconds each, and the features one pass
+    over the training and test images.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    import numpy as np
+
+    from common.ops.checks import InvalidInput, check_choice, check_fraction, check_positive, invalid
+    from common.retrieval import bilinear_embeddings, evaluate_retrieval, matrix_properties, metric_matrix
+    from common.retrieval.posterior_refinement import (
+        RESTRAINTS,
+        MatrixProperties,
+        principal_axes,
+        random_axes,
+        refine,
+    )
+    from common.training import write_json, write_text
+    from experiments import flags as experiment_flags
+    from experiments import reports
+    from experiments.reports.sweeps import SweepValue, sweep_lines
+    from experiments.trunk import Trunk, load_trunk
+
+MODES = {"normalised": True, "as it is": False}
+METRICS = ("MAP@R", "P@1", "P@R")
+SHOWN = ("MAP@R", "P@1")
+DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
+_PRINTED = {"pnca": "ProxyNCA", "triplet": "Triplet", "arcface": "ArcFace"}
+_PRINTED_ROWS = (
+    ("as trained", "", "128 (trained W)"),
+    ("identity", " + identity (*)", "1024 (trunk, refined M)"),
+    ("best restraint", " + best restraint (dagger)", "1024 (trunk, refined M)"),
+)
+
+
+class Refinement(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        label: what it is called.
+        restraint: `D`, `R`, or None for all that has no ratio.
+        ratio: r, or None.
+        properties: of the first draw's matrix.
+        scores: by mode, then metric: the figure of each draw, as fractions `[draws]`.
+    """
+
+    label: str
+    restraint: str | None
+    ratio: float | None
+    properties: MatrixProperties
+    scores: dict[str, dict[str, list[float]]]
+
+
+def parse_ratios(texts: Sequence[str]) -> list[float]:
+    """The ratios r of `--ratio`, increasing.
+
+    Raises:
+        InvalidInput: none, or one that is no number in [0, 1].
+    """
+    try:
+        ratios = sorted({check_fraction("--ratio", float(text), zero_allowed=True) for text in texts})
+    except ValueError as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise invalid("--ratio", received=list(texts), expected="numbers in [0, 1], separated by commas") from error
+    if not ratios:
+        raise InvalidInput("Invalid --ratio: received an empty list, expected numbers in [0, 1].")
+    return ratios
+
+
+def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float], draws: int, seed: int) -> list:
+    """Every row: as trained, the restraints over r, the identity, and the two controls.
+
+    Args:
+        trunk: features and neck.
+        restraints: of `RESTRAINTS`.
+        ratios: r of D and R.
+        draws: seeds of each D(r) and R(r) between 0 and 1.
+        seed: of the first draw.
+    """
+    trained, dim = metric_matrix(trunk.neck), trunk.neck.shape[1]
+    channels = len(trained)
+
+    def row(label: str, restraint: str | None, ratio: float | None, make: Callable, count: int = 1) -> Refinement:
+        matrices = [make(seed + index) for index in range(count)]
+        scores = [scores_of(trunk, matrix) for matrix in matrices]
+        merged = {mode: {metric: [one[mode][metric] for one in scores] for metric in METRICS} for mode in MODES}
+        return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged)
+
+    rows = [row(f"as trained, {dim} of {channels} dimensions", None, None, lambda seed: trained)]
+    for restraint in ("D", "R"):
+        for ratio in ratios if restraint in restraints else ():
+            label = f"{restraint}({ratio:g})"
+            if ratio == 0:
+                rows.append(rows[0]._replace(label=label, restraint=restraint, ratio=0.0))
+                continue
+            count = 1 if ratio == 1 else draws  # nothing is left to chance there
+            rows.append(row(label, restraint, ratio, lambda s, n=restraint, r=ratio: refine(trained, n, r, s), count))
+    if "identity" in restraints:
+        rows.append(row(f"identity, all {channels}", None, None, lambda seed: refine(trained, "identity")))
+    axes = metric_matrix(principal_axes(trunk.training, dim))
+    rows.append(row(f"PCA of the trunk, {dim}", None, None, lambda seed: axes))
+    rows.append(row(f"random axes, {dim}", None, None, lambda s: metric_matrix(random_axes(channels, dim, s)), draws))
+    return rows
+
+
+def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
+    """Metrics on the test set when `x^T M x'` decides, by mode."""
+    scores = {}
+    for mode, normalize in MODES.items():
+        queries, others = bilinear_embeddings(trunk.queries, matrix, normalize=normalize)
+        same_items = trunk.gallery is None
+        if not same_items:
+            others = bilinear_embeddings(trunk.gallery, matrix, normalize=normalize)[1]
+        labels = trunk.query_labels if same_items else trunk.gallery_labels
+        found = evaluate_retrieval(
+            queries, trunk.query_labels, others, labels, similarity="inner_product", same_items=same_items
+        ).as_dict()
+        scores[mode] = {metric: found[metric] for metric in METRICS}
+    return scores
+
+
+def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:
+    """The rows as a table: the matrix, then the metrics in per cent, mean of the draws."""
+    header = ["M'", "rank", "trace", "||M'||_F", "trace/||M'||_F", "smallest eigenvalue"]
+    header += [f"{metric} {mode}" for mode in MODES for metric in SHOWN]
+    lines = []
+    for row in rows:
+        of = row.properties
+        matrix = [of.trace, of.frobenius_norm, of.trace / of.frobenius_norm if of.frobenius_norm else 0.0]
+        cells = [str(of.rank), *(f"{value:.4g}" for value in matrix), f"{of.smallest_eigenvalue:.2g}"]
+        cells += [f"{100 * np.mean(row.scores[mode][metric]):.2f}" for mode in MODES for metric in SHOWN]
+        lines.append([row.label, *cells])
+    return reports.PlainTable(title, header, lines, notes)
+
+
+def notes_on(trunk: Trunk, draws: int) -> list[str]:
+    """What one has to know to read the table, and what the paper prints for this loss and data set."""
+    channels, dim = trunk.neck.shape
+    notes = [
+        f"The identity ranks {channels} dimensions, the trained neck {dim}: only PCA and random axes are identities of "
+        "the embedding's own size. PCA is fitted on the images that the run learnt from.",
+        "A negative smallest eigenvalue: M' is no metric, and principle 1 (a smaller trace) says nothing of it.",
+    ]
+    if draws > 1:
+        notes.append(f"D(r), R(r) and random axes: mean of {draws} draws; the picture shows their range.")
+    config = trunk.config
+    printed = []
+    for name, suffix, dimensions in _PRINTED_ROWS:
+        row = _PRINTED.get(config.loss, "") + suffix
+        values = [reports.published_value("PR-1", config.dataset, row, dimensions, metric) for metric in SHOWN]
+        if None not in values:
+            printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in values))
+    if printed:
+        notes.append(
+            f"The paper prints for {_PRINTED[config.loss]} on {config.dataset} (MAP@R / P@1; BN-Inception, mean of "
+            f"four folds): {'; '.join(printed)}."
+        )
+    return notes
+
+
+def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[pathlib.Path]:
+    """A picture a metric: D(r) and R(r) over r, and what has no r as level lines; nothing without two ratios."""
+    ratios = sorted({row.ratio for row in rows if row.ratio is not None})
+    if len(ratios) < 2:
+        return []
+    paths = []
+    for metric in SHOWN:
+        series = {}
+        for mode in MODES:
+            for row in rows:
+                values = row.scores[mode][metric]
+                places = [row.ratio] if row.restraint else ratios[:: len(ratios) - 1]
+                name = f"{row.restraint}(r)" if row.restraint else row.label
+                points = [SweepValue(place, float(np.mean(values)), min(values), max(values)) for place in places]
+                series.setdefault(f"{name}, {mode}", []).extend(points)
+        paths.append(folder / f"posterior_refinement_{metric}.png")
+        sweep_lines(series, paths[-1], x_label="r", y_label=f"{metric} (%)", title=title)
+    return paths
+
+
+def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path, draws: int) -> str:
+    """Writes `posterior_refinement.md`, `.csv`, `.json` and the pictures; returns the text for the terminal."""
+    title = f"Posterior refinement of {trunk.config.name} on {trunk.config.dataset}"
+    found = table(rows, title, notes_on(trunk, draws))
+    name = "posterior_refinement"
+    write_text(folder / f"{name}.md", found.as_markdown())
+    write_text(folder / f"{name}.csv", found.as_csv())
+    write_json(folder / f"{name}.json", {"rows": [{**r._asdict(), "properties": r.properties._asdict()} for r in rows]})
+    pictures = draw(rows, folder, title)
+    return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
+
+
+def main() -> None:
+    """Refines and ranks one run, writes the report into its folder and prints it."""
+    values = flags.FLAGS
+    restraints = [check_choice("--restraint", name, RESTRAINTS) for name in values.restraint]
+    if not restraints:
+        raise InvalidInput(f"Invalid --restraint: received an empty list, expected some of {', '.join(RESTRAINTS)}.")
+    if restraints == ["identity"]:
+        experiment_flags.refuse_flags("ratio", because="the identity has no ratio")
+    ratios = parse_ratios(values.ratio)
+    draws = int(check_positive("--draws", values.draws))
+    trunk = load_trunk(values.run, data_dir=values.data_dir, cache_dir=values.cache_dir)
+    rows = refinements(trunk, restraints, ratios, draws, values.seed)
+    print(write_report(trunk, rows, pathlib.Path(values.run), draws))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
+    flags.DEFINE_list("restraint", list(RESTRAINTS), "What is done to the metric matrix: D, R, identity.")
+    flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in DEFAULT_RATIOS], "r of D and R, in [0, 1].")
+    flags.DEFINE_integer("draws", 3, "Seeds of each D(r) and R(r).")
+    flags.DEFINE_integer("seed", 0, "Seed of the first draw.", lower_bound=0)
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.run_command(main)

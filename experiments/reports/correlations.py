@@ -1,0 +1,86 @@
+"""Rank correlation of two figures over runs, with an interval that respects which runs belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from common.ops.checks import InvalidInput, check_fraction
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's coefficient and its interval.
+
+    Args:
+        estimate: in [-1, 1].
+        low, high: ends of the percentile bootstrap interval.
+        num_runs, num_groups: what it was computed of.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    num_runs: int
+    num_groups: int
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval says more or less than nothing."""
+        return self.low > 0 or self.high < 0
+
+
+def spearman(first, second) -> float:
+    """The linear correlation of the ranks, equal values sharing their mean rank; NaN where all are equal.
+
+    Args:
+        first, second: `[runs]`.
+    """
+    ranks = [rankdata(values) for values in (first, second)]
+    ranks = [of - of.mean() for of in ranks]
+    norm = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum())
+    return float(ranks[0] @ ranks[1] / norm) if norm > 0 else float("nan")
+
+
+def spearman_interval(
+    first, second, groups, num_resamples: int = 2000, seed: int = 0, confidence: float = 0.95
+) -> Correlation:
+    """Spearman's coefficient with a percentile bootstrap interval over groups of runs.
+
+    Folds of one method resemble each other more than two methods do, so whole methods are drawn, not runs. With few
+    groups the interval is too short rather than too wide.
+
+    Args:
+        first, second: figures `[runs]`, finite.
+        groups: the method of each run `[runs]`.
+        num_resamples: draws of as many groups as there are; those in which a figure does not vary are left out.
+        seed: of the draws.
+        confidence: in (0, 1).
+
+    Raises:
+        InvalidInput: less than three groups, arrays of different lengths, or a figure that does not vary.
+    """
+    first, second, groups = np.asarray(first, np.float64), np.asarray(second, np.float64), np.asarray(groups)
+    check_fraction("confidence", confidence)
+    if not first.shape == second.shape == groups.shape or first.ndim != 1:
+        raise InvalidInput(
+            f"Invalid figures: received {list(first.shape)}, {list(second.shape)} and {list(groups.shape)}, expected "
+            "[runs] three times."
+        )
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    if len(members) < 3:
+        raise InvalidInput(
+            f"Invalid runs: received {len(members)} method(s), expected three or more to correlate over."
+        )
+    estimate = spearman(first, second)
+    if np.isnan(estimate):
+        raise InvalidInput("Invalid figures: received one that is the same for all runs; nothing correlates with it.")
+    generator = np.random.default_rng(seed)
+    found = []
+    for _ in range(num_resamples):
+        rows = np.concatenate([members[index] for index in generator.integers(len(members), size=len(members))])
+        found.append(spearman(first[rows], second[rows]))
+    low, high = np.nanpercentile(found, [50 - 50 * confidence, 50 + 50 * confidence])
+    return Correlation(estimate, float(low), float(high), len(first), len(members))

@@ -1,0 +1,106 @@
+"""What a trained model's linear neck maps to embeddings: the pooled features of its backbone, and the neck itself."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset, Examples
+from common.ops.checks import InvalidInput
+from common.training import EmbeddingHead, EmbeddingModel
+from experiments.config import ExperimentConfig
+from experiments.selection import image_batches
+from experiments.splits import split_of
+from experiments.trained_model import TrainedModel, load_trained_model, run_configuration
+
+
+class Trunk(NamedTuple):
+    """A run as features and a neck.
+
+    Attributes:
+        config: the run's configuration.
+        neck: `[channels, dim]`; an embedding is `features @ neck`, then brought to length.
+        training: features of the images that the run learnt from `[items, channels]`.
+        queries, query_labels: of the test set, `[queries, channels]` and `[queries]`.
+        gallery, gallery_labels: where it is apart; else None.
+    """
+
+    config: ExperimentConfig
+    neck: np.ndarray
+    training: np.ndarray
+    queries: np.ndarray
+    query_labels: np.ndarray
+    gallery: np.ndarray | None
+    gallery_labels: np.ndarray | None
+
+
+def load_trunk(
+    path: str | os.PathLike,
+    *,
+    dataset: Dataset | None = None,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> Trunk:
+    """The trunk of a finished run, with the features of its data.
+
+    Args:
+        path: the run directory.
+        dataset: the data that it was trained on, as loaded; None to load them.
+        data_dir: the folder of the data set's files, for data that are not embedded.
+        cache_dir: the folder for prepared images, or None for the default.
+
+    Raises:
+        InvalidInput: no finished run, other data, or a head that is no pooling with a linear neck behind it.
+    """
+    config, identity = run_configuration(path)
+    trained = load_trained_model(path, dataset=dataset, data_dir=data_dir, cache_dir=cache_dir)
+    return trunk_of(trained, split_of(trained.dataset, config, identity["fold"], identity["repeat"]).training)
+
+
+def trunk_of(trained: TrainedModel, training: Examples) -> Trunk:
+    """The trunk of a model whose head pools first and projects then; see `load_trunk`."""
+    neck = _neck(trained)
+    dataset = trained.dataset
+
+    def features(examples: Examples) -> np.ndarray:
+        return pooled_features(trained.model, image_batches(examples, trained.config, dataset))
+
+    gallery = dataset.gallery
+    return Trunk(
+        trained.config,
+        neck,
+        features(training),
+        features(dataset.test),
+        dataset.test.labels,
+        None if gallery is None else features(gallery),
+        None if gallery is None else gallery.labels,
+    )
+
+
+def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarray:
+    """What the pooling of a model's head gives, in inference mode: `[examples, channels]`, float32, of any length.
+
+    Args:
+        model: whose head pools first.
+        batches: inputs without labels.
+    """
+
+    @tf.function(reduce_retracing=True)
+    def pooled(inputs):
+        return model.head.pooling(model.backbone(inputs, training=False), training=False)
+
+    return np.concatenate([pooled(inputs).numpy() for inputs in batches]).astype(np.float32)
+
+
+def _neck(trained: TrainedModel) -> np.ndarray:
+    head = trained.model.head
+    if not isinstance(head, EmbeddingHead) or head.project_first:
+        raise InvalidInput(
+            f"Invalid --run: received one with --pooling={trained.config.pooling}, which projects before it pools, so "
+            "there is no metric matrix between its features. Expected a pooling with a linear neck behind it, such as "
+            "gap, gmp or gemean."
+        )
+    return np.asarray(head.projection.kernel)

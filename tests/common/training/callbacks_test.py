@@ -1,0 +1,36 @@
+"""The diagnostics callback in a plain Keras `fit`; the other callbacks are tested where they train (`fit_test`)."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.ops.checks import InvalidInput
+from common.retrieval import diagnose
+from common.training import EmbeddingDiagnostics
+
+keras = tf.keras
+
+
+def test_diagnostics_are_logged_and_a_collapse_is_warned_of_once(capfd):
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(12, 3)).astype(np.float32), np.repeat(np.arange(4), 3)
+    model = keras.Sequential([keras.layers.Dense(2, use_bias=True, bias_initializer="ones")])
+    model.build((None, 3))
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
+    callback = EmbeddingDiagnostics(lambda: (model.predict(inputs, verbose=0), labels))
+    history = model.fit(inputs, np.zeros((12, 2)), batch_size=12, epochs=2, verbose=0, callbacks=[callback]).history
+    expected = diagnose(model.predict(inputs, verbose=0), labels).figures
+    assert {name: history[name][-1] for name in expected} == pytest.approx(expected)
+    assert "warning" not in capfd.readouterr().err
+    model.layers[0].kernel.assign(np.zeros((3, 2)))
+    logs = {}
+    callback.on_epoch_end(2, logs)
+    callback.on_epoch_end(3, logs)
+    assert capfd.readouterr().err.count("warning: The embeddings have collapsed to a point") == 1
+    assert logs["uniformity"] == pytest.approx(0, abs=1e-6)
+    restored = EmbeddingDiagnostics(callback.embed)
+    restored.restore(callback.state(), callback.arrays())
+    restored.on_epoch_end(4, logs)
+    assert capfd.readouterr().err == ""
+    with pytest.raises(InvalidInput, match="EmbeddingDiagnostics needs the logs"):
+        callback.on_epoch_end(5)

@@ -1,0 +1,69 @@
+"""The correlation of diagnostics with retrieval, over runs that are written by hand."""
+
+import numpy as np
+import pytest
+
+from common.retrieval import diagnose, evaluate_retrieval, spectral_decay
+from common.training import write_arrays, write_json
+from experiments import reports
+from experiments.diagnostics_study import correlation_table, points_of, runs_table
+from tests.command_line import check_clean_failure, run_module
+
+
+def write_run(folder, method, fold, noise):
+    """A finished unit whose embeddings are clusters with some noise."""
+    rng = np.random.default_rng([len(method), fold])
+    labels = np.repeat(np.arange(8), 5)
+    embeddings = rng.normal(size=(8, 6))[labels] + noise * rng.normal(size=(40, 6))
+    path = folder / "fair" / "glyphs" / f"{method}-0123456789" / f"fold{fold}-repeat0"
+    write_arrays(path / "test_embeddings.npz", {"queries": embeddings, "query_labels": labels})
+    test = evaluate_retrieval(embeddings, labels).as_dict()
+    result = {"status": "finished", "config_hash": "0123456789", "fold": fold, "repeat": 0, "test": test}
+    write_json(path / "result.json", result)
+    return embeddings, labels, test
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    noises = {"pnca+gap": 0.2, "c2+gap": 0.6, "ms+gap": 1.0, "triplet+gsp": 1.6}
+    found = {
+        (method, fold): write_run(folder, method, fold, noise) for method, noise in noises.items() for fold in range(2)
+    }
+    return folder, found
+
+
+def test_every_run_is_a_point_with_its_own_diagnostics(runs):
+    folder, found = runs
+    points = points_of(reports.collect(folder, "fair", "glyphs"), None, clustering=False)
+    assert len(points) == 8
+    for point in points:
+        embeddings, labels, test = found[point.label.split(" fold ")[0], int(point.label.split()[2])]
+        assert point.scores == {"MAP@R": test["MAP@R"], "P@1": test["P@1"]}
+        assert point.figures == diagnose(embeddings, labels).figures
+    table = correlation_table(points, "glyphs")
+    assert table.title == "Diagnostics and retrieval on glyphs: 8 runs of 4 methods"
+    cells = {row[0]: row for row in table.rows}
+    assert cells["pi_intra"][2].startswith("-0.")  # noise inside of classes, and nothing else, is what differs
+    assert cells["pi_intra"][2].endswith("]*")
+    text = runs_table(points).as_csv().splitlines()
+    assert len(text) == 9
+    assert text[0].startswith("run,MAP@R,P@1,rho,rho@2,pi_intra")
+
+
+def test_training_embeddings_and_the_gap_come_beside(runs):
+    folder, _ = runs
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(20, 6)), np.repeat(np.arange(4), 5)
+    of_training = {"figures": diagnose(embeddings, labels).as_dict(), "scores": {"MAP@R": 0.5, "P@1": 0.75}}
+    points = points_of(reports.collect(folder, "fair", "glyphs"), lambda unit: of_training, clustering=False)
+    assert points[0].figures["training rho"] == pytest.approx(spectral_decay(embeddings), rel=1e-6)
+    assert points[0].figures["generalisation gap of P@1"] == pytest.approx(points[0].scores["P@1"] - 0.75)
+    cells = {row[0]: row for row in correlation_table(points, "glyphs").rows}
+    assert cells["training rho"][2:] == ["does not vary", "does not vary"]
+    assert cells["generalisation gap of MAP@R"][2].startswith("+1.00")
+
+
+def test_too_few_methods_end_the_command(tmp_path):
+    finished = run_module("experiments.diagnostics_study", f"--runs_dir={tmp_path}")
+    check_clean_failure(finished, "--runs_dir", "with 0 method(s)", "fair/glyphs", "python -m experiments.fair_eval")
