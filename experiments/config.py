@@ -31,7 +31,7 @@ class ExperimentConfig:
     loss: str = _field("metric loss; `LOSS+xbm` puts a cross-batch memory around a pair loss")
     pooling: str = _field("pooling of the feature map")
     method: str = _field("`plain`, or `ccp`: alternating projections around a pair loss")
-    recipe: str = _field("`thesis` (printed text, errata corrected) or `published_code`")
+    recipe: str = _field("`thesis` (printed text, errata corrected), `published_code` or `revisiting`")
     budget: str = _field("length of training: `full`, `demo` (minutes on a CPU) or `smoke` (seconds)")
     chapter: int = _field("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
     backbone: str = _field("network before the pooling")

@@ -14,6 +14,8 @@ Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; SOP about t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from absl import flags
 
 from experiments.quiet_start import quiet_start
@@ -23,13 +25,18 @@ with quiet_start():
     from experiments import build
     from experiments import flags as experiment_flags
     from experiments.conventional_protocol import MONITORS, ConventionalProtocol
+    from experiments.conventional_report import write_report
 
 DEFAULT_POOLING = "gap+gmp"
 DEFAULT_REPEATS = 3
 
 
-def main() -> None:
-    """Runs what is missing of every method that the flags name, then reports."""
+def evaluate(write: Callable = write_report) -> None:
+    """Runs what is missing of every method that the flags name, then reports.
+
+    Args:
+        write: the report, see `ConventionalProtocol.report`.
+    """
     values = flags.FLAGS
     monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
     if not monitors:
@@ -44,16 +51,21 @@ def main() -> None:
     )
     if not values.report_only:
         protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=values.checkpoint_seconds)
-    print(protocol.report())
+    print(protocol.report(write))
 
 
-if __name__ == "__main__":
+def define_flags(repeats: int) -> None:
+    """Defines all flags; trains each unit `repeats` times by default."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags(units=("repeat",))
     experiment_flags.define_methods_flag()
     flags.DEFINE_list(
         "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
     )
+    flags.FLAGS.set_default("repeats", repeats)
+
+
+if __name__ == "__main__":
+    define_flags(DEFAULT_REPEATS)
     flags.FLAGS.set_default("pooling", DEFAULT_POOLING)
-    flags.FLAGS.set_default("repeats", DEFAULT_REPEATS)
-    experiment_flags.run_command(main)
+    experiment_flags.run_command(evaluate)

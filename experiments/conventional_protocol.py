@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import pathlib
+from collections.abc import Callable, Iterable
 
 from common.data import Dataset
 from common.ops.checks import check_choice, invalid
@@ -76,12 +77,20 @@ class ConventionalProtocol:
                 for monitor in monitors:
                     self.runs.train(self.configs[monitor][position], 0, index, checkpoint_seconds)
 
-    def report(self) -> str:
-        """Writes the table and the picture beside the runs; returns the text for the terminal."""
+    def methods(self) -> list[ConventionalReport]:
+        """What is on disk of each method."""
         methods = []
         for config, held_out in zip(self.configs["test_set"], self.configs["held_out"]):
             found = [collect_method(self.runs.method_dir(one)) for one in (config, held_out)]
             methods.append(ConventionalReport(config, held_out, *found, self.repeats))
+        return methods
+
+    def report(self, write: Callable[[list[ConventionalReport], pathlib.Path, str], str] = write_report) -> str:
+        """Writes the table and the picture beside the runs; returns the text for the terminal.
+
+        Args:
+            write: called with the methods, the folder and a title.
+        """
         folder = self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
         title = f"Conventional protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
-        return write_report(methods, folder, title)
+        return write(self.methods(), folder, title)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from common.ops.checks import InvalidInput, check_choice
 from experiments.config import ExperimentConfig
 from experiments.conventional_recipe import conventional_setting, published_code_conventional
+from experiments.revisiting_recipe import RECIPE, revisiting_setting
 
-RECIPES = ("thesis", "published_code")
+RECIPES = ("thesis", "published_code", RECIPE)
 METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
 PROXY_LOSSES = ("pnca", "panchor", "softtriple")
@@ -147,6 +148,8 @@ def resolve(
         values |= _published_code_switches(values, base_loss)
         if protocol is not None:
             values |= published_code_conventional(values, size, backbone)
+    if recipe == RECIPE:
+        values |= revisiting_setting(dataset, base_loss, size)
     values |= _budget_limits(budget, values)
     _refuse_unused(values, overrides)
     return ExperimentConfig(**{**values, **overrides})
@@ -311,7 +314,8 @@ def _budget_limits(budget: str, values: dict) -> dict:
     changes |= {name: waits for name in ("memory_start", "ccp_start") if values.get(name)}
     if "protocol" in values:
         changes["steps_per_evaluation"] = min(changes["steps_per_evaluation"], 100)
-        changes["plateau_patience"] = max(2, changes["patience"] // 5)
+        if values["plateau_patience"]:
+            changes["plateau_patience"] = max(2, changes["patience"] // 5)
     if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
         changes |= {"image_size": 64, "warm_up_epochs": 0, "warm_up_steps": 2 if values["warm_up_epochs"] else 0}
     if uses_gsp(values["pooling"]) and budget == "smoke":

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from common.data import ClassBalancedBatches, Dataset, Examples, evaluation_batches, training_batches
-from common.retrieval import RetrievalResult, diagnose, evaluate_retrieval
+from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
     EmbeddingModel,
@@ -82,7 +82,7 @@ class Unit:
         history = fit(
             model,
             self._batches_from,
-            lambda: self._evaluate(model, self.queries, self.gallery).as_dict(),
+            lambda: self._validation_metrics(model),
             self.run,
             self._schedule(checkpoint_seconds),
             self._make_update,
@@ -118,12 +118,23 @@ class Unit:
         batch_size = build.evaluation_batch_size(self.config)
         return model.embed(evaluation_batches(examples, preprocessing, batch_size), output=output)
 
+    def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
+        """Embeddings and labels, as `evaluate_embeddings` takes them."""
+        arrays = {"queries": self._embed(model, queries, output), "query_labels": queries.labels}
+        if gallery is not None:
+            arrays |= {"gallery": self._embed(model, gallery, output), "gallery_labels": gallery.labels}
+        return arrays
+
     def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
-        if gallery is None:
-            return evaluate_retrieval(self._embed(model, queries, output), queries.labels)
-        return evaluate_retrieval(
-            self._embed(model, queries, output), queries.labels, self._embed(model, gallery, output), gallery.labels
-        )
+        return evaluate_embeddings(self._arrays(model, queries, gallery, output))
+
+    def _validation_metrics(self, model) -> dict[str, float]:
+        """Metrics of the current weights; with NMI where the protocol's table prints it."""
+        arrays = self._arrays(model, self.queries, self.gallery)
+        metrics = evaluate_embeddings(arrays).as_dict()
+        if self.config.recipe == "revisiting":
+            metrics["NMI"] = normalized_mutual_information(arrays)
+        return metrics
 
     def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
         config = self.config
@@ -155,9 +166,7 @@ class Unit:
 
     def _write_result(self, model, history: dict, untrained: dict, seconds: float) -> dict:
         test, gallery = self.dataset.test, self.dataset.gallery
-        embeddings = {"queries": self._embed(model, test), "query_labels": test.labels}
-        if gallery is not None:
-            embeddings |= {"gallery": self._embed(model, gallery), "gallery_labels": gallery.labels}
+        embeddings = self._arrays(model, test, gallery)
         metrics = evaluate_embeddings(embeddings)
         result = {
             "config_hash": self.config_hash,
@@ -187,3 +196,8 @@ def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:
         embeddings.get("gallery"),
         embeddings.get("gallery_labels"),
     )
+
+
+def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
+    """NMI of k-means and classes, of the queries of what `test_embeddings.npz` holds."""
+    return evaluate_clustering(embeddings["queries"], embeddings["query_labels"]).normalized_mutual_information

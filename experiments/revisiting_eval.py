@@ -1,0 +1,39 @@
+"""The "Revisiting" benchmark's protocol: 150 epochs at a constant rate, the test set at each, and what it would choose.
+
+ResNet-50 with frozen batch normalisation, 128-D, batches of 112 with two images a class, Adam at 1e-5 with coupled
+weight decay 4e-4; R@1, R@2, R@4 and NMI on the test set after every epoch. The dissertation prints, by its published
+script, the maximum over epochs of each metric apart. Beside that figure stand the last epoch and, from a second
+training, the epoch that a tenth of the training classes, held out, chooses.
+
+Regenerates: Milbich's dissertation, table 2.2, a row each loss.
+Command: python -m experiments.revisiting_eval --dataset=cub200 --loss=ms,pnca --data_dir=data
+Expected: table 2.2, Multisimilarity on CUB200: R@1 62.80 +- .70, NMI 68.55 +- .38; Pnca 62.80 +- .48 and 66.93 +- .38.
+Cost: `--dataset=glyphs --budget=smoke` a minute on 2 CPU cores; CUB about three GPU hours a training (estimated), ten
+    trainings a row with both stopping rules.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from experiments import conventional_eval
+    from experiments import flags as experiment_flags
+    from experiments.revisiting_recipe import RECIPE
+    from experiments.revisiting_report import write_report
+
+DEFAULT_REPEATS = 5
+
+
+def main() -> None:
+    """Runs what is missing of every method that the flags name, then reports."""
+    experiment_flags.refuse_flags("recipe", because="this protocol is its own recipe")
+    conventional_eval.evaluate(write_report)
+
+
+if __name__ == "__main__":
+    conventional_eval.define_flags(DEFAULT_REPEATS)
+    flags.FLAGS.set_default("recipe", RECIPE)
+    experiment_flags.run_command(main)

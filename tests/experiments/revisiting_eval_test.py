@@ -1,0 +1,127 @@
+"""The "Revisiting" protocol: its recipe, what its report chooses, and the command on glyphs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from common.retrieval import evaluate_clustering
+from common.training import write_arrays, write_json
+from experiments.conventional_report import ConventionalReport
+from experiments.recipes import resolve
+from experiments.reports import collect_method
+from experiments.revisiting_report import METRICS, rows_of, write_report
+from tests.command_line import check_clean_failure, run_module
+
+MODULE = "experiments.revisiting_eval"
+
+
+@pytest.mark.parametrize(("dataset", "epochs", "steps"), [("cub200", 150, 52), ("cars196", 150, 71), ("sop", 100, 531)])
+def test_the_recipe_is_the_dissertations(dataset, epochs, steps):
+    config = resolve(dataset, "ms", "gap", "revisiting", "full", {}, protocol="conventional")
+    assert (config.backbone, config.weights, config.frozen_batch_norm) == ("resnet50", "imagenet", True)
+    assert (config.embedding_dim, config.normalization, config.image_size) == (128, "unit", 224)
+    assert (config.batch_size, config.samples_per_class) == (112, 2)
+    assert (config.learning_rate, config.beta_2, config.weight_decay) == (1e-5, 0.999, 4e-4)
+    assert (config.max_steps, config.steps_per_evaluation) == (epochs * steps, steps)
+    assert config.patience > epochs  # nothing ends it early
+    assert config.plateau_patience == config.warm_up_epochs == config.warm_up_steps == 0
+    assert (config.ms_alpha, config.ms_beta, config.ms_base) == (2.0, 40.0, 0.5)
+
+
+def test_proxies_have_the_benchmarks_pace_and_scale():
+    config = resolve("cub200", "pnca", "gap", "revisiting", "full", {}, protocol="held_out")
+    assert (config.proxy_multiplier, config.temperature, config.samples_per_class) == (50.0, 1 / 18, 2)
+    assert config.held_out_fraction == 0.1
+    smoke = resolve("glyphs", "softtriple", "gap", "revisiting", "smoke", {}, protocol="conventional")
+    assert (smoke.backbone, smoke.embedding_dim, smoke.plateau_patience, smoke.max_steps) == ("resnet10", 128, 0, 8)
+    assert (smoke.centers_per_class, smoke.softtriple_scale, smoke.proxy_multiplier) == (2, 8.0, 1.0)
+    with pytest.raises(InvalidInput, match="--recipe: received 'revised'"):
+        resolve("glyphs", "pnca", "gap", "revised", "full", {})
+
+
+def write_unit(folder, config, repeat, curves):
+    """A finished unit with these values at three epochs, and two clusters as test embeddings."""
+    rng = np.random.default_rng(repeat)
+    path = folder / config.protocol / "cub200" / f"{config.name}-0123456789" / f"fold0-repeat{repeat}"
+    labels = np.repeat(np.arange(4), 5)
+    embeddings = rng.normal(size=(4, 3))[labels] + 0.7 * rng.normal(size=(20, 3))
+    write_arrays(path / "test_embeddings.npz", {"queries": embeddings, "query_labels": labels})
+    test = {"P@1": 0.4, "R@1": 0.4, "R@2": 0.5, "R@4": 0.6, "MAP@R": 0.1}
+    result = {"status": "finished", "config_hash": "0123456789", "fold": 0, "repeat": repeat, "test": test}
+    write_json(path / "result.json", {**result, "deviations": []})
+    lines = [
+        json.dumps({"step": 10 * epoch, "validation": {**dict(zip(METRICS, values)), "P@1": values[0]}})
+        for epoch, values in enumerate(curves, start=1)
+    ]
+    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return evaluate_clustering(embeddings, labels).normalized_mutual_information
+
+
+@pytest.fixture
+def report(tmp_path):
+    """A study of two repeats on disk, and the NMI of the unbiased units' test embeddings."""
+    configs = [
+        resolve("cub200", "ms", "gap", "revisiting", "full", {}, protocol=protocol)
+        for protocol in ("conventional", "held_out")
+    ]
+    first = [(0.60, 0.70, 0.80, 0.66), (0.64, 0.74, 0.82, 0.65), (0.63, 0.75, 0.81, 0.64)]
+    second = [(0.62, 0.70, 0.80, 0.60), (0.60, 0.72, 0.84, 0.61), (0.58, 0.71, 0.83, 0.68)]
+    for repeat, curves in enumerate((first, second)):
+        write_unit(tmp_path, configs[0], repeat, curves)
+    nmi = [write_unit(tmp_path, configs[1], repeat, first) for repeat in range(2)]
+    folders = [tmp_path / config.protocol / "cub200" / f"{config.name}-0123456789" for config in configs]
+    return ConventionalReport(*configs, *map(collect_method, folders), repeats=2), nmi
+
+
+def test_each_metric_takes_its_own_best_epoch_and_the_unbiased_figure_stands_beside(report, tmp_path):
+    method, nmi = report
+    best, last, unbiased, optimism = rows_of(method)
+    cells = {metric: best.cells["128-D", metric] for metric in METRICS}
+    means = {metric: cell.estimate.mean for metric, cell in cells.items()}
+    assert means == pytest.approx({"R@1": 0.63, "R@2": 0.735, "R@4": 0.83, "NMI": 0.67})
+    assert cells["R@1"].estimate.std == pytest.approx(np.std([0.64, 0.62], ddof=1))
+    assert (cells["R@1"].published.value, cells["NMI"].published.value) == (62.80, 68.55)
+    assert "repeats is 2, the table's is 5" in cells["R@1"].verdict
+    assert "mines the hard pairs" in cells["R@1"].verdict
+    assert last.cells["128-D", "NMI"].estimate.mean == pytest.approx(0.66)
+    assert unbiased.cells["128-D", "R@4"].estimate.mean == pytest.approx(0.6)
+    assert unbiased.cells["128-D", "NMI"].estimate.mean == pytest.approx(np.mean(nmi))
+    assert optimism.cells["128-D", "R@1"].estimate.mean == pytest.approx(0.63 - 0.4)
+    text = write_report([method], tmp_path / "report", "Conventional protocol on cub200: 2 repeat(s)")
+    assert '"Revisiting" protocol on cub200' in text
+    assert "the maximum over all epochs on the test set" in " ".join(text.split())
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {
+        "revisiting.md",
+        "revisiting.csv",
+        "revisiting.tex",
+        "validation_curves.png",
+    }
+
+
+def test_what_is_missing_is_named_and_the_rest_is_printed(report):
+    method, _ = report
+    half = ConventionalReport(method.config, method.held_out_config, method.runs, method.held_out_runs, repeats=3)
+    assert rows_of(half) == []
+    assert any("repeat 2" in line for line in half.partial_lines())
+
+
+@pytest.mark.slow
+def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
+    arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
+    finished = run_module(MODULE, *arguments)
+    assert finished.returncode == 0, finished.stderr
+    for phrase in ("pnca+gap, best test epoch of each metric", "last epoch", "unbiased", "optimism", "128-D NMI"):
+        assert phrase in finished.stdout
+    (path,) = tmp_path.glob("conventional/glyphs/pnca+gap-*/fold0-repeat0/metrics.jsonl")
+    records = [json.loads(line)["validation"] for line in path.read_text().splitlines()]
+    assert len(records) == 2
+    assert all(0 < record["NMI"] < 1 for record in records)
+    stored = json.loads((path.parent / "result.json").read_text())["diagnostics"]
+    assert {"rho", "pi_ratio", "uniformity"} <= stored.keys()
+
+
+def test_another_recipe_is_refused(tmp_path):
+    finished = run_module(MODULE, "--recipe=thesis", f"--runs_dir={tmp_path}")
+    check_clean_failure(finished, "--recipe would have no effect", "its own recipe")
