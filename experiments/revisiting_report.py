@@ -1,7 +1,8 @@
 """The "Revisiting" protocol's report: the best test epoch of each metric, as printed, and figures that did not choose.
 
-The benchmark's own script takes, of each run and for each metric apart, the largest value that it had on the test set
-at any epoch. Beside it stand the last epoch, which chooses nothing, and the epoch that held-out training classes choose.
+The benchmark's own script takes, of each run and for each metric apart, the largest value that it had on the test
+set at any epoch. Beside it stand the last epoch, which chooses nothing, and the epoch that held-out training classes
+choose.
 """
 
 from __future__ import annotations
