@@ -93,7 +93,9 @@ def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, 
             figures = dict(found.figures)
             if training is not None:
                 of_training = training(unit)
-                figures |= {f"training {name}": of_training["figures"][name] for name in NAMES if name in figures}
+                figures |= {
+                    f"training {name}": value for name, value in of_training["figures"].items() if name in NAMES
+                }
                 figures |= {f"{GAP} of {name}": scores[name] - of_training["scores"][name] for name in METRICS}
             label = f"{method.method} fold {fold} repeat {repeat}"
             points.append(Point(method.path.name, label, {name: scores[name] for name in METRICS}, figures))

@@ -17,6 +17,7 @@ Cost: the refinements take milliseconds to seconds and no data; ranking takes se
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -182,22 +183,20 @@ def notes_on(trunk: Trunk, draws: int) -> list[str]:
 
 
 def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[pathlib.Path]:
-    """A picture a metric: D(r) and R(r) over r, and what has no r as level lines; nothing without two ratios."""
+    """A picture a metric and mode: D(r) and R(r) over r, level lines without an r; none with less than two ratios."""
     ratios = sorted({row.ratio for row in rows if row.ratio is not None})
     if len(ratios) < 2:
         return []
     paths = []
-    for metric in SHOWN:
+    for mode, metric in itertools.product(MODES, SHOWN):
         series = {}
-        for mode in MODES:
-            for row in rows:
-                values = row.scores[mode][metric]
-                places = [row.ratio] if row.restraint else ratios[:: len(ratios) - 1]
-                name = f"{row.restraint}(r)" if row.restraint else row.label
-                points = [SweepValue(place, float(np.mean(values)), min(values), max(values)) for place in places]
-                series.setdefault(f"{name}, {mode}", []).extend(points)
-        paths.append(folder / f"posterior_refinement_{metric}.png")
-        sweep_lines(series, paths[-1], x_label="r", y_label=f"{metric} (%)", title=title)
+        for row in rows:
+            values = row.scores[mode][metric]
+            places = [row.ratio] if row.restraint else [ratios[0], ratios[-1]]
+            points = [SweepValue(place, float(np.mean(values)), min(values), max(values)) for place in places]
+            series.setdefault(f"{row.restraint}(r)" if row.restraint else row.label, []).extend(points)
+        paths.append(folder / f"posterior_refinement_{metric}_{mode.replace(' ', '_')}.png")
+        sweep_lines(series, paths[-1], x_label="r", y_label=f"{metric} (%)", title=f"{title}, {mode}")
     return paths
 
 

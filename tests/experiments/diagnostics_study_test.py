@@ -44,7 +44,7 @@ def test_every_run_is_a_point_with_its_own_diagnostics(runs):
     table = correlation_table(points, "glyphs")
     assert table.title == "Diagnostics and retrieval on glyphs: 8 runs of 4 methods"
     cells = {row[0]: row for row in table.rows}
-    assert cells["pi_intra"][2].startswith("-0.")  # noise inside of classes, and nothing else, is what differs
+    assert float(cells["pi_intra"][2].split()[0]) < -0.8  # noise inside of classes, and nothing else, is what differs
     assert cells["pi_intra"][2].endswith("]*")
     text = runs_table(points).as_csv().splitlines()
     assert len(text) == 9

@@ -94,7 +94,7 @@ def test_the_trained_row_is_the_run_and_the_identity_its_raw_features(run, trunk
     assert [len(row.scores["normalised"]["P@1"]) for row in rows] == [1, 1, 1, 2]
 
 
-def test_the_report_has_every_ratio_and_a_picture_a_metric(trunk, tmp_path):
+def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_path):
     rows = refinements(trunk, ["D", "R"], [0.0, 0.5, 1.0], draws=2, seed=0)
     labels = ["D(0)", "D(0.5)", "D(1)", "R(0)", "R(0.5)", "R(1)"]
     assert [row.label for row in rows[1:-2]] == labels
@@ -108,7 +108,8 @@ def test_the_report_has_every_ratio_and_a_picture_a_metric(trunk, tmp_path):
     (line,) = (line for line in printed.splitlines() if line.startswith("R(0.5)"))
     assert line.endswith(f"{mean:.2f}")
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
-    assert pictures == ["posterior_refinement_MAP@R.png", "posterior_refinement_P@1.png"]
+    names = [f"{metric}_{mode}" for metric in ("MAP@R", "P@1") for mode in ("as_it_is", "normalised")]
+    assert pictures == [f"posterior_refinement_{name}.png" for name in names]
     assert str(tmp_path / pictures[0]) in printed
     assert "mean of 2 draws" in " ".join(printed.split())
 
