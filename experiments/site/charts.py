@@ -11,7 +11,7 @@ from experiments.reports import Curve, mean_curve
 from experiments.site.markup import Markup, joined, tag
 
 NUM_COLORS = 8  # as many as style.css has
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 360, 62, 18, 14, 40
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 372, 62, 18, 20, 52
 _DASHES = (None, "9 5", "3 4", "12 4 3 4")
 _MAP_HEIGHT, _MAP_MARGIN, _RADIUS = 480, 14, 6
 _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
@@ -111,7 +111,7 @@ def _grid(x_ticks: np.ndarray, y_ticks: np.ndarray) -> Markup:
                     "text",
                     f"{value:,g}" if value < 1e6 else f"{value:g}",
                     x=f"{x:.1f}",
-                    y=floor + 30,
+                    y=floor + 38,
                     text_anchor=anchor,
                 )
             )

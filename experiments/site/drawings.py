@@ -17,6 +17,7 @@ from PIL import Image
 from common.training import read_json, write_atomically, write_json
 from experiments.reports import UnitRun
 
+READABLE = 0o644  # pages and images are for others, such as a web server of another account
 _VERSION = 1  # of the drawings; a higher one draws everything anew
 _IMAGES, _RECORDS = "images", "drawings"
 _OWN_NAME = re.compile(r"[0-9a-f]{20}\.png|[a-z]+-[0-9a-f]{20}\.json")
@@ -61,6 +62,7 @@ class Drawings:
         name = f"{_IMAGES}/{_digest(file.getvalue())}.png"
         if not (self.folder / name).exists():
             write_atomically(self.folder / name, lambda target: target.write(file.getvalue()))
+            (self.folder / name).chmod(READABLE)
         return name
 
     def remove_unused(self) -> None:

@@ -37,6 +37,11 @@ def joined(parts, separator: str = "") -> Markup:
     return Markup(separator.join(_escaped(part) for part in parts if part is not None))
 
 
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def _escaped(part) -> str:
     return part if isinstance(part, Markup) else html.escape(str(part))
 

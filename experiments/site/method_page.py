@@ -109,8 +109,10 @@ def _tile(item: dict, word: str, style: str, description: str) -> Markup:
         if "image" in item
         else tag("span", "no picture", class_="nothing")
     )
-    caption = tag("span", tag("span", word, class_="mark-word"), tag("br"), item["name"])
-    return tag("li", tag("span", shown, class_="tile"), caption, class_=style)
+    parts = [tag("span", word, class_="mark-word")]
+    if word == _WRONG:  # the others are of the class that stands above
+        parts += [tag("br"), item["name"]]
+    return tag("li", tag("span", shown, class_="tile"), tag("span", *parts), class_=style)
 
 
 def _attention(record: dict) -> Markup:
@@ -118,7 +120,7 @@ def _attention(record: dict) -> Markup:
     if record.get("lines"):
         explanation = (
             "Bright (yellow) positions weigh much, dark (violet) ones little; each image has its own scale. The "
-            "prototypes are the most used ones."
+            "prototypes, the most used ones, share one that begins at zero."
         )
         parts.append(tag("p", explanation, class_="faint"))
     for line in record.get("lines", ()):

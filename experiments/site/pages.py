@@ -8,7 +8,7 @@ from importlib import resources
 
 from experiments import reports
 from experiments.site.charts import curve_chart
-from experiments.site.markup import Markup, joined, tag
+from experiments.site.markup import Markup, joined, plural, tag
 from experiments.site.studies import Method, Study
 
 GENERATOR = "experiments.report"
@@ -51,7 +51,8 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str) -
     methods = [method for study in studies for method in study.methods]
     finished = sum(len(method.runs.finished) for method in methods)
     begun = sum(len(method.runs.units) for method in methods)
-    summary = f"{len(studies)} studies, {len(methods)} methods, {finished} finished runs of {begun} begun, read from "
+    counts = f"{plural(len(studies), 'study', 'studies')}, {plural(len(methods), 'method')}"
+    summary = f"{counts}, {plural(finished, 'finished run')} of {begun} begun, read from "
     contents = [tag("li", tag("a", study.title, href=f"#study-{n}")) for n, study in enumerate(studies, start=1)]
     return page(
         "Deep metric learning: report",
@@ -68,11 +69,6 @@ def method_file(method: Method) -> str:
     runs = method.runs
     name = f"{runs.protocol}-{runs.dataset}-{runs.path.name}".lower()
     return re.sub(r"[^a-z0-9]+", "-", name).strip("-") + ".html"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _study_section(study: Study, anchor: str) -> Markup:
@@ -147,6 +143,8 @@ def _cell(cell: reports.TableCell | None, label: str, reasons: list[str]) -> Mar
     differs = None
     if cell.is_difference and bounds:
         differs = "differs from zero" if bounds.excludes_zero else "no significant difference"
+        if bounds.excludes_zero and bounds.training_error is None:
+            differs += ", for these trained networks"
     parts = [
         tag("span", text.figure, class_="figure"),
         _detail(text.interval),

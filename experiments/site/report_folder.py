@@ -13,9 +13,10 @@ from common.ops.checks import InvalidInput, invalid
 from common.training import write_text
 from experiments import reports
 from experiments.site.attention_grid import attention_record
-from experiments.site.drawings import Drawings
+from experiments.site.drawings import READABLE, Drawings
 from experiments.site.embedding_map import map_record
 from experiments.site.example_images import DataFolder
+from experiments.site.markup import plural
 from experiments.site.method_page import first_drawable, method_page
 from experiments.site.pages import GENERATOR, index_page, method_file
 from experiments.site.retrieval_grid import retrieval_record
@@ -66,7 +67,10 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
     write_text(output / "index.html", index_page(studies, problems, str(runs_dir)))
     drawings.remove_unused()
     _remove_old_pages(output, written | {"index.html"})
-    return f"{len(studies)} studies, {len(methods)} methods. Open {output / 'index.html'}"
+    for name in sorted(written | {"index.html"}):
+        (output / name).chmod(READABLE)
+    counts = f"{plural(len(studies), 'study', 'studies')}, {plural(len(methods), 'method')}"
+    return f"{counts}. Open {output / 'index.html'}"
 
 
 def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:

@@ -12,6 +12,7 @@ from experiments.config import ExperimentConfig
 from experiments.conventional_recipe import HELD_OUT_FRACTION
 from experiments.conventional_report import EXPLANATION, ConventionalReport
 from experiments.fair_report import COMPARED, METRICS, MethodReport, partial_lines
+from experiments.site.markup import plural
 from experiments.split_study import SplitScores, cell
 from experiments.trained_model import stored_configuration
 
@@ -126,7 +127,7 @@ def _fair_study(methods: list[Method]) -> Study:
         rows, notes = _rows_of_shared_runs(found)
     untrained = next((row for report in found if (row := report.untrained_row())), None)
     return Study(
-        f"Fair protocol on {_setting(first)}: {first.num_folds} folds, {repeats} repeat(s)",
+        f"Fair protocol on {_setting(first)}: {first.num_folds} folds, {plural(repeats, 'repeat')}",
         methods,
         [untrained, *rows] if untrained else rows,
         [curve for report in found for curve in report.curves()],
@@ -177,7 +178,7 @@ def _conventional_study(methods: list[Method]) -> Study:
         optimism += [line] if line else []
         curves += report.curves()
         missing += report.partial_lines()
-    title = f"Conventional protocol on {_setting(first)}: {repeats} repeat(s)"
+    title = f"Conventional protocol on {_setting(first)}: {plural(repeats, 'repeat')}"
     notes = [EXPLANATION, *optimism] if optimism else []
     return Study(title, methods, rows, curves, "P@1", notes, missing)
 

@@ -55,7 +55,7 @@ def parsed(path: pathlib.Path) -> StrictParser:
 def report(tiny_study):
     output = tiny_study.folder.parent / "report"
     line = write_report(tiny_study.folder, output, tiny_study, OPTIONS)
-    assert line == f"1 studies, 3 methods. Open {output / 'index.html'}"
+    assert line == f"1 study, 3 methods. Open {output / 'index.html'}"
     return output
 
 
