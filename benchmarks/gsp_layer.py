@@ -190,15 +190,20 @@ def draw(path: str, iterations, milliseconds: dict[str, list[float]]) -> None:
     plt.close(figure)
 
 
-def main() -> None:
-    """Runs the benchmark from the command line."""
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--repeats", type=int, default=30, help="rounds of the first two settings; a quarter for the third"
     )
     parser.add_argument("--settings", type=int, default=len(SETTINGS), help="how many of the settings to run")
     parser.add_argument("--curve", default="", help="path of a PNG of time against iterations; empty: no curve")
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Runs the benchmark from the command line."""
+    arguments = make_parser().parse_args()
     peak_megabytes("unrolled", 1)  # first use of the libraries
     memory = {
         f"{gradient}_{count}": peak_megabytes(gradient, count)

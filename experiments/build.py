@@ -31,6 +31,7 @@ DATASETS = {
     "sop": data.load_stanford_online_products,
     "inshop": data.load_in_shop,
     "cifar10": data.load_cifar10,
+    "cifar10_seen": functools.partial(data.load_cifar10, validation_share=0.1),
     "cifar10_unseen": functools.partial(data.load_cifar10, unseen_classes=True),
     "cifar100": data.load_cifar100,
     "cifar100_unseen": functools.partial(data.load_cifar100, unseen_classes=True),
@@ -272,15 +273,23 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
 
 
 def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
-    """Pooling and projection, in the order that the pooling wants."""
+    """Pooling and projection, in the order that the pooling wants; tokens, whose vectors are trained, have none."""
     check_choice("--pooling", config.pooling, POOLINGS)
     layer = POOLINGS[config.pooling](config)
+    if config.backbone == "token_embedding":
+        return _token_head(config, layer)
     if config.pooling in COMBINED_WITH_GSP:
         return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
     parts = CONCATENATED.get(config.pooling, 1)
     if config.embedding_dim % parts:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
     return EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
+
+
+def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> EmbeddingHead:
+    if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
+        raise InvalidInput(f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp.")
+    return EmbeddingHead(layer, None)
 
 
 def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:

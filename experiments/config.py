@@ -89,6 +89,7 @@ class ExperimentConfig:
     ccp_continue_from: str | None = _field("ccp: a problem begins from the `best` or the `last` weights", None)
     ccp_first_centers: str | None = _field("ccp: first proxies seeded by a `sample` a class or by the `origin`", None)
     ccp_reads_late: bool | None = _field("ccp: each validation is read one validation late", None)
+    ccp_keeps_problems: bool | None = _field("ccp: keep the test embeddings of each problem's beginning", None)
     ccp_max_problems: int | None = _field("ccp: most problems; 1 keeps the first proxies (default: no limit)", None)
     num_prototypes: int | None = _field("gsp: prototypes", None)
     transport_ratio: float | None = _field("gsp: share of the features that is pooled (mu), in (0, 1]", None)

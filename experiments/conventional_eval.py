@@ -24,11 +24,10 @@ with quiet_start():
     from common.ops.checks import InvalidInput, check_choice
     from experiments import build
     from experiments import flags as experiment_flags
-    from experiments.conventional_protocol import MONITORS, ConventionalProtocol
+    from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS, ConventionalProtocol
     from experiments.conventional_report import write_report
 
 DEFAULT_POOLING = "gap+gmp"
-DEFAULT_REPEATS = 3
 
 
 def evaluate(write: Callable = write_report) -> None:

@@ -14,6 +14,7 @@ from experiments.splits import held_out_classes
 from experiments.unit_runs import UnitRuns
 
 MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
+DEFAULT_REPEATS = 3  # the tables print the best of three
 
 
 class ConventionalProtocol:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -173,14 +174,21 @@ def _mean_cells(scores: SplitScores) -> dict[str, reports.TableCell]:
     return {metric: reports.TableCell(estimate) for metric, estimate in estimates.items()}
 
 
-def write_report(methods: list[ConventionalReport], folder: pathlib.Path, title: str) -> str:
-    """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`; returns the text for the terminal."""
+def write_report(
+    methods: list[ConventionalReport],
+    folder: pathlib.Path,
+    title: str,
+    *,
+    name: str = "report",
+    notes: Sequence[str] = (),
+) -> str:
+    """Writes `<name>.md`, `.csv`, `.tex` and `validation_curves.png`, more notes below; returns the terminal's text."""
     rows = [row for method in methods for row in method.rows()]
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
     rows = [untrained, *rows] if untrained else rows
     optimism = [line for method in methods if (line := method.optimism_line())]
-    notes = [EXPLANATION, *optimism] if optimism else []
+    notes = [*([EXPLANATION, *optimism] if optimism else []), *notes]
     curves = [curve for method in methods for curve in method.curves()]
-    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes)
+    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name=name)
     lines = [line for method in methods for line in method.partial_lines()]
     return "\n".join(part for part in (table, *lines, picture) if part)

@@ -1,6 +1,6 @@
 """One figure of the thesis: its cells, what is missing of them, and the picture.
 
-Regenerates: the figures in `FIGURES`, each in a module of `experiments/studies` that says what it shows.
+Regenerates: the figures in `FIGURES` and `DELEGATED`; each one's module in `experiments/studies` says what it shows.
 Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run
 Expected: what the thesis says about each figure, in the study's module; no curve of any figure is printed as numbers.
 Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
@@ -8,13 +8,17 @@ Cost: without `--run` seconds; with it, what the list of cells says (`--budget=d
 
 from __future__ import annotations
 
+from absl import flags
+
 from experiments.quiet_start import quiet_start
 
 with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.studies.batch_size import batch_size
     from experiments.studies.ccp_table import ccp_summary
+    from experiments.studies.delegated import DELEGATED, run_delegated
     from experiments.studies.fixed_proxies import FixedProxies
+    from experiments.studies.geometry_of_problems import GeometryOfProblems
     from experiments.studies.gsp_sweeps import prototypes, prototypes_and_smoothing, transport_ratio
     from experiments.studies.gsp_table import gsp_summary
     from experiments.studies.lambda_and_proxies import LambdaAndProxies
@@ -22,9 +26,12 @@ with quiet_start():
     from experiments.studies.poolings import Poolings
     from experiments.studies.prototype_combination import combinations, hulls, partition
     from experiments.studies.study_command import define_study_flags, run_study
+    from experiments.studies.token_selection import TokenSelection
     from experiments.studies.toy_transport import ToyTransport
+    from experiments.studies.zero_shot_prediction import ZeroShotPrediction
 
 FIGURES = {
+    "3.3": GeometryOfProblems,
     "3.4": ccp_summary,
     "3.5": LambdaAndProxies,
     "3.6": pool_size,
@@ -34,26 +41,25 @@ FIGURES = {
     "4.3": hulls,
     "4.4": combinations,
     "5.2": ToyTransport,
+    "5.4": TokenSelection,
+    "5.6": ZeroShotPrediction,
     "5.7": gsp_summary,
     "5.8": transport_ratio,
     "5.10": prototypes_and_smoothing,
     "5.11": prototypes,
     "5.12": Poolings,
 }
-
-
-OWN_COMMANDS = {
-    "3.2": "python -m experiments.mnist_study --data_dir=DIR",
-    "5.5": "python -m experiments.collage_study",
-    "5.9": "python -m benchmarks.gsp_layer --curve=FILE.png",
-}
+DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}}  # of flags, where a figure has its own
 
 
 def main() -> None:
     """Lists, runs and draws the figure that `--id` names."""
-    run_study("figure", FIGURES, OWN_COMMANDS)
+    if flags.FLAGS.id in DELEGATED:
+        run_delegated(flags.FLAGS.id)
+    else:
+        run_study("figure", FIGURES, DEFAULTS)
 
 
 if __name__ == "__main__":
-    define_study_flags(FIGURES)
+    define_study_flags({**DELEGATED, **FIGURES})
     experiment_flags.run_command(main)

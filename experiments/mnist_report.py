@@ -14,7 +14,8 @@ from common.retrieval import evaluate_retrieval
 from common.training import read_json, write_json, write_text
 from common.training.run_directory import read_arrays
 from experiments import reports
-from experiments.mnist_training import MnistSettings, problem_path
+from experiments.mnist_training import MnistSettings
+from experiments.problem_record import problem_path
 from experiments.reports.collect import UnitRun
 from experiments.reports.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.reports.plain_tables import PlainTable
@@ -152,7 +153,7 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
         cells = [_number(state.map_at_r), _number(printed and printed.map_at_r)]
         cells += [_number(state.cover_of_converged), _number(printed and printed.covering_radius)]
         cells += [_number(state.cover_of_chosen), _number(state.distance), _number(printed and printed.distance)]
-        rows.append([_state_name(state.index), str(state.steps), *cells])
+        rows.append([state_name(state.index), str(state.steps), *cells])
     notes = [direction(run_states, repeat) for repeat, run_states in enumerate(states)]
     notes.append(
         "cover: distance to the nearest converged representative, the largest in a pool of test digits of a class, "
@@ -168,8 +169,8 @@ def direction(states: Sequence[State], repeat: int) -> str:
         return f"seed {repeat + 1}: fewer than two problems were solved, so there is no direction to see."
     first, last = solved[0], solved[-1]
     verdicts = [
-        _change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
-        _change(
+        change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
+        change(
             "covering radius",
             first.cover_of_converged,
             last.cover_of_converged,
@@ -180,7 +181,8 @@ def direction(states: Sequence[State], repeat: int) -> str:
     return f"seed {repeat + 1}: " + "; ".join(verdicts) + "."
 
 
-def _change(name: str, before: float, after: float, expected: str, holds: bool) -> str:
+def change(name: str, before: float, after: float, expected: str, holds: bool) -> str:
+    """How a figure went and whether this is how it goes in the print, e.g. `expected` "rises", in words."""
     verdict = f"{expected} as printed" if holds else f"does not go as printed ({expected} there)"
     return f"{name} {before:.3f} -> {after:.3f}, {verdict}"
 
@@ -250,7 +252,7 @@ def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathli
         arrays = read_arrays(problem_path(run.path, state.index))
         cover = _number(state.cover_of_converged)
         title = (
-            f"{_state_name(state.index)}\nMAP@R {state.map_at_r:.3f}   cover {cover}   E|x - x-| {state.distance:.2f}"
+            f"{state_name(state.index)}\nMAP@R {state.map_at_r:.3f}   cover {cover}   E|x - x-| {state.distance:.2f}"
         )
         panels.append(
             PlanePanel(
@@ -265,7 +267,8 @@ def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathli
     plane_panels(panels, path, class_names=dataset.class_names, title=title)
 
 
-def _state_name(index: int) -> str:
+def state_name(index: int) -> str:
+    """What the print calls the state after so many problems."""
     if index == 0:
         return "before problem 1"
     name = PANEL_NAMES[index - 1] if index <= len(PANEL_NAMES) else f"(b.{index - 1})"

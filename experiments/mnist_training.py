@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import pathlib
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +14,6 @@ from ccp_dml import (
     ClassPools,
     ProjectionRules,
     ProximalTerm,
-    Representatives,
     SampleBasedLoss,
 )
 from common.backbones import resnet_v2_20
@@ -42,8 +40,8 @@ from common.training import (
     TrainingSchedule,
     TwoSpeedOptimizer,
     fit,
-    write_arrays,
 )
+from experiments.problem_record import problem_recorder
 
 keras = tf.keras
 
@@ -205,12 +203,7 @@ class MnistTraining:
             max_problems=1 if settings.anchors == "fixed proxies" else None,
         )
 
-        def observe(index: int, converged: np.ndarray | None, chosen: Representatives) -> None:
-            arrays = {"queries": self._embed(model, self.dataset.test), "chosen": chosen.embeddings}
-            if converged is not None:
-                arrays["converged"] = converged
-            write_arrays(problem_path(self.run.path, index), arrays)
-
+        observe = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
         return AlternatingProjections(model.metric_loss, term, self._pools(model.embed), rules, observe)
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
@@ -263,8 +256,3 @@ class EndAfterProblems(ResumableCallback):
     def stopped(self) -> bool:
         """Whether all problems are solved; known from the restored `projections` too."""
         return len(self.projections.problems) > self.num_problems
-
-
-def problem_path(run: pathlib.Path, index: int) -> pathlib.Path:
-    """Where a run keeps what was there when a problem began."""
-    return run / f"problem{index}.npz"

@@ -19,7 +19,7 @@ def chance_constrained(loss: MetricLoss, config: ExperimentConfig, num_classes: 
 
 
 def projection_parts(
-    config: ExperimentConfig, model: EmbeddingModel, examples: Examples, augmentation, seed: int
+    config: ExperimentConfig, model: EmbeddingModel, examples: Examples, augmentation, seed: int, observe=None
 ) -> tuple[ProximalTerm, AlternatingProjections]:
     """The gradient transform and the callback of a model whose loss is a `ChanceConstrainedLoss`.
 
@@ -29,6 +29,7 @@ def projection_parts(
         examples: training examples, labelled from 0.
         augmentation: of the pools' images; the training augmentation.
         seed: of the pools.
+        observe: as in `AlternatingProjections`, or None.
     """
     network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
     term = ProximalTerm(network, config.ccp_lambda)
@@ -43,4 +44,4 @@ def projection_parts(
         reads_late=config.ccp_reads_late,
         max_problems=config.ccp_max_problems,
     )
-    return term, AlternatingProjections(model.metric_loss, term, pools, rules)
+    return term, AlternatingProjections(model.metric_loss, term, pools, rules, observe)

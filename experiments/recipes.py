@@ -24,6 +24,7 @@ _CIFAR_COLLAGES = {"image_size": 64, "crop": "none", "plateau_patience": 5}
 _TWO_CLASSES = {"classes_per_batch": 2, "samples_per_class": 32}
 CIFAR = {
     "cifar10": {**_CIFAR_IMAGES, "classes_per_batch": 4, "samples_per_class": 16},
+    "cifar10_seen": {**_CIFAR_IMAGES, "classes_per_batch": 10, "samples_per_class": 6},
     "cifar10_unseen": {**_CIFAR_IMAGES, **_TWO_CLASSES, "num_folds": 2},
     "cifar100": _CIFAR_IMAGES,
     "cifar100_unseen": _CIFAR_IMAGES,
@@ -335,7 +336,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}
     if values["method"] == "ccp":
-        optional -= {"ccp_max_problems"}
+        optional -= {"ccp_max_problems", "ccp_keeps_problems"}
     unused = {name for name in overrides if name in optional and values.get(name) is None}
     if "protocol" in values:  # no folds there
         unused |= {"num_folds", "fold_order"} & overrides.keys()

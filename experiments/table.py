@@ -13,6 +13,12 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.studies.ccp_table import ccp_table
+    from experiments.studies.conventional_table import (
+        ccp_bn_inception,
+        ccp_resnet50,
+        gsp_bn_inception,
+        gsp_resnet50,
+    )
     from experiments.studies.gsp_parts import gsp_parts
     from experiments.studies.gsp_table import gsp_table
     from experiments.studies.screening import Screening
@@ -21,16 +27,21 @@ with quiet_start():
 
 TABLES = {
     "3.1": ccp_table,
+    "3.2a": ccp_bn_inception,
+    "3.2b": ccp_resnet50,
     "3.3": TrainingSteps,
     "5.1": gsp_table,
+    "5.2a": gsp_bn_inception,
+    "5.2b": gsp_resnet50,
     "5.3": gsp_parts,
     "5.4": Screening,
 }
+DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three
 
 
 def main() -> None:
     """Lists, runs and writes the table that `--id` names."""
-    run_study("table", TABLES)
+    run_study("table", TABLES, DEFAULTS)
 
 
 if __name__ == "__main__":

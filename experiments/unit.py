@@ -26,6 +26,7 @@ from common.training import (
 from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.environment import environment
+from experiments.problem_record import problem_recorder
 from experiments.projections import projection_parts
 from experiments.selection import selection_callbacks
 from experiments.splits import split_of, unit_seed
@@ -158,7 +159,9 @@ class Unit:
         callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
         if self.config.method == "ccp":
             augmentation = build.build_augmentation(self.config, self.dataset)
-            term, projections = projection_parts(self.config, model, self.training, augmentation, self.seed)
+            recorder = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+            observe = recorder if self.config.ccp_keeps_problems else None
+            term, projections = projection_parts(self.config, model, self.training, augmentation, self.seed, observe)
             transforms, callbacks = [term, *transforms], [*callbacks, projections]
         if self.config.clip_norm:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))

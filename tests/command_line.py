@@ -37,6 +37,21 @@ def run_module(module: str, *arguments: str, cwd=ROOT, timeout: float = 300) -> 
     )
 
 
+def run_study_here(kind: str, *arguments: str) -> None:
+    """`experiments.figure` or `experiments.table` in this process, without the cost of a new one; errors are raised."""
+    from absl import flags
+    from absl.testing import flagsaver
+
+    from experiments import figure, table
+    from experiments.studies.study_command import define_study_flags
+
+    if "id" not in flags.FLAGS:
+        define_study_flags({**figure.DELEGATED, **figure.FIGURES, **table.TABLES})
+    with flagsaver.flagsaver():
+        flags.FLAGS([kind, *arguments])
+        {"figure": figure, "table": table}[kind].main()
+
+
 def check_clean_failure(finished: subprocess.CompletedProcess, *phrases: str) -> None:
     """Exit code 2, one message with all phrases, no traceback."""
     assert finished.returncode == 2, finished.stderr

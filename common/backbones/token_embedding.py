@@ -7,15 +7,34 @@ from common.ops.checks import check_positive
 keras = tf.keras
 
 
-def token_embedding(num_tokens, dim=2, *, initial_range=0.3):
+@keras.utils.register_keras_serializable(package="common")
+class WithinBound(keras.constraints.Constraint):
+    """Keeps every entry of a weight in [-bound, bound]: after each update, what lies outside goes to the nearer end.
+
+    Args:
+        bound: half the width of the interval, > 0.
+    """
+
+    def __init__(self, bound: float):
+        self.bound = check_positive("bound", bound)
+
+    def __call__(self, weight):
+        return tf.clip_by_value(weight, -self.bound, self.bound)
+
+    def get_config(self):
+        return {"bound": self.bound}
+
+
+def token_embedding(num_tokens, dim=2, *, bound=0.3):
     """The "local features" of a bag of tokens: each token's own trainable vector.
 
-    Reference: thesis 5.3.1 (synthetic study): tokens start uniformly in [-0.3, 0.3] and are trained.
+    Reference: thesis 5.3.1 (synthetic study): the vectors begin uniformly in [-0.3, 0.3] and are kept there, so that
+    distances cannot grow without end.
 
     Args:
         num_tokens: tokens are 0 .. num_tokens - 1.
         dim: dimension of a token's vector (unstated in the thesis; its plots are of 2).
-        initial_range: half the width of the interval of the initial values.
+        bound: half the width of the interval that holds all entries.
 
     Input shape: int32 tokens [batch, positions]
     Output shape: [batch, positions, dim]
@@ -31,8 +50,12 @@ def token_embedding(num_tokens, dim=2, *, initial_range=0.3):
     """
     check_positive("num_tokens", num_tokens)
     check_positive("dim", dim)
-    check_positive("initial_range", initial_range)
     tokens = keras.Input((None,), dtype="int32", name="tokens")
-    initializer = keras.initializers.RandomUniform(-initial_range, initial_range)
-    table = keras.layers.Embedding(num_tokens, dim, embeddings_initializer=initializer, name="embedding")
+    table = keras.layers.Embedding(
+        num_tokens,
+        dim,
+        embeddings_initializer=keras.initializers.RandomUniform(-bound, bound),
+        embeddings_constraint=WithinBound(bound),
+        name="embedding",
+    )
     return keras.Model(tokens, table(tokens), name="token_embedding")

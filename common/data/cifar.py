@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, CifarRelease, read_cifar
 from common.data.dataset import Dataset, Examples, check_training_pairs
+from common.ops.checks import invalid
 
 
 def load_cifar10(
-    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, unseen_classes: bool = False
+    data_dir: str | None,
+    *,
+    cache_dir: str | None = None,
+    seed: int = 0,
+    unseen_classes: bool = False,
+    validation_share: float = 0.0,
 ) -> Dataset:
     """Loads CIFAR-10 from its binary version, its Python version (also Keras' cache of it), or from image files.
 
@@ -24,6 +32,8 @@ def load_cifar10(
         seed: not used; the division is official.
         unseen_classes: the first half of the classes trains with all its images and the other half tests, so that the
             fair protocol fits (the published code's `Cifar10ML`).
+        validation_share: the last images of each class in the training set, as a share of them, validate, so that
+            training learns from all ten classes; 0: folds of classes validate. Not with `unseen_classes`.
 
     Returns:
         Images `[examples, 32, 32, 3]` uint8.
@@ -32,7 +42,15 @@ def load_cifar10(
         InvalidInput: the data are not there, or a file is missing, truncated or wrong; it names the file.
     """
     del cache_dir, seed
-    return _load(CIFAR10, data_dir, unseen_classes)
+    dataset = _load(CIFAR10, data_dir, unseen_classes)
+    if not validation_share:
+        return dataset
+    if unseen_classes or not 0 < validation_share < 1:
+        expected = "a number in (0, 1), without unseen_classes"
+        raise invalid("validation_share", received=validation_share, expected=expected)
+    kept_back = _last_of_each_class(dataset.train.labels, validation_share)
+    train, validation = dataset.train.subset(~kept_back), dataset.train.subset(kept_back)
+    return dataclasses.replace(dataset, name=f"{dataset.name}_seen", train=train, validation=validation)
 
 
 def load_cifar100(
@@ -60,6 +78,15 @@ def _load(release: CifarRelease, data_dir: str | None, unseen_classes: bool) -> 
         kind="memory_images",
         native_size=IMAGE_SIZE,
     )
+
+
+def _last_of_each_class(labels: np.ndarray, share: float) -> np.ndarray:
+    """A mask `[examples]` of the last examples of each class, at least one and not all of them."""
+    chosen = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        chosen[members[-int(np.clip(round(share * len(members)), 1, max(1, len(members) - 1))) :]] = True
+    return chosen
 
 
 def all_images(cifar: Cifar) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from common.ops.checks import check_positive
+from common.ops.checks import check_positive, invalid
 
 keras = tf.keras
 
@@ -15,14 +15,16 @@ class EmbeddingHead(keras.layers.Layer):
 
     `project_first=False`: pool, then `Dense(embedding_dim)`. `project_first=True`: a 1 x 1 convolution to
     `embedding_dim` channels, then the pooling, as generalised sum pooling needs it (its prototypes live in the
-    embedding space). For average pooling both are the same function.
+    embedding space). For average pooling both are the same function. Without `embedding_dim` nothing is projected, and
+    the pooled features are the embedding.
 
-    Reference: thesis section 5.3.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code.
+    Reference: thesis section 5.3.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code; section
+    5.3.1 (nothing is projected).
 
     Args:
         pooling: a pooling layer, from `[batch, height, width, channels]` (or `[batch, positions, channels]`) to
             `[batch, channels]`, or to a dictionary with `pooled` and `attributes`.
-        embedding_dim: the size of the embedding, > 0.
+        embedding_dim: the size of the embedding, > 0; None for that of the pooled features.
         project_first: whether the projection stands before the pooling.
 
     Input shape:
@@ -33,16 +35,19 @@ class EmbeddingHead(keras.layers.Layer):
         `[batch, prototypes]`.
     """
 
-    def __init__(self, pooling: keras.layers.Layer, embedding_dim: int, project_first: bool = False, **kwargs):
+    def __init__(self, pooling: keras.layers.Layer, embedding_dim: int | None, project_first: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.pooling = pooling
-        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
-        self.project_first = project_first
-        self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
+        self.embedding_dim, self.project_first, self.projection = embedding_dim, project_first, None
+        if embedding_dim is not None:
+            check_positive("embedding_dim", embedding_dim)
+            self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
+        elif project_first:
+            raise invalid("project_first", received=True, expected="False, where there is no projection")
 
     def build(self, input_shape):
-        channels = input_shape[-1]
-        self.projection.build((None, channels))
+        if self.projection is not None:
+            self.projection.build((None, input_shape[-1]))
         if not self.pooling.built:
             pooled_shape = (*input_shape[:-1], self.embedding_dim) if self.project_first else input_shape
             self.pooling.build(pooled_shape)
@@ -54,7 +59,7 @@ class EmbeddingHead(keras.layers.Layer):
         pooled = self.pooling(features, training=training)
         outputs = dict(pooled) if isinstance(pooled, dict) else {"pooled": pooled}
         embeddings = outputs.pop("pooled")
-        if not self.project_first:
+        if self.projection is not None and not self.project_first:
             embeddings = self.projection(embeddings)
         return {"embeddings": embeddings, **outputs}
 

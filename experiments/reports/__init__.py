@@ -34,7 +34,14 @@ from experiments.reports.tables import (
     render_markdown,
     render_text,
 )
-from experiments.reports.verdicts import FAIR_CONDITIONS, difference, fair_conditions, incomparable_reasons, verdict
+from experiments.reports.verdicts import (
+    FAIR_CONDITIONS,
+    difference,
+    fair_conditions,
+    gain_verdict,
+    incomparable_reasons,
+    verdict,
+)
 
 __all__ = [
     "FAIR_CONDITIONS",
@@ -62,6 +69,7 @@ __all__ = [
     "fair_estimates",
     "fair_published",
     "footnotes",
+    "gain_verdict",
     "incomparable_reasons",
     "interval_bars",
     "is_quoted",

@@ -31,6 +31,30 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools:
     return float(covering_radii(pools, np.tile(centers, (num_pools, 1, 1))).mean())
 
 
+def average_covering_radius(embeddings, labels) -> float:
+    """How densely classes are filled: the covering radius by 1, 2, ..., n of a class' own n examples, their average.
+
+    `mean over classes of (1/n) sum_k min over k of its examples of max_x (distance to the nearest of the k)`, where
+    greedy k-center chooses the k, from the first example on; one order of choosing gives all radii.
+
+    Reference: thesis section 3.3.1, figure 3.3 ("covering radii for 1 to n sample case in k-Center").
+
+    Args:
+        embeddings: `[examples, dim]`.
+        labels: `[examples]`.
+    """
+    embeddings, labels = np.asarray(embeddings, np.float64), np.asarray(labels)
+    averages = []
+    for label in np.unique(labels):
+        members = embeddings[labels == label]
+        nearest, radii = np.linalg.norm(members - members[0], axis=1), []
+        for _ in members:
+            radii.append(nearest.max())
+            nearest = np.minimum(nearest, np.linalg.norm(members - members[nearest.argmax()], axis=1))
+        averages.append(np.mean(radii))
+    return float(np.mean(averages))
+
+
 def mean_distance_between_classes(embeddings, labels) -> float:
     """`E‖x - x⁻‖` over all pairs of examples of different classes.
 

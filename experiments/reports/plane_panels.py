@@ -39,7 +39,12 @@ class PlanePanel:
 
 
 def plane_panels(
-    panels: Sequence[PlanePanel], path: str | os.PathLike, *, class_names: Sequence[str], title: str = ""
+    panels: Sequence[PlanePanel],
+    path: str | os.PathLike,
+    *,
+    class_names: Sequence[str],
+    title: str = "",
+    unit_circle: bool = True,
 ) -> None:
     """Draws the panels, three a row and all to one scale, into a PNG that appears whole or not at all.
 
@@ -48,6 +53,7 @@ def plane_panels(
         path: where the PNG goes.
         class_names: of each label.
         title: above the panels.
+        unit_circle: draw the border of the unit disc, which holds clipped embeddings, and axes.
 
     Raises:
         InvalidInput: embeddings that are not in the plane.
@@ -61,26 +67,30 @@ def plane_panels(
     colors = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
     colors = colors(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
     for panel, place in zip(panels, axes.flat):
-        _draw(place, panel, colors)
+        _draw(place, panel, colors, unit_circle)
     for place in axes.flat[len(panels) :]:
         place.set_axis_off()
     figure.suptitle(title, fontsize=11)
-    figure.legend(handles=_legend(colors, class_names), loc="outside lower center", ncols=7, frameon=False, fontsize=8)
+    figure.legend(
+        handles=_legend(panels, colors, class_names), loc="outside lower center", ncols=7, frameon=False, fontsize=8
+    )
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
 
 
-def _draw(place, panel: PlanePanel, colors: np.ndarray) -> None:
+def _draw(place, panel: PlanePanel, colors: np.ndarray, unit_circle: bool) -> None:
     order = np.random.default_rng(0).permutation(len(panel.labels))  # so that no class lies above all others
     points, labels = np.asarray(panel.embeddings)[order], np.asarray(panel.labels)[order]
-    angles = np.linspace(0, 2 * np.pi, 200)
-    place.plot(np.cos(angles), np.sin(angles), color="0.75", linewidth=0.8, zorder=0)
+    if unit_circle:
+        angles = np.linspace(0, 2 * np.pi, 200)
+        place.plot(np.cos(angles), np.sin(angles), color="0.75", linewidth=0.8, zorder=0)
     place.scatter(*points.T, s=5, c=colors[labels], alpha=0.35, linewidths=0, zorder=1)
     for representatives, style in ((panel.converged, _BOXES), (panel.chosen, _CIRCLES)):
         if representatives is not None:
             for label, members in enumerate(representatives):
                 place.scatter(*members.T, color=colors[label], **style)
     place.set_title(panel.title, fontsize=9)
-    place.set(xlim=(-_LIMIT, _LIMIT), ylim=(-_LIMIT, _LIMIT), aspect="equal", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+    ticks = (-1, 0, 1) if unit_circle else ()
+    place.set(xlim=(-_LIMIT, _LIMIT), ylim=(-_LIMIT, _LIMIT), aspect="equal", xticks=ticks, yticks=ticks)
     place.tick_params(labelsize=7, color="0.6")
     place.spines[:].set_color("0.8")
 
@@ -89,7 +99,7 @@ _BOXES = {"marker": "s", "s": 46, "edgecolors": "black", "linewidths": 1.1, "zor
 _CIRCLES = {"marker": "o", "s": 34, "edgecolors": "black", "linewidths": 0.9, "zorder": 4}
 
 
-def _legend(colors, class_names: Sequence[str]) -> list[Line2D]:
+def _legend(panels: Sequence[PlanePanel], colors, class_names: Sequence[str]) -> list[Line2D]:
     def entry(label, marker, face, size, edge="none"):
         return Line2D(
             [],
@@ -103,5 +113,6 @@ def _legend(colors, class_names: Sequence[str]) -> list[Line2D]:
         )
 
     classes = [entry(name, "o", colors[label], 5) for label, name in enumerate(class_names)]
-    boxes, circles = entry("converged", "s", "0.8", 7, "black"), entry("next", "o", "0.8", 6, "black")
-    return [*classes, boxes, circles, entry("test example", "o", "0.6", 3)]
+    boxes = [entry("converged", "s", "0.8", 7, "black")] if any(p.converged is not None for p in panels) else []
+    circles = [entry("next", "o", "0.8", 6, "black")] if any(p.chosen is not None for p in panels) else []
+    return [*classes, *boxes, *circles, entry("test example", "o", "0.6", 3)]

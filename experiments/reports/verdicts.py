@@ -94,6 +94,34 @@ def verdict(estimate: FairEstimate, published: PublishedValue | None, reasons: S
     return "above" if gap > 0 else "below"
 
 
+def gain_verdict(
+    gain: float, bounds: tuple[float, float] | None, printed: float, *, at_least: bool = False
+) -> tuple[str, str]:
+    """What is to be said of a gain beside a printed one that has neither a figure for each side nor a spread.
+
+    Args:
+        gain: ours, as a fraction.
+        bounds: of its 95 % interval, as fractions; None where nothing was repeated.
+        printed: in percentage points, above 0.
+        at_least: the print says "more than".
+
+    Returns:
+        `"reproduced"`, `"larger"`, `"same direction, smaller"`, `"no difference shown"` or `"contradicted"`, and a
+        sentence with both figures. Without an interval the gain alone decides, and the sentence says so.
+    """
+    low, high = bounds or (gain, gain)
+    if high < 0:
+        word = "contradicted"
+    elif low <= 0:
+        word = "no difference shown"
+    elif 100 * high < printed - 0.5:  # printed to whole points
+        word = "same direction, smaller"
+    else:
+        word = "larger" if 100 * low > printed + 0.5 and not at_least else "reproduced"
+    ours = f"{100 * gain:+.1f} points" + (f" [{100 * low:+.1f}, {100 * high:+.1f}]" if bounds else " (no interval)")
+    return word, f"Thesis: {'more than ' if at_least else ''}{printed:+g} points of MAP@R. Ours: {ours}: {word}."
+
+
 def _margin(estimate: FairEstimate, published: PublishedValue) -> float | None:
     """How far apart two runs of the same method may lie, in percentage points."""
     own = estimate.interval.same_test_set() if estimate.interval else None

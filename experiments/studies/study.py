@@ -95,13 +95,20 @@ class StudyOptions:
     overrides: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def configuration(
-        self, loss: str, method: str = "plain", *, settings: Mapping[str, object] | None = None, **varied
+        self,
+        loss: str,
+        method: str = "plain",
+        *,
+        settings: Mapping[str, object] | None = None,
+        protocol: str | None = None,
+        **varied,
     ) -> ExperimentConfig:
         """The configuration of one method.
 
         Args:
             loss, method: as in `ExperimentConfig`.
             settings: the study's own values; flags win over them, and a method without such a field passes them over.
+            protocol: as in `ExperimentConfig`.
             **varied: what the study varies; a flag for the same field is an error.
 
         Raises:
@@ -112,9 +119,10 @@ class StudyOptions:
             raise InvalidInput(f"--{clash[0]} is what this study varies by itself. Remove the flag.")
         values = {"chapter": 3, **(settings or {}), **self.overrides, **varied}
         method_of = (self.dataset, loss, self.pooling, self.recipe, self.budget)
-        recipe = resolve(*method_of, {"chapter": values["chapter"]}, method)
+        recipe = resolve(*method_of, {"chapter": values["chapter"]}, method, protocol)
         unused = set(unused_overrides(recipe.as_dict(), values)) - set(varied)
-        return resolve(*method_of, {name: value for name, value in values.items() if name not in unused}, method)
+        used = {name: value for name, value in values.items() if name not in unused}
+        return resolve(*method_of, used, method, protocol)
 
     def with_pooling(self, pooling: str) -> StudyOptions:
         """The same options with a pooling that the study chooses.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Callable
 
 from absl import flags
@@ -24,7 +24,7 @@ _PLACES = ("data_dir", "cache_dir", "runs_dir")
 _ABOUT_TRAINING = ("dataset", "loss", "pooling", "recipe", "repeats", "max_cells", "data_dir", "cache_dir")
 
 
-def define_study_flags(studies: Studies) -> None:
+def define_study_flags(studies: Collection[str]) -> None:
     """Defines `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_place_flags()
@@ -34,21 +34,21 @@ def define_study_flags(studies: Studies) -> None:
     flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
 
 
-def run_study(kind: str, studies: Studies, own_commands: Mapping[str, str] | None = None) -> None:
+def run_study(kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, object]] | None = None) -> None:
     """Does what the flags say.
 
     Args:
         kind: `figure` or `table`; names folders and files.
         studies: by number in the thesis.
-        own_commands: the commands that make other ones, which are no studies of cells, by number in the thesis.
+        defaults: of flags that the user does not give, by number in the thesis, where a study has its own.
 
     Raises:
         InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
     """
     values = flags.FLAGS
-    if values.id in (own_commands or {}):
-        raise InvalidInput(f"--id={values.id}: this {kind} has a command of its own. Run {own_commands[values.id]}.")
     study_id = check_choice("--id", values.id, studies)
+    for name, value in (defaults or {}).get(study_id, {}).items():
+        flags.FLAGS.set_default(name, value)
     if values.max_cells and not values.run:
         raise InvalidInput("--max_cells would have no effect without --run.")
     options = options_from_flags()

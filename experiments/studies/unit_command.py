@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from experiments.config import config_fields
+from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS
 from experiments.recipes import resolve
 from experiments.studies.study import Cell
 
@@ -15,22 +16,30 @@ _NAMED = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
 def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     """`python -m experiments.fair_eval ...` with every flag in which the cell differs from its recipe.
 
+    A cell of another protocol names `experiments.conventional_eval` and what ends its training.
+
     Args:
         cell: a cell of a study.
         places: flags that change no result, such as `runs_dir`; those that are None are left out.
     """
     config = cell.config
     method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
-    recipe = resolve(*method_of, {"chapter": config.chapter}, config.method)
+    recipe = resolve(*method_of, {"chapter": config.chapter}, config.method, config.protocol)
     flags = {name: getattr(config, name) for name in _NAMED}
     for field in config_fields():
         if getattr(config, field.name) != getattr(recipe, field.name):
             flags[field.name] = getattr(config, field.name)
-    flags |= {"fold": cell.fold, "repeat": cell.repeat}
-    if cell.repeat:
+    module, repeats = "experiments.fair_eval", 1
+    if config.protocol is None:
+        flags["fold"] = cell.fold
+    else:
+        module, repeats = "experiments.conventional_eval", DEFAULT_REPEATS
+        flags["monitor"] = next(name for name, protocol in MONITORS.items() if protocol == config.protocol)
+    flags["repeat"] = cell.repeat
+    if cell.repeat >= repeats:
         flags["repeats"] = cell.repeat + 1
     flags |= {name: value for name, value in (places or {}).items() if value is not None}
-    return " ".join(["python -m experiments.fair_eval", *(_flag(name, value) for name, value in flags.items())])
+    return " ".join([f"python -m {module}", *(_flag(name, value) for name, value in flags.items())])
 
 
 def _flag(name: str, value) -> str:

@@ -10,7 +10,8 @@ from common.data import Dataset, Examples
 from common.retrieval import evaluate_retrieval
 from common.training import RunDirectory, write_arrays
 from experiments.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report
-from experiments.mnist_training import MnistSettings, problem_path
+from experiments.mnist_training import MnistSettings
+from experiments.problem_record import problem_path
 
 LABELS = np.repeat(np.arange(3), 20)
 CORNERS = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])

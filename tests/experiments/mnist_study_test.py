@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_module, run_study_here
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def run_study(*arguments):
 
 
 @pytest.mark.slow
-def test_the_study_reports_and_is_not_run_again(digits, tmp_path):
+def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     arguments = [f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", "--repeats=1", "--seed=3"]
     arguments += ["--anchors=proxies,samples,fixed proxies", "--learning_rate=0.002", "--checkpoint_seconds=0"]
     first = run_study(*arguments)
@@ -45,6 +45,10 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path):
     again = run_study(*arguments)
     assert again.stdout == first.stdout
     assert "step" not in again.stderr  # no bar of a training
+    run_study_here("figure", "--id=3.2", *(flag for flag in arguments if "anchors" not in flag), "--run")
+    shown = capsys.readouterr().out
+    assert all(phrase in shown for phrase in ("2 cells: 2 done", "(a) problem 1", "97.21", "98.06"))
+    assert len(list(tmp_path.rglob("result.json"))) == 3
 
 
 def test_without_data_it_says_what_to_fetch(tmp_path):

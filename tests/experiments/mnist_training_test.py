@@ -13,7 +13,8 @@ from common.ops.checks import InvalidInput
 from common.training import RunDirectory
 from common.training.run_directory import read_arrays
 from experiments import mnist_training
-from experiments.mnist_training import MnistSettings, MnistTraining, hold_out, problem_path
+from experiments.mnist_training import MnistSettings, MnistTraining, hold_out
+from experiments.problem_record import problem_path
 
 keras = tf.keras
 DIGITS = 10

@@ -44,3 +44,13 @@ def test_saved_model_is_the_same(tmp_path):
 def test_wrong_numbers(settings):
     with pytest.raises(InvalidInput, match="greater than 0"):
         token_embedding(**settings)
+
+
+def test_vectors_stay_in_the_interval_when_they_are_trained():
+    model = token_embedding(num_tokens=3, bound=0.2)
+    optimizer = keras.optimizers.SGD(1.0)
+    table = model.trainable_variables[0]
+    before = table.numpy()
+    gradient = np.array([[-5, 5], [0, 0], [0.01, 0]], np.float32)
+    optimizer.apply_gradients([(tf.constant(gradient), table)])
+    np.testing.assert_allclose(table.numpy(), [[0.2, -0.2], before[1], np.clip(before[2] - gradient[2], -0.2, 0.2)])

@@ -70,6 +70,21 @@ def test_unseen_classes_are_those_of_the_second_half_with_all_their_images(tmp_p
     assert load_cifar100(str(tmp_path), unseen_classes=True).train.num_classes == 50
 
 
+def test_a_share_of_every_class_validates_and_all_classes_train(tmp_path):
+    fixture.write_cifar10_binary(tmp_path)
+    whole, dataset = load_cifar10(str(tmp_path)), load_cifar10(str(tmp_path), validation_share=0.3)
+    assert dataset.name == "cifar10_seen"
+    assert dataset.train.num_classes == dataset.validation.num_classes == 10
+    np.testing.assert_array_equal(np.bincount(dataset.validation.labels), 3 * np.ones(10))
+    together = np.concatenate([dataset.train.inputs, dataset.validation.inputs])
+    assert sorted(image.tobytes() for image in together) == sorted(image.tobytes() for image in whole.train.inputs)
+    np.testing.assert_array_equal(dataset.test.labels, whole.test.labels)
+    with pytest.raises(InvalidInput, match="validation_share"):
+        load_cifar10(str(tmp_path), validation_share=1.5)
+    with pytest.raises(InvalidInput, match="validation_share.*unseen_classes"):
+        load_cifar10(str(tmp_path), validation_share=0.1, unseen_classes=True)
+
+
 @pytest.mark.parametrize("cut", [1, 3073 * 3 + 5, 3073 * 20])
 def test_a_truncated_file_is_named(tmp_path, cut):
     path = fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin"

@@ -62,6 +62,16 @@ def test_head_round_trip():
     assert (copy.embedding_dim, copy.project_first, type(copy.pooling)) == (7, True, GlobalMaxPooling)
 
 
+def test_without_a_size_nothing_is_projected():
+    head = EmbeddingHead(GlobalAveragePooling(), None)
+    features = tf.constant(np.random.default_rng(0).normal(size=(2, 5, 3)).astype(np.float32))
+    np.testing.assert_allclose(head(features)["embeddings"], tf.reduce_mean(features, axis=1), rtol=1e-6)
+    assert head.weights == []
+    assert EmbeddingHead.from_config(head.get_config()).embedding_dim is None
+    with pytest.raises(InvalidInput, match="project_first"):
+        EmbeddingHead(GlobalAveragePooling(), None, project_first=True)
+
+
 @pytest.mark.parametrize("normalization", ["unit", "clip", "none"])
 def test_embeddings_leave_normalized(normalization):
     head = EmbeddingHead(GlobalAveragePooling(), 4)

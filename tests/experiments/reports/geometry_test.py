@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.reports.geometry import mean_covering_radius, mean_distance_between_classes
+from experiments.reports.geometry import average_covering_radius, mean_covering_radius, mean_distance_between_classes
 
 GENERATOR = np.random.default_rng(0)
 POINTS, LABELS = GENERATOR.normal(size=(30, 2)), GENERATOR.permutation(np.repeat([0, 1, 2], 10))
@@ -22,6 +22,20 @@ def test_distance_in_blocks_is_the_same(monkeypatch):
     whole = mean_distance_between_classes(POINTS, LABELS)
     monkeypatch.setattr("experiments.reports.geometry._ROWS_AT_ONCE", 7)
     assert mean_distance_between_classes(POINTS, LABELS) == pytest.approx(whole)
+
+
+def test_average_radius_is_that_of_every_number_of_greedily_chosen_examples():
+    averages = []
+    for label in range(3):
+        members = list(POINTS[label == LABELS])
+        chosen, radii = [members[0]], []
+        for _ in members:
+            distances = [min(np.linalg.norm(point - center) for center in chosen) for point in members]
+            radii.append(max(distances))
+            chosen.append(members[int(np.argmax(distances))])
+        assert radii[-1] == 0
+        averages.append(np.mean(radii))
+    assert average_covering_radius(POINTS, LABELS) == pytest.approx(np.mean(averages))
 
 
 def test_covering_radius_of_pools_that_are_whole_classes():

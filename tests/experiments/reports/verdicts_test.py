@@ -5,7 +5,7 @@ import pytest
 from experiments.reports.intervals import interval
 from experiments.reports.published_values import published_value
 from experiments.reports.statistics import FairEstimate
-from experiments.reports.verdicts import difference, fair_conditions, incomparable_reasons, verdict
+from experiments.reports.verdicts import difference, fair_conditions, gain_verdict, incomparable_reasons, verdict
 
 PRINTED = published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R")  # 43.95 +- 0.06
 COMPARABLE = {
@@ -88,3 +88,27 @@ def test_each_difference_from_the_thesis_is_a_reason():
         "weights is not stated",
         "normalization is unit, the table's is clip",
     ]
+
+
+@pytest.mark.parametrize(
+    ("gain", "bounds", "at_least", "word"),
+    [
+        (0.65, (0.55, 0.72), False, "reproduced"),
+        (0.75, (0.72, 0.78), False, "larger"),
+        (0.75, (0.72, 0.78), True, "reproduced"),
+        (0.40, (0.30, 0.50), False, "same direction, smaller"),
+        (0.05, (-0.02, 0.12), False, "no difference shown"),
+        (-0.10, (-0.15, -0.05), False, "contradicted"),
+        (0.40, None, False, "same direction, smaller"),
+        (-0.10, None, False, "contradicted"),
+        (0.699, None, False, "reproduced"),
+    ],
+)
+def test_a_gain_is_put_beside_the_printed_one_in_words(gain, bounds, at_least, word):
+    found, sentence = gain_verdict(gain, bounds, 70.0, at_least=at_least)
+    assert found == word
+    assert sentence.startswith(
+        f"Thesis: {'more than ' if at_least else ''}+70 points of MAP@R. Ours: {100 * gain:+.1f}"
+    )
+    assert sentence.endswith(f": {word}.")
+    assert ("no interval" in sentence) == (bounds is None)

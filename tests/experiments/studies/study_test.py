@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from common.ops.checks import InvalidInput
-from experiments.figure import FIGURES, OWN_COMMANDS
+from experiments.figure import DEFAULTS, DELEGATED, FIGURES
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_command import listing
 from experiments.studies.study_runs import NothingFinished
@@ -18,11 +18,27 @@ from experiments.table import TABLES
 from tests.command_line import ROOT, environment
 
 TRAINED_NOTHING = ("5.2",)
-DRAWN_FROM_MODELS = ("4.2", "4.3", "4.4")  # see prototype_combination_test
+DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6")  # see study_command_test
+CONVENTIONAL = ("3.2a", "3.2b", "5.2a", "5.2b")
+ISSUE = (
+    (
+        *("3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4"),
+        *("5.2", "5.4", "5.5", "5.6", "5.7", "5.8", "5.9", "5.10", "5.11", "5.12"),
+    ),
+    ("3.1", "3.2a", "3.2b", "3.3", "5.1", "5.2a", "5.2b", "5.3", "5.4"),
+)
 MANY_CELLS = ("5.12",)
-ITEMS = {**FIGURES, **TABLES}
+# Two numbers name a figure and a table.
+ITEMS = {**FIGURES, **{f"table {key}" if key in FIGURES else key: study for key, study in TABLES.items()}}
 STUDIES = {study_id: study for study_id, study in ITEMS.items() if study_id not in TRAINED_NOTHING}
 BUDGETS = ("smoke", "demo", "full")
+DATASETS = ("glyphs", "cub200", "cars196", "sop", "inshop")
+ONE_FOLD = ("3.3", "4.2", "4.3", "4.4")
+STUDIES_AND_DATA = [
+    *((study_id, data) for study_id in STUDIES if study_id != "5.4" for data in DATASETS),
+    ("5.4", "synthetic_tokens"),
+    ("5.6", "cifar10_seen"),
+]
 FAIR_TABLES = ("3.1", "3.4", "5.1", "5.3", "5.7")
 
 
@@ -41,26 +57,26 @@ def complete(study, runs):
 def test_every_study_says_what_it_regenerates(study_id):
     text = inspect.getmodule(ITEMS[study_id]).__doc__
     assert [word for word in ("Regenerates:", "Command:", "Expected:", "Cost:") if word not in text] == []
-    assert f"--id={study_id}" in text
+    assert f"--id={study_id.split()[-1]}" in text
 
 
-@pytest.mark.parametrize("study_id", OWN_COMMANDS)
-def test_commands_of_their_own_are_there(study_id):
-    module = OWN_COMMANDS[study_id].split()[2]
-    assert importlib.util.find_spec(module) is not None
-    assert study_id not in FIGURES
+def test_every_table_and_figure_of_the_issue_is_there():
+    figures, tables = ISSUE
+    assert {*FIGURES, *DELEGATED} == set(figures)
+    assert set(TABLES) == set(tables)
+    assert not set(DELEGATED) & set(FIGURES)
+    assert all(importlib.util.find_spec(figure.module) for figure in DELEGATED.values())
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize("dataset", ["glyphs", "cub200", "cars196", "sop", "inshop"])
-@pytest.mark.parametrize("study_id", STUDIES)
+@pytest.mark.parametrize(("study_id", "dataset"), STUDIES_AND_DATA)
 def test_every_study_resolves_all_of_its_cells(study_id, dataset, budget, drawn_cells):
     study = STUDIES[study_id](options(dataset, budget))
     cells = complete(study, drawn_cells(lambda cell: 0.3 + cell.config.samples_per_class / 100))
     assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)
     assert len({cell.label for cell in cells}) == len(cells)
     assert all((cell.config.dataset, cell.config.budget) == (dataset, budget) for cell in cells)
-    all_folds = study_id in FAIR_TABLES or (budget == "full" and study_id not in DRAWN_FROM_MODELS)
+    all_folds = study_id in FAIR_TABLES or (budget == "full" and study_id not in (*ONE_FOLD, *CONVENTIONAL))
     assert {cell.fold for cell in cells} == (set(range(cells[0].config.num_folds)) if all_folds else {0})
     if study_id not in (*FAIR_TABLES, *MANY_CELLS):
         assert study.num_cells <= (12 if budget != "full" else 100)
@@ -114,11 +130,14 @@ from absl.testing import flagsaver
 from experiments import build, flags as experiment_flags
 experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
 experiment_flags.define_run_flags()
+flags.DEFINE_string("monitor", None, "")
+protocols = {"test_set": "conventional", "held_out": "held_out", None: None}
 parsed = []
 for command in json.load(sys.stdin):
     saved = flagsaver.save_flag_values()
     flags.FLAGS(shlex.split(command)[2:])
-    (config,) = experiment_flags.configurations_from_flags()
+    ignored = ("held_out_fraction",) if flags.FLAGS.monitor == "test_set" else ()
+    (config,) = experiment_flags.configurations_from_flags(protocols[flags.FLAGS.monitor], ignored)
     parsed.append([config.as_dict(), flags.FLAGS.fold, flags.FLAGS.repeat, flags.FLAGS.repeats, flags.FLAGS.runs_dir])
     flagsaver.restore_flag_values(saved)
 json.dump(parsed, sys.stdout)
@@ -130,6 +149,7 @@ def test_the_listed_commands_train_exactly_the_cells():
     for study_id, make in STUDIES.items():
         own = {} if study_id == "3.8" else {"samples_per_class": 2, "frozen_batch_norm": True}
         for dataset, budget in (("glyphs", "demo"), ("cub200", "full")):
+            dataset = DEFAULTS.get(study_id, {}).get("dataset", dataset)
             known = make(options(dataset, budget, overrides=own, repeats=2)).cells(NothingFinished())
             cells += known[:: max(3, len(known) // 8)]
     commands = [unit_command(cell, {"runs_dir": "my runs", "data_dir": None}) for cell in cells]
@@ -145,7 +165,13 @@ def test_the_listed_commands_train_exactly_the_cells():
     assert finished.returncode == 0, finished.stderr
     parsed = json.loads(finished.stdout)
     expected = [
-        [cell.config.as_dict(), cell.fold, cell.repeat, cell.repeat + 1 if cell.repeat else 1, "my runs"]
+        [
+            cell.config.as_dict(),
+            None if cell.config.protocol else cell.fold,
+            cell.repeat,
+            2 if cell.repeat and not cell.config.protocol else 1,
+            "my runs",
+        ]
         for cell in cells
     ]
     assert len(cells) > 60
@@ -154,12 +180,15 @@ def test_the_listed_commands_train_exactly_the_cells():
 
 @pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
 def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
-    study = STUDIES[study_id](options(losses=() if study_id == "3.3" else ("c2",), repeats=2))
+    losses = {"table 3.3": (), "5.2a": ("c1+xbm",), "5.2b": ("c1+xbm",)}.get(study_id, ("c2",))
+    study = STUDIES[study_id](options(losses=losses, repeats=2))
     text = study.render(drawn_cells(lambda cell: 0.5 if cell.repeat else 0.4), tmp_path / "out", "item")
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    pictures = {"3.3": set(), "5.4": set(), "3.7": {"itema.png", "itemb.png"}}.get(study_id, {"item.png"})
-    names = ("item", "item_effects") if study_id == "5.4" else ("item",)
-    endings = ("md", "csv", "tex") if study_id in (*TABLES, *FAIR_TABLES) else ("md", "csv")
+    pictures = {"3.7": {"itema.png", "itemb.png"}}.get(study_id, {"item.png"})
+    if study_id in ("table 3.3", "table 5.4", *CONVENTIONAL):
+        pictures = set()
+    names = ("item", "item_effects") if study_id == "table 5.4" else ("item",)
+    endings = ("md", "csv", "tex") if study_id.split()[-1] in (*TABLES, *FAIR_TABLES) else ("md", "csv")
     assert files == {*pictures, *(f"{name}.{ending}" for name in names for ending in endings)}
     for name in pictures:
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
@@ -178,7 +207,10 @@ def test_a_single_finished_cell_is_enough(study_id, drawn_cells, tmp_path):
     text = listing(study, only_first, {"runs_dir": "elsewhere"})
     assert f"{study.num_cells} cells: 1 done, {study.num_cells - 1} missing" in text
     assert f"done     {first.label}: validation MAP@R 40.00 at step" in text
-    assert text.count("python -m experiments.fair_eval") == len(study.cells(only_first)) - 1
+    command = (
+        "python -m experiments.conventional_eval" if study_id in CONVENTIONAL else "python -m experiments.fair_eval"
+    )
+    assert text.count(command) == len(study.cells(only_first)) - 1
     assert "--runs_dir=elsewhere" in text
     assert "on this machine" in text
 

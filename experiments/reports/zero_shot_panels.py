@@ -1,0 +1,113 @@
+"""Which prototypes a class uses, how well they predict unseen classes, and where they lie in images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from common.training.run_directory import write_atomically
+from experiments.reports.attention import ImageAttention
+
+_COLORS = ("#0072B2", "#E69F00")
+
+
+@dataclass(frozen=True)
+class ZeroShotPanel:
+    """One way of training.
+
+    Args:
+        title: its name.
+        histograms: mean attributes of each class, rows with sum one, `[classes, prototypes]`.
+        accuracies: by distance, the mean of each training, as fractions.
+        images: with the part of every prototype; the same images in each panel.
+    """
+
+    title: str
+    histograms: np.ndarray
+    accuracies: dict[str, Sequence[float]]
+    images: Sequence[ImageAttention]
+
+
+def zero_shot_panels(
+    panels: Sequence[ZeroShotPanel],
+    path: str | os.PathLike,
+    *,
+    class_names: Sequence[str],
+    chance: float,
+    title: str = "",
+) -> None:
+    """Draws histograms, bars of accuracy (dots: single trainings), and images under their dominant prototypes, as PNG.
+
+    Args:
+        panels: one or two.
+        path: where the PNG goes.
+        class_names: of the histograms' rows.
+        chance: accuracy of a guess, as a fraction.
+        title: above all.
+    """
+    num_images = len(panels[0].images)
+    figure = Figure(figsize=(3.3 * (len(panels) + 1), 3.4 + 1.25 * len(panels)), dpi=120, layout="constrained")
+    above, below = FigureCanvasAgg(figure).figure.subfigures(2, 1, height_ratios=(3.4, 1.25 * len(panels)))
+    places = above.subplots(1, len(panels) + 1)
+    largest = max(float(panel.histograms.max()) for panel in panels)
+    for panel, place in zip(panels, places):
+        drawn = place.imshow(100 * panel.histograms, cmap="magma", vmin=0, vmax=100 * largest, aspect="auto")
+        place.set_title(f"{panel.title}: share of each prototype (%)", fontsize="small")
+        place.set_yticks(range(len(class_names)), class_names, fontsize=6)
+        place.set_xlabel("prototype", fontsize="small")
+    above.colorbar(drawn, ax=list(places[: len(panels)]), shrink=0.8)
+    _draw_bars(places[-1], panels, chance)
+    rows = below.subplots(len(panels), 1 + 2 * num_images, squeeze=False)
+    prototype_colors = colormaps["tab10" if panels[0].histograms.shape[1] <= 10 else "turbo"]
+    for panel, row in zip(panels, rows):
+        row[0].text(0.5, 0.5, panel.title, ha="center", va="center", fontsize="small")
+        for index, attention in enumerate(panel.images):
+            image = np.clip(np.asarray(attention.image, np.float64) / 255, 0, 1)
+            row[1 + 2 * index].imshow(image if image.shape[-1] == 3 else image[..., 0], cmap="gray")
+            row[1 + 2 * index].set_title(attention.name, fontsize=7)
+            row[2 + 2 * index].imshow(dominant_colors(attention, prototype_colors))
+        for place in row:
+            place.set_axis_off()
+    figure.suptitle(title, fontsize="medium")
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def dominant_colors(attention: ImageAttention, colors) -> np.ndarray:
+    """The colour of the prototype that gets most of each position, the brighter the more weight the position has.
+
+    Args:
+        attention: of an image, with the part of every prototype.
+        colors: from a prototype's place in the order of drawing to a colour.
+
+    Returns:
+        `[rows, columns, 3]` in [0, 1].
+    """
+    if not attention.prototypes:
+        return np.repeat(attention.total[..., None] / attention.total.max(), 3, axis=-1)
+    parts = np.stack(list(attention.prototypes.values()))  # [prototypes, rows, columns]
+    numbers = np.array([int(name.split()[-1]) for name in attention.prototypes])
+    brightness = attention.total / attention.total.max()
+    return colors(numbers[parts.argmax(axis=0)])[..., :3] * brightness[..., None]
+
+
+def _draw_bars(place, panels: Sequence[ZeroShotPanel], chance: float) -> None:
+    distances = list(panels[0].accuracies)
+    width = 0.8 / len(panels)
+    for index, panel in enumerate(panels):
+        places = np.arange(len(distances)) + (index - (len(panels) - 1) / 2) * width
+        values = [100 * np.asarray(panel.accuracies[distance]) for distance in distances]
+        means = [of_distance.mean() for of_distance in values]
+        place.bar(places, means, width=0.92 * width, color=_COLORS[index % 2], label=panel.title)
+        for where, of_distance in zip(places, values):
+            place.scatter(np.full(len(of_distance), where), of_distance, s=9, color="black", zorder=3)
+    place.axhline(100 * chance, color="0.4", linestyle="--", linewidth=1, label="chance")
+    place.set_xticks(range(len(distances)), distances)
+    place.set_ylabel("unseen classes predicted, MAP@R (%)", fontsize="small")
+    place.legend(frameon=False, fontsize=7)
+    place.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,156 @@
+"""The conventional protocol's tables: the best of three that stop on the test set, and beside it the unbiased figure.
+
+Regenerates: thesis tables 3.2a, 3.2b (CCP; BN-Inception and ResNet-50 with 512-D) and 5.2a, 5.2b (GSP on top of XBM;
+    BN-Inception with 512-D, ResNet-50 with 128-D and 512-D).
+Command: python -m experiments.table --id=3.2a --dataset=glyphs --budget=demo --run; likewise --id=3.2b, --id=5.2a and
+    --id=5.2b
+Expected: the printed cells, beside ours in the table itself; rows that the thesis quotes from other papers stand below
+    it, and those of losses that are here are trained on request (`--loss=panchor`).
+Cost: `--budget=demo` on glyphs 18 trainings for table 3.2a and 12 for 5.2a, about a minute each on 2 CPU cores;
+    `--budget=full` on SOP each training about a GPU day (estimated); `--budget=smoke` some minutes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from common.ops.checks import check_choice
+from experiments import reports
+from experiments.build import parse_method
+from experiments.config import ExperimentConfig
+from experiments.conventional_protocol import MONITORS
+from experiments.conventional_report import ConventionalReport, write_report
+from experiments.recipes import PHOTOGRAPHS
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+from experiments.unit import unit_label
+
+_BACKBONES = {"a": "bn_inception", "b": "resnet50"}
+
+
+@dataclasses.dataclass(frozen=True)
+class ConventionalRow:
+    """One row of the thesis' own trainings, or one that it quotes.
+
+    Attributes:
+        method: as `build.parse_method` reads it.
+        embedding_dim: of the row.
+        is_quoted: whether the print has it from another paper; such rows are trained on request.
+    """
+
+    method: str
+    embedding_dim: int = 512
+    is_quoted: bool = False
+
+
+def _ccp_rows(options: StudyOptions, *quoted: ConventionalRow) -> list[ConventionalRow]:
+    """The text says average pooling, the published code adds the maximum."""
+    pooling = "gap+gmp" if options.recipe == "published_code" else "gap"
+    return [*(ConventionalRow(f"{loss}+ccp+{pooling}") for loss in ("c1", "c2", "ms")), *quoted]
+
+
+def ccp_bn_inception(options: StudyOptions) -> ConventionalTable:
+    """The study of table 3.2a."""
+    quoted = [ConventionalRow(method, is_quoted=True) for method in ("c1+xbm+gap", "panchor+gap", "softtriple+gap")]
+    return ConventionalTable("3.2a", _ccp_rows(options, *quoted), options)
+
+
+def ccp_resnet50(options: StudyOptions) -> ConventionalTable:
+    """The study of table 3.2b."""
+    quoted = [ConventionalRow(method, is_quoted=True) for method in ("panchor+gap", "pnca+gap")]
+    return ConventionalTable(
+        "3.2b", _ccp_rows(options, ConventionalRow("c1+xbm+gap", 128, is_quoted=True), *quoted), options
+    )
+
+
+def gsp_bn_inception(options: StudyOptions) -> ConventionalTable:
+    """The study of table 5.2a."""
+    rows = [ConventionalRow("c1+xbm+gap+gmp"), ConventionalRow("c1+xbm+gmp+gsp")]
+    return ConventionalTable("5.2a", [*rows, ConventionalRow("panchor+gap+gmp", is_quoted=True)], options)
+
+
+def gsp_resnet50(options: StudyOptions) -> ConventionalTable:
+    """The study of table 5.2b."""
+    own = [ConventionalRow(f"c1+xbm+{pooling}", dim) for dim in (128, 512) for pooling in ("gap+gmp", "gmp+gsp")]
+    quoted = [ConventionalRow(f"{loss}+gap+gmp", is_quoted=True) for loss in ("panchor", "pnca")]
+    return ConventionalTable("5.2b", [*own, *quoted], options)
+
+
+class ConventionalTable(Study):
+    """Rows of the conventional protocol, each with its unbiased counterpart.
+
+    Args:
+        table: the print's number.
+        rows: in the print's order; `--loss` keeps those of some losses, quoted ones too.
+        options: of the study; `repeats` is what the best is of.
+
+    Raises:
+        InvalidInput: a pooling, chapter or size given by hand, or a loss that no row has.
+    """
+
+    def __init__(self, table: str, rows: Sequence[ConventionalRow], options: StudyOptions):
+        self.repeats, chapter = options.repeats, int(table[0])
+        self._pairs: list[tuple[ExperimentConfig, ExperimentConfig]] = []
+        for row in _rows_of(rows, options.losses):
+            loss, method, pooling = parse_method(row.method)
+            settings = {"backbone": _BACKBONES[table[-1]]} if options.dataset in PHOTOGRAPHS else {}
+            chosen = options.with_pooling(pooling)
+            varied = {"chapter": chapter, "embedding_dim": row.embedding_dim}
+            self._pairs.append(
+                tuple(
+                    chosen.configuration(loss, method, settings=settings, protocol=protocol, **varied)
+                    for protocol in MONITORS.values()
+                )
+            )
+        self._cells = {config: self._cells_of(config) for pair in self._pairs for config in pair}
+        self.num_cells = sum(map(len, self._cells.values()))
+        self.title = f"Conventional evaluation on {options.dataset}, best of {self.repeats} (thesis table {table})"
+        self.notes = (*_quoted_cells(table, options.dataset), *_budget_notes(options))
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, row by row, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of complete rows and the curves, and says what the others have reached."""
+        methods = [
+            ConventionalReport(*pair, *(self._runs(config, finished) for config in pair), self.repeats)
+            for pair in self._pairs
+            if any(finished_units(self._cells[config], finished) for config in pair)
+        ]
+        return write_report(methods, folder, self.title, name=name, notes=self.notes)
+
+    def _cells_of(self, config: ExperimentConfig) -> list[Cell]:
+        label = f"{config.name} {config.embedding_dim}-D"
+        return [Cell(f"{label}, {unit_label(config, 0, repeat)}", config, 0, repeat) for repeat in range(self.repeats)]
+
+    def _runs(self, config: ExperimentConfig, finished: FinishedCells) -> reports.MethodRuns:
+        units = finished_units(self._cells[config], finished)
+        path = units[0].path.parent if units else pathlib.Path()
+        return reports.MethodRuns(path, config.protocol, config.dataset, config.name, "", tuple(units))
+
+
+def _rows_of(rows: Sequence[ConventionalRow], losses: Sequence[str]) -> list[ConventionalRow]:
+    """The thesis' own rows, or all rows of some losses."""
+    known = [parse_method(row.method)[0] for row in rows]
+    for loss in losses:
+        check_choice("--loss", loss, list(dict.fromkeys(known)))
+    return [row for row, loss in zip(rows, known) if (loss in losses if losses else not row.is_quoted)]
+
+
+def _quoted_cells(table: str, dataset: str) -> tuple[str, ...]:
+    """A line with the printed R@1 of all rows of a data set, for those that nobody here trains."""
+    cells: Mapping[str, str] = {
+        f"{row['method']} ({row['dim']}-D)": row["value"]
+        for row in reports.published_table(table)
+        if row["dataset"] == reports.published_dataset(dataset) and row["metric"] == "R@1" and row["value"]
+    }
+    return (f"All printed R@1: {', '.join(f'{name} {value}' for name, value in cells.items())}.",) if cells else ()
+
+
+def _budget_notes(options: StudyOptions) -> tuple[str, ...]:
+    if options.budget == "full":
+        return ()
+    return (f"Budget {options.budget}: short trainings. It shows a direction, not the thesis' figures.",)

@@ -1,0 +1,160 @@
+"""What alternating does to unseen classes: the test embeddings when each projection problem has been solved.
+
+Regenerates: thesis figure 3.3 (t-SNE of CUB's unseen classes under C2+CCP, (a) before alternating and (b) through three
+    more problems; each panel prints MAP@R, average covering radius and mean distance between classes).
+Command: python -m experiments.figure --id=3.3 --dataset=glyphs --budget=demo --run
+Expected: thesis section 3.3.1: after (a), the radius falls and the distance between classes rises. The panels' figures
+    are lost.
+Cost: one training: two minutes (`--budget=demo` on glyphs) on 2 CPU cores, or about 20 minutes (`--budget=full` on CUB)
+    on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data import Dataset
+from common.ops.checks import invalid
+from common.retrieval import evaluate_retrieval
+from common.training.run_directory import read_arrays
+from experiments.mnist_report import change, state_name
+from experiments.problem_record import problem_path
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.geometry import average_covering_radius, mean_distance_between_classes
+from experiments.reports.plane_panels import PlanePanel, plane_panels
+from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+
+_NUM_PROBLEMS = 4  # (a) and three more
+_NUM_CLASSES, _EXAMPLES_PER_CLASS = 20, 30  # in the panels
+_END = "end of training"
+
+
+class GeometryOfProblems(Study):
+    """One CCP training that keeps the test embeddings at the borders of its problems.
+
+    Args:
+        options: of the study; one loss.
+
+    Raises:
+        InvalidInput: more than one loss.
+    """
+
+    def __init__(self, options: StudyOptions):
+        if len(options.losses) > 1:
+            raise invalid("--loss", received=", ".join(options.losses), expected="one loss for this figure")
+        loss, settings = (options.losses or ("c2",))[0], ccp_settings(options)
+        config = options.configuration(loss, "ccp", settings=settings, ccp_keeps_problems=True)
+        several = options.repeats > 1
+        self._cells = [
+            Cell(f"{loss}+ccp{f', repeat {repeat}' if several else ''}", config, 0, repeat)
+            for repeat in range(options.repeats)
+        ]
+        self.num_cells = len(self._cells)
+        self.title = f"Unseen classes after each projection problem on {options.dataset} (thesis figure 3.3)"
+        self.notes = (
+            "Covering radius: of each test class by 1, 2, ..., n of its own n examples, the average; distance: between "
+            "examples of different classes. Both in the embedding space, not in the t-SNE.",
+            *budget_notes(options, settings),
+        )
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """The trainings, whatever is finished."""
+        del finished
+        return self._cells
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of the first finished training, the direction of all, and the first one's panels."""
+        units = finished_units(self._cells, finished)
+        states = [states_of(unit) for unit in units]
+        lines = [
+            [state.name, state.steps, f"{state.map_at_r:.3f}", f"{state.radius:.3f}", f"{state.distance:.3f}"]
+            for state in states[0]
+        ]
+        header = ["after", "steps", "test MAP@R", "covering radius", "distance between classes"]
+        notes = [*(direction(of_unit, unit.repeat) for unit, of_unit in zip(units, states)), *self.notes]
+        text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
+        path = folder / f"{name}.png"
+        draw(states[0], units[0].test_embeddings()["query_labels"], finished.dataset, path, self.title)
+        return f"{text}Figure: {path}"
+
+
+class State(NamedTuple):
+    """The test set at one moment: embeddings `[queries, dim]`, and what the print says of them."""
+
+    name: str
+    steps: str
+    embeddings: np.ndarray
+    map_at_r: float
+    radius: float
+    distance: float
+
+
+def states_of(unit: UnitRun) -> list[State]:
+    """The states before the first problem, after each of the first four, and at the end, as far as there are."""
+    arrays = unit.test_embeddings()
+    labels, problems = arrays["query_labels"], unit.result["problems"]
+    moments = [
+        (state_name(index), f"{problems[index - 1]['steps']:,}" if index else "-", problem_path(unit.path, index))
+        for index in range(min(len(problems), _NUM_PROBLEMS + 1))
+    ]
+    embeddings = [(name, steps, read_arrays(path)["queries"]) for name, steps, path in moments]
+    return [
+        State(
+            name,
+            steps,
+            found,
+            evaluate_retrieval(found, labels).map_at_r,
+            average_covering_radius(found, labels),
+            mean_distance_between_classes(found, labels),
+        )
+        for name, steps, found in [*embeddings, (_END, f"{unit.result['steps']:,}", arrays["queries"])]
+    ]
+
+
+def direction(states: Sequence[State], repeat: int) -> str:
+    """Whether MAP@R and distance rose and the radius fell from (a) to the last state, in a sentence."""
+    if len(states) < 3:
+        return f"seed {repeat + 1}: no problem was followed by another one, so there is no direction to see."
+    first, last = states[1], states[-1]
+    changes = [
+        change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
+        change("covering radius", first.radius, last.radius, "falls", last.radius < first.radius),
+        change("distance", first.distance, last.distance, "rises", last.distance > first.distance),
+    ]
+    return f"seed {repeat + 1}, from (a) to the end: {'; '.join(changes)}."
+
+
+def draw(states: Sequence[State], labels: np.ndarray, dataset: Dataset, path: pathlib.Path, title: str) -> None:
+    """Panels of all states by t-SNE, of some classes.
+
+    Args:
+        states: at least one.
+        labels: of the test set `[queries]`.
+        dataset: names the classes.
+        path: of the PNG.
+        title: above the panels.
+    """
+    classes = np.unique(labels)[:_NUM_CLASSES]
+    chosen = np.concatenate([np.flatnonzero(labels == label)[:_EXAMPLES_PER_CLASS] for label in classes])
+    drawn = np.searchsorted(classes, labels[chosen])
+    panels = []
+    for state in states:
+        figures = f"MAP@R {state.map_at_r:.3f}  radius {state.radius:.3f}  distance {state.distance:.3f}"
+        panels.append(PlanePanel(f"{state.name}\n{figures}", in_the_plane(state.embeddings[chosen]), drawn))
+    names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
+    plane_panels(panels, path, class_names=names, title=title, unit_circle=False)
+
+
+def in_the_plane(embeddings: np.ndarray) -> np.ndarray:
+    """t-SNE of `[examples, dim]` into the unit disc, `[examples, 2]`; deterministic."""
+    from sklearn.manifold import TSNE  # takes a second to import, which no other study needs
+
+    perplexity = min(30.0, (len(embeddings) - 1) / 3)
+    points = TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(embeddings.astype(np.float64))
+    points = points - points.mean(axis=0)
+    return points / max(np.linalg.norm(points, axis=1).max(), 1e-12)

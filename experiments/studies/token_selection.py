@@ -1,0 +1,134 @@
+"""Does GSP learn what to leave out? Bags of tokens of which half belong to all classes, pooled by GAP and by GSP.
+
+Regenerates: thesis figure 5.4 (tokens, samples and class hulls in the plane, (a) GAP, (b) GSP).
+Command: python -m experiments.figure --id=5.4 --budget=full --run
+Expected: thesis section 6.2: 70 points of MAP@R above GAP; hulls of classes overlap under GAP and are apart under GSP.
+    The figures of the two sides, the loss, m, mu and epsilon are not printed; ours are in `SETTINGS`.
+Cost: `--budget=full` 12 trainings, about ten minutes on 2 CPU cores; `--budget=demo` 3 trainings, two minutes;
+    `--budget=smoke` half a minute.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset
+from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS, VOCABULARY_SIZE
+from common.ops.checks import invalid
+from experiments import reports
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
+from experiments.selection import image_batches, selection_of
+from experiments.split_study import SplitScores
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.trained_model import load_trained_model
+
+DATASET = "synthetic_tokens"
+PRINTED_GAIN = 70.0  # points of MAP@R
+SETTINGS: Mapping[str, object] = {"memory_features": "local_features"}
+_METHODS = {  # name: pooling, values that the study sets
+    "GAP": ("gap", {}),
+    "GSP": ("gsp", {"zero_shot_weight": 0.0}),
+    "GSP + L_ZS": ("gsp", {}),
+}
+
+
+class TokenSelection(Study):
+    """One loss under GAP, GSP, and GSP with the zero-shot prediction loss.
+
+    Args:
+        options: of the study; one loss, and the data of tokens.
+
+    Raises:
+        InvalidInput: another data set, or more than one loss.
+    """
+
+    def __init__(self, options: StudyOptions):
+        if options.dataset != DATASET:
+            raise invalid("--dataset", received=options.dataset, expected=f"{DATASET}, which this figure is of")
+        if len(options.losses) > 1:
+            raise invalid("--loss", received=", ".join(options.losses), expected="one loss for this figure")
+        self.loss = (options.losses or ("c2",))[0]
+        self._cells = {}
+        for name, (pooling, values) in _METHODS.items():
+            chosen = options.with_pooling(pooling)
+            config = chosen.configuration(self.loss, settings={**SETTINGS, "chapter": 5}, **values)
+            self._cells[name] = options.cells(f"{self.loss}, {name}", config)
+        self.num_cells = sum(map(len, self._cells.values()))
+        self.title = "Bags of tokens, half of which belong to all classes (thesis figure 5.4)"
+        self.notes = (
+            "Weight on own tokens: what pooling gives to the tokens of a sample's class, of which it has about half. "
+            "In other hulls: test samples inside the convex hull of another class' test samples.",
+        )
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table with its verdict, and a panel for each method of its first finished training."""
+        units = {method: found for method, cells in self._cells.items() if (found := finished_units(cells, finished))}
+        scores = {method: SplitScores(of_method) for method, of_method in units.items()}
+        lines, panels, verdicts = [], [], []
+        for method, of_method in units.items():
+            states = [plane_of(unit, finished.dataset, finished.cache_dir) for unit in of_method]
+            estimate, gain = scores[method].estimate("MAP@R"), ["-", "-"]
+            if method != "GAP" and _trainings(of_method) == _trainings(units.get("GAP", ())):
+                difference = scores[method].difference(scores["GAP"], "MAP@R")
+                bounds = (difference.low, difference.high)
+                gain = [f"{100 * difference.estimate:+.2f}", _bounds(*bounds)]
+                sentence = reports.gain_verdict(difference.estimate, bounds, PRINTED_GAIN)[1]
+                verdicts.append(f"{method} over GAP. {sentence}")
+            on_own, in_others = np.mean([(state.weight_on_own, state.in_other_hulls) for state in states], axis=0)
+            figures = [f"{100 * estimate.estimate:.2f}", _bounds(estimate.low, estimate.high), *gain]
+            lines.append([method, *figures, f"{100 * on_own:.1f}", f"{100 * in_others:.1f}", f"{len(of_method)}"])
+            drawn = 100 * of_method[0].result["test"]["MAP@R"]
+            panels.append(states[0].panel(f"{method}: MAP@R {drawn:.1f}"))
+        header = ["pooling", "test MAP@R (%)", "95 % interval", "minus GAP", "95 % interval"]
+        header += ["weight on own tokens (%)", "in other hulls (%)", "trainings"]
+        text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
+        token_panels(panels, folder / f"{name}.png", title=self.title)
+        return f"{text}Figure: {folder / f'{name}.png'}"
+
+
+class _Plane:
+    """What a training made of tokens and test samples."""
+
+    def __init__(self, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray, weight_on_own: float):
+        self.tokens, self.samples, self.labels, self.weight_on_own = tokens, samples, labels, weight_on_own
+        self.in_other_hulls = share_in_other_hulls(samples, labels)
+
+    def panel(self, title: str) -> TokenPanel:
+        owners = np.where(
+            np.arange(len(self.tokens)) < NUM_CLASS_TOKENS, np.arange(len(self.tokens)) // TOKENS_PER_CLASS, -1
+        )
+        return TokenPanel(title, self.tokens, owners, self.samples, self.labels)
+
+
+def plane_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> _Plane:
+    """The tokens and test samples of a finished unit in the plane.
+
+    Args:
+        unit: of this study.
+        dataset: as loaded.
+        cache_dir: the folder for prepared data, or None for the default.
+    """
+    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+    tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
+    test = trained.dataset.test
+    selection = selection_of(trained.model, image_batches(test, trained.config, trained.dataset))
+    on_own = np.sum(selection.weights * (test.inputs < NUM_CLASS_TOKENS), axis=1).mean()
+    return _Plane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))
+
+
+def _trainings(units) -> list[tuple[int, int]]:
+    return [(unit.fold, unit.repeat) for unit in units]
+
+
+def _bounds(low: float, high: float) -> str:
+    return f"[{100 * low:.2f}, {100 * high:.2f}]"

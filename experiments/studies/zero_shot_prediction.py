@@ -1,0 +1,164 @@
+"""Do attributes that L_ZS has trained predict classes that the prediction has not seen?
+
+Regenerates: thesis figure 5.6 (histograms of 8 prototypes over the classes of CIFAR-10 with and without L_ZS, images in
+    the colours of their dominant prototypes, and accuracies of zero-shot prediction under l2 and cosine distance).
+Command: python -m experiments.figure --id=5.6 --dataset=cifar10_seen --data_dir=DIR --budget=full --run; no data:
+    --dataset=glyphs --budget=demo
+Expected: thesis section 6.2: L_ZS brings more than 30 points of MAP@R; neither side's figure is printed. The thesis
+    says PNCA and 8 prototypes; mu, epsilon, lambda and the ridge of this study are not printed.
+Cost: `--budget=demo` on CIFAR-10 2 trainings of about five minutes on 2 CPU cores; `--budget=full` 8 of about
+    20 minutes each; `--budget=smoke` half a minute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset
+from common.ops.checks import invalid
+from common.training import write_arrays
+from common.training.run_directory import read_arrays
+from experiments import reports
+from experiments.attention_figures import attention_of
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.intervals import half_width
+from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels
+from experiments.selection import image_batches
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.trained_model import load_trained_model
+from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy, zero_shot_accuracy
+
+NUM_PROTOTYPES = 8
+PRINTED_GAIN = 30.0  # points of MAP@R, "more than"
+_WITHOUT, _WITH = "without L_ZS", "with L_ZS"
+_NUM_IMAGES, _NUM_DRAWN_CLASSES = 3, 20
+
+
+class ZeroShotPrediction(Study):
+    """GSP with few prototypes, trained with and without the zero-shot prediction loss.
+
+    Args:
+        options: of the study; one loss.
+
+    Raises:
+        InvalidInput: more than one loss.
+    """
+
+    def __init__(self, options: StudyOptions):
+        if len(options.losses) > 1:
+            raise invalid("--loss", received=", ".join(options.losses), expected="one loss for this figure")
+        loss = (options.losses or ("pnca",))[0]
+        chosen = options.with_pooling("gsp")
+        kept = {name: value for name, value in options.overrides.items() if not name.startswith("zero_shot")}
+        plain = dataclasses.replace(chosen, overrides=kept)
+        settings = {"chapter": 5}
+        configs = {
+            _WITHOUT: plain.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES, zero_shot_weight=0.0),
+            _WITH: chosen.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES),
+        }
+        self._cells = {name: options.cells(f"{loss}+gsp {name}", config) for name, config in configs.items()}
+        self.num_cells = sum(map(len, self._cells.values()))
+        self.title = f"Zero-shot prediction from {NUM_PROTOTYPES} attributes on {options.dataset} (thesis figure 5.6)"
+        self.notes = (
+            "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
+            "the means of the other half; right is a prediction that is nearest to its own class (MAP@R and P@1 are "
+            "the same here). Mean over 1,000 divisions; in brackets the range over trainings.",
+        )
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table with its verdict, and the picture of the first finished training of each side."""
+        units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
+        dataset, cache_dir = finished.dataset, finished.cache_dir
+        states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
+        lines = [_line(side, units[side], of_side) for side, of_side in states.items()]
+        chance = next(iter(states.values()))[0].accuracy.chance
+        verdicts = []
+        if len(states) == 2 and len(units[_WITH]) == len(units[_WITHOUT]):
+            for distance in ("euclidean", "cosine"):
+                gains = _means(states[_WITH], distance) - _means(states[_WITHOUT], distance)
+                sentence = reports.gain_verdict(gains.mean(), bounds_of(gains), PRINTED_GAIN, at_least=True)[1]
+                verdicts.append(f"L_ZS, {distance} distance. {sentence}")
+        header = ["training", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)", "trainings"]
+        text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
+        panels = [self._panel(side, units[side][0], states[side], dataset, cache_dir) for side in states]
+        path = folder / f"{name}.png"
+        names = next(iter(states.values()))[0].class_names[:_NUM_DRAWN_CLASSES]
+        zero_shot_panels(panels, path, class_names=names, chance=chance, title=self.title)
+        return f"{text}Figure: {path}"
+
+    def _panel(self, side: str, unit: UnitRun, states: list, dataset: Dataset, cache_dir: str | None) -> ZeroShotPanel:
+        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+        accuracies = {"l2": _means(states, "euclidean"), "cosine": _means(states, "cosine")}
+        images = attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
+        return ZeroShotPanel(side, states[0].histograms[:_NUM_DRAWN_CLASSES], accuracies, images)
+
+
+class Attributes(NamedTuple):
+    """What a training's attributes say of the test classes.
+
+    Attributes:
+        histograms: mean attributes of each class `[classes, prototypes]`.
+        class_names: of its rows.
+        accuracy: of zero-shot prediction.
+    """
+
+    histograms: np.ndarray
+    class_names: list[str]
+    accuracy: ZeroShotAccuracy
+
+
+def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> Attributes:
+    """Attributes of a finished unit's test set; computed once and kept beside the run.
+
+    Args:
+        unit: with generalized sum pooling.
+        dataset: as loaded.
+        cache_dir: the folder for prepared images, or None for the default.
+    """
+    path = unit.path / "attributes.npz"
+    if path.exists():
+        attributes = read_arrays(path)["attributes"]
+    else:
+        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+        batches = image_batches(trained.dataset.test, trained.config, trained.dataset)
+        outputs = tf.function(lambda inputs: trained.model.outputs_of(inputs, training=False)["attributes"])
+        attributes = np.concatenate([outputs(inputs).numpy() for inputs in batches])
+        write_arrays(path, {"attributes": attributes})
+    arrays = unit.test_embeddings()
+    labels, ridge = arrays["query_labels"], unit.config.get("zero_shot_ridge") or 0.05
+    classes = np.unique(labels)
+    histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
+    names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
+    return Attributes(histograms, names, zero_shot_accuracy(attributes, arrays["queries"], labels, ridge=ridge))
+
+
+def bounds_of(values: np.ndarray, confidence: float = 0.95) -> tuple[float, float] | None:
+    """Student's interval of the mean of `values` `[trainings]`; None for a single one."""
+    if len(values) < 2:
+        return None
+    half = half_width([(float(np.var(values, ddof=1)) / len(values), len(values) - 1)], confidence)
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def _means(states: list[Attributes], distance: str) -> np.ndarray:
+    """The mean accuracy of each training `[trainings]`."""
+    return np.array([getattr(state.accuracy, distance).mean() for state in states])
+
+
+def _line(side: str, units: list[UnitRun], states: list[Attributes]) -> list[str]:
+    entries = [side, f"{100 * np.mean([unit.result['test']['MAP@R'] for unit in units]):.2f}"]
+    for distance in ("euclidean", "cosine"):
+        values = 100 * _means(states, distance)
+        spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""
+        entries.append(f"{values.mean():.1f}{spread}")
+    return [*entries, f"{100 * states[0].accuracy.chance:.1f}", f"{len(units)}"]

@@ -1,0 +1,107 @@
+"""Tables of the conventional protocol: the print's rows, both stopping rules, the printed figures beside ours."""
+
+import csv
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.studies.study import StudyOptions
+from experiments.studies.study_runs import NothingFinished
+from experiments.table import DEFAULTS, TABLES
+
+
+def options(dataset="cub200", budget="full", **others):
+    return StudyOptions(dataset=dataset, budget=budget, **{"repeats": 3, **others})
+
+
+def configs_of(table, **others):
+    return [cell.config for cell in TABLES[table](options(**others)).cells(NothingFinished()) if cell.repeat == 0]
+
+
+@pytest.mark.parametrize(
+    ("table", "backbone", "chapter", "methods"),
+    [
+        ("3.2a", "bn_inception", 3, [(f"{loss}+ccp+gap", 512) for loss in ("c1", "c2", "ms")]),
+        ("3.2b", "resnet50", 3, [(f"{loss}+ccp+gap", 512) for loss in ("c1", "c2", "ms")]),
+        ("5.2a", "bn_inception", 5, [("c1+xbm+gap+gmp", 512), ("c1+xbm+gmp+gsp", 512)]),
+        (
+            "5.2b",
+            "resnet50",
+            5,
+            [(f"c1+xbm+{pooling}", dim) for dim in (128, 512) for pooling in ("gap+gmp", "gmp+gsp")],
+        ),
+    ],
+)
+def test_rows_are_the_thesis_own_under_both_stopping_rules(table, backbone, chapter, methods):
+    configs = configs_of(table)
+    assert [(config.name, config.embedding_dim) for config in configs[::2]] == methods
+    assert [config.protocol for config in configs] == ["conventional", "held_out"] * len(methods)
+    assert {(config.backbone, config.chapter) for config in configs} == {(backbone, chapter)}
+    assert {config.weight_decay for config in configs} == {4e-4 if backbone == "resnet50" else 1e-4}
+    assert DEFAULTS[table] == {"repeats": 3}
+
+
+def test_every_own_row_of_the_print_has_a_configuration_that_is_held_against_it():
+    for table in ("3.2a", "3.2b", "5.2a", "5.2b"):
+        found = set()
+        for config in configs_of(table):
+            cell = reports.conventional_published(
+                config.dataset,
+                config.loss,
+                config.pooling,
+                config.method,
+                config.backbone,
+                config.embedding_dim,
+                "P@1",
+                chapter=config.chapter,
+            )
+            found.add((cell.method, int(cell.dim)))
+        own = ("CCP-L", "(ours reimpl.)", "XBM+GSP")
+        printed = {
+            (row["method"], int(row["dim"]))
+            for row in reports.published_table(table)
+            if row["dataset"] == "CUB" and row["metric"] == "R@1" and row["method"].endswith(own)
+        }
+        assert found == printed
+
+
+def test_quoted_rows_are_trained_on_request():
+    assert [config.name for config in configs_of("3.2b", losses=("panchor",))[::2]] == ["panchor+gap"]
+    assert {config.embedding_dim for config in configs_of("3.2b", losses=("c1+xbm",))} == {128}
+    with pytest.raises(InvalidInput, match="--loss.*triplet.*c1, c2, ms"):
+        configs_of("3.2a", losses=("triplet",))
+
+
+def test_the_published_code_adds_the_maximum():
+    assert {config.pooling for config in configs_of("3.2a", recipe="published_code")} == {"gap+gmp"}
+
+
+def test_embedded_data_keep_their_backbone():
+    assert {config.backbone for config in configs_of("5.2b", dataset="glyphs", budget="demo")} == {"resnet10"}
+
+
+def test_the_best_stands_beside_the_unbiased_figure_and_the_print(drawn_cells, tmp_path):
+    study = TABLES["5.2a"](options(dataset="sop"))
+
+    def value_of(cell):
+        return 0.5 if cell.config.protocol == "held_out" else 0.6 + cell.repeat / 10
+
+    text = study.render(drawn_cells(value_of), tmp_path, "item")
+    with (tmp_path / "item.csv").open() as file:
+        rows = {(row["method"], row["metric"]): row for row in csv.DictReader(file)}
+    best = rows["c1+xbm+gap+gmp, best of 3", "P@1"]
+    assert best["published"] == "79.29"
+    assert "c1+xbm+gmp+gsp, unbiased, mean of 3" in {method for method, _ in rows}
+    assert "c1+xbm+gmp+gsp, optimism" in {method for method, _ in rows}
+    assert "Optimism of the protocol" in text
+    assert "C1+XBM [14] (512-D) 79.50" in (tmp_path / "item.md").read_text()
+
+
+def test_a_part_is_named_and_nothing_is_called_the_best(drawn_cells, tmp_path):
+    study = TABLES["3.2a"](options(dataset="glyphs", budget="demo"))
+    first = study.cells(NothingFinished())[0]
+    text = study.render(drawn_cells(lambda cell: 0.4 if cell == first else None), tmp_path, "item")
+    assert "c1+ccp+gap: missing" in text
+    assert "c1+ccp+gap stops on the test set, repeat 0: P@1" in text
+    assert "best of 3" not in (tmp_path / "item.csv").read_text()

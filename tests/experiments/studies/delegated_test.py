@@ -1,0 +1,60 @@
+"""Figures with commands of their own: their cells, the commands as these modules read them, and what is kept."""
+
+import pathlib
+
+import pytest
+
+from benchmarks.gsp_layer import make_parser
+from experiments.studies import delegated
+from experiments.studies.delegated import DELEGATED
+from tests.command_line import check_clean_failure, run_module, run_study_here
+
+
+@pytest.mark.parametrize("study_id", DELEGATED)
+@pytest.mark.parametrize("budget", ["smoke", "demo", "full"])
+def test_every_cell_is_listed_with_its_command(study_id, budget, tmp_path, capsys):
+    run_study_here("figure", f"--id={study_id}", f"--budget={budget}", f"--runs_dir={tmp_path}")
+    listed, figure = capsys.readouterr().out, DELEGATED[study_id]
+    assert f"{figure.num_cells} cells: 0 done, {figure.num_cells} missing, about" in listed
+    assert listed.count(f"         python -m {figure.module} ") == len(figure.cells)
+    for label, flag in figure.cells.items():
+        assert f"missing  {label}" in listed
+        assert flag in listed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_benchmark_reads_its_command(tmp_path):
+    command = DELEGATED["5.9"].command("smoke", {}, tmp_path, next(iter(DELEGATED["5.9"].cells)))
+    arguments = make_parser().parse_args(command[1:])
+    assert (arguments.repeats, arguments.settings) == (2, 1)
+    assert pathlib.Path(arguments.curve) == tmp_path / "picture.png"
+
+
+def test_what_the_command_said_is_kept_with_its_flags(tmp_path, monkeypatch, capsys):
+    commands = []
+    monkeypatch.setattr(delegated, "_output_of", lambda command: commands.append(command) or "the table\n")
+    arguments = ["--id=3.2", "--budget=smoke", "--data_dir=digits", f"--runs_dir={tmp_path}"]
+    run_study_here("figure", *arguments, "--run")
+    first = capsys.readouterr().out
+    assert commands == [["experiments.mnist_study", "--budget=smoke", "--data_dir=digits", f"--runs_dir={tmp_path}"]]
+    assert "2 cells: 2 done, 0 missing." in first
+    assert "the table" in first
+    run_study_here("figure", *arguments, "--run")
+    run_study_here("figure", *arguments)
+    assert capsys.readouterr().out == 2 * first
+    assert len(commands) == 1
+    run_study_here("figure", *arguments, "--seed=4")
+    assert "0 done, 2 missing" in capsys.readouterr().out
+
+
+def test_a_flag_that_the_command_does_not_have_is_refused(tmp_path):
+    finished = run_module("experiments.figure", "--id=5.9", "--loss=c2", f"--runs_dir={tmp_path}")
+    check_clean_failure(finished, "--loss would have no effect", "benchmarks.gsp_layer")
+
+
+def test_the_message_of_the_command_is_the_only_one(tmp_path):
+    finished = run_module(
+        "experiments.figure", "--id=3.2", "--run", f"--data_dir={tmp_path / 'nowhere'}", f"--runs_dir={tmp_path}"
+    )
+    check_clean_failure(finished, "nowhere", "--data_dir")
+    assert list(tmp_path.rglob("*.txt")) == []

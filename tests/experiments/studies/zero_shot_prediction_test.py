@@ -1,0 +1,53 @@
+"""What the figure of zero-shot prediction counts and draws."""
+
+import numpy as np
+import pytest
+from matplotlib import colormaps
+from scipy import stats
+
+from experiments.figure import FIGURES
+from experiments.reports.attention import ImageAttention
+from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
+from experiments.studies.study import StudyOptions
+from experiments.studies.study_runs import NothingFinished
+from experiments.studies.zero_shot_prediction import bounds_of
+
+
+def attention(parts):
+    parts = np.asarray(parts, float)
+    names = {f"prototype {index}": part for index, part in enumerate(parts)}
+    return ImageAttention(np.zeros((4, 4, 3)), "cat", parts.sum(axis=0), names)
+
+
+def test_the_two_sides_differ_in_the_weight_alone():
+    options = StudyOptions("cifar10_seen", "full", overrides={"zero_shot_weight": 0.4, "zero_shot_ridge": 0.01})
+    cells = FIGURES["5.6"](options).cells(NothingFinished())
+    without, with_loss = cells[0].config.as_dict(), cells[-1].config.as_dict()
+    assert {name for name in with_loss if without[name] != with_loss[name]} == {"zero_shot_weight", "zero_shot_ridge"}
+    assert (without["zero_shot_weight"], with_loss["zero_shot_weight"]) == (0.0, 0.4)
+    assert (with_loss["loss"], with_loss["num_prototypes"], with_loss["classes_per_batch"]) == ("pnca", 8, 10)
+
+
+def test_bounds_are_students():
+    values = np.array([0.2, 0.25, 0.31, 0.28])
+    expected = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
+    np.testing.assert_allclose(bounds_of(values), expected, rtol=1e-5)
+    assert bounds_of(values[:1]) is None
+
+
+def test_positions_take_the_colour_of_their_largest_part():
+    drawn = dominant_colors(attention([[[0.4, 0.0], [0.1, 0.0]], [[0.1, 0.1], [0.2, 0.1]]]), colormaps["tab10"])
+    colors = np.array(colormaps["tab10"](range(2)))[:, :3]
+    np.testing.assert_allclose(drawn[0, 0], colors[0])
+    np.testing.assert_allclose(drawn[0, 1], colors[1] * 0.1 / 0.5)
+    np.testing.assert_allclose(drawn[1, 0], colors[1] * 0.3 / 0.5)
+
+
+@pytest.mark.parametrize("num_panels", [1, 2])
+def test_panels_are_drawn(num_panels, tmp_path):
+    images = [attention(np.random.default_rng(0).uniform(size=(8, 2, 2)))] * 2
+    histograms = np.random.default_rng(1).dirichlet(np.ones(8), size=3)
+    panel = ZeroShotPanel("with", histograms, {"l2": [0.4, 0.5], "cosine": [0.6, 0.5]}, images)
+    path = tmp_path / "panels.png"
+    zero_shot_panels([panel] * num_panels, path, class_names=["cat", "dog", "car"], chance=0.2, title="drawn")
+    assert path.read_bytes().startswith(b"\x89PNG")
