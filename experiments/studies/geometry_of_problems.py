@@ -153,8 +153,11 @@ def draw(states: Sequence[State], labels: np.ndarray, dataset: Dataset, path: pa
 def in_the_plane(embeddings: np.ndarray) -> np.ndarray:
     """t-SNE of `[examples, dim]` into the unit disc, `[examples, 2]`; deterministic."""
     from sklearn.manifold import TSNE  # takes a second to import, which no other study needs
+    from threadpoolctl import threadpool_limits
 
     perplexity = min(30.0, (len(embeddings) - 1) / 3)
-    points = TSNE(init="pca", perplexity=perplexity, random_state=0).fit_transform(embeddings.astype(np.float64))
+    embedding = TSNE(init="pca", perplexity=perplexity, random_state=0)
+    with threadpool_limits(limits=1):  # for so few points, threads wait for one another most of the time
+        points = embedding.fit_transform(embeddings.astype(np.float64))
     points = points - points.mean(axis=0)
     return points / max(np.linalg.norm(points, axis=1).max(), 1e-12)

@@ -119,8 +119,9 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
 
 def _figures(unit: UnitRun) -> str:
     best = unit.result["validation"]["best"]
+    ((monitor, value),) = ((name, value) for name, value in best.items() if name != "step")
     return (
-        f"validation MAP@R {100 * best['MAP@R']:.2f} at step {best['step']:,} of {unit.result['steps']:,}, "
+        f"validation {monitor} {100 * value:.2f} at step {best['step']:,} of {unit.result['steps']:,}, "
         f"test MAP@R {100 * unit.result['test']['MAP@R']:.2f}, {duration(unit.result['train_seconds'])}"
     )
 

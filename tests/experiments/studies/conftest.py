@@ -28,7 +28,7 @@ class DrawnCells:
             np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + (1 - value) * noise, query_labels=labels)
         steps = min(cell.config.max_steps, 1000)
         result = {
-            "validation": {"best": {"MAP@R": value, "step": steps // 2}},
+            "validation": {"best": {cell.config.monitor: value, "step": steps // 2}},
             "test": {"MAP@R": value - 0.1, "P@1": 0.5},
             "untrained": {"MAP@R": 0.05, "P@1": 0.1},
             "steps": steps,
