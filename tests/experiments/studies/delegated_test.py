@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from benchmarks.gsp_layer import make_parser
+from common.ops.checks import InvalidInput
 from experiments.studies import delegated
 from experiments.studies.delegated import DELEGATED
 from tests.command_line import check_clean_failure, run_module, run_study_here
@@ -48,8 +49,8 @@ def test_what_the_command_said_is_kept_with_its_flags(tmp_path, monkeypatch, cap
 
 
 def test_a_flag_that_the_command_does_not_have_is_refused(tmp_path):
-    finished = run_module("experiments.figure", "--id=5.9", "--loss=c2", f"--runs_dir={tmp_path}")
-    check_clean_failure(finished, "--loss would have no effect", "benchmarks.gsp_layer")
+    with pytest.raises(InvalidInput, match="--loss would have no effect.*benchmarks.gsp_layer"):
+        run_study_here("figure", "--id=5.9", "--loss=c2", f"--runs_dir={tmp_path}")
 
 
 def test_the_message_of_the_command_is_the_only_one(tmp_path):
