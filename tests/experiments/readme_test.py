@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from experiments.figure import FIGURES, OWN_COMMANDS
+from experiments.figure import DELEGATED, FIGURES
 from experiments.table import TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ def test_every_item_has_a_line_with_all_columns():
 
 
 def test_commands_are_those_that_exist():
-    for name, studies in (("Tables", TABLES), ("Figures", {**FIGURES, **OWN_COMMANDS})):
+    for name, studies in (("Tables", TABLES), ("Figures", {**FIGURES, **DELEGATED})):
         for number, cells in section(name).items():
             command = cells[1]
             module = re.search(r"`((?:experiments|benchmarks)\.\w+)", command)
