@@ -7,15 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from common.ops.checks import InvalidInput
-from experiments import reports
+from experiments import reports, revisiting_report
 from experiments.config import ExperimentConfig
 from experiments.conventional_recipe import HELD_OUT_FRACTION
 from experiments.conventional_report import EXPLANATION, ConventionalReport
 from experiments.fair_report import COMPARED, METRICS, MethodReport, partial_lines
+from experiments.revisiting_recipe import RECIPE
 from experiments.site.markup import plural
 from experiments.split_study import SplitScores, cell
 from experiments.trained_model import stored_configuration
 
+_TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
+_KINDS = ("fair", "conventional", "revisiting")
 _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # what the two stopping rules may differ in
 
 
@@ -81,11 +84,12 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         # The conventional protocol has no folds, and its table tells itself what is missing of either rule's repeats.
         counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))
         conditions = (config.dataset, str(runs.config.get("data")), config.budget, config.embedding_dim, *counts)
-        groups.setdefault((config.protocol is not None, *conditions), []).append((config, runs))
+        kind = "fair" if config.protocol is None else "revisiting" if config.recipe == RECIPE else "conventional"
+        groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
     studies = []
-    for (is_conventional, *_), members in sorted(groups.items(), key=lambda item: item[0]):
-        read = _conventional_study if is_conventional else _fair_study
-        studies.append(read(_labelled(members)))
+    for (kind, *_), members in sorted(groups.items(), key=lambda item: item[0]):
+        methods = _labelled(members)
+        studies.append(_conventional_study(methods, _KINDS[kind]) if kind else _fair_study(methods))
     return studies, problems
 
 
@@ -163,23 +167,27 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}."]
 
 
-def _conventional_study(methods: list[Method]) -> Study:
+def _conventional_study(methods: list[Method], kind: str) -> Study:
+    """The two stopping rules side by side; the "Revisiting" protocol has rows and an explanation of its own."""
     first, repeats = methods[0].config, max(method.repeats for method in methods)
+    is_revisiting = kind == "revisiting"
     rows, curves, optimism, missing = [], [], [], []
     for biased, unbiased in _both_rules(methods):
         report = ConventionalReport(biased.config, unbiased.config, biased.runs, unbiased.runs, repeats)
         untrained = None if rows else report.untrained_row()
         try:
-            rows += [row for row in (untrained, *report.rows()) if row]
-            line = report.optimism_line()
+            rows += revisiting_report.rows_of(report) if is_revisiting else [*filter(None, [untrained]), *report.rows()]
+            line = None if is_revisiting else report.optimism_line()
         except InvalidInput as error:
             missing.append(f"{biased.label} is not in the table: {error}")
             line = None
         optimism += [line] if line else []
         curves += report.curves()
         missing += report.partial_lines()
-    title = f"Conventional protocol on {_setting(first)}: {plural(repeats, 'repeat')}"
+    title = f"{_TITLES[kind]} protocol on {_setting(first)}: {plural(repeats, 'repeat')}"
     notes = [EXPLANATION, *optimism] if optimism else []
+    if is_revisiting and rows:
+        notes = [revisiting_report.EXPLANATION]
     return Study(title, methods, rows, curves, "P@1", notes, missing)
 
 

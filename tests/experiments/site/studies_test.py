@@ -1,5 +1,6 @@
 """What stands in one table: methods of the same data and size, under both stopping rules, complete or not."""
 
+import dataclasses
 import json
 
 import pytest
@@ -60,6 +61,18 @@ def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(empty_
     assert "pnca+gap, best of 1" not in names
     assert any("pnca+gap: missing stops on the test set, repeat 0" in line for line in found.missing)
     assert any(note.startswith("c2+gap: optimism of the protocol") for note in found.notes)
+
+
+def test_the_revisiting_protocol_has_a_table_of_its_own(empty_study):
+    conventional = empty_study.config("c2", "gap", "conventional")
+    empty_study.finish(conventional)
+    empty_study.finish(dataclasses.replace(conventional, recipe="revisiting"))
+    found, _ = read_studies(reports.collect(empty_study.folder))
+    assert [one.title.split(" protocol")[0] for one in found] == ["Conventional", '"Revisiting"']
+    row = found[1].rows[0]
+    assert row.method == "c2+gap, best test epoch of each metric"
+    assert row.cells["8-D", "R@2"].estimate.mean == pytest.approx(0.6)
+    assert "Best test epoch" in found[1].notes[0]
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(empty_study):
