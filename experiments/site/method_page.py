@@ -8,6 +8,7 @@ import pathlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
+from common.retrieval.diagnostics import NAMES
 from experiments.config import config_fields
 from experiments.reports import UnitRun
 from experiments.site.charts import map_chart
@@ -39,7 +40,11 @@ def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | No
         drawings = joined(
             [_retrieval(records["retrieval"], which), _attention(records["attention"]), _map(records["map"])]
         )
-    notices = [*runs.problems, *(f"The data differ from the official ones: {text}" for text in runs.deviations)]
+    notices = [
+        *runs.problems,
+        *(f"The data differ from the official ones: {text}" for text in runs.deviations),
+        *_collapses(method),
+    ]
     return page(
         method.label,
         tag("p", facts, "configuration ", tag("code", runs.config_hash), "."),
@@ -47,6 +52,7 @@ def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | No
         tag("h2", "Runs"),
         _runs_table(method, output),
         drawings,
+        _diagnostics(method),
         tag("h2", "Environment"),
         _environments(method),
         tag("h2", "Configuration"),
@@ -149,6 +155,31 @@ def _reason(record: dict) -> Markup | None:
     """Why something is not shown."""
     reason = record.get("reason")
     return tag("p", reason, class_="warning" if record.get("is_incomplete") else "faint") if reason else None
+
+
+def _collapses(method: Method) -> list[str]:
+    """What the diagnostics of finished runs warn of."""
+    units = method.runs.finished.values()
+    found = [(unit, unit.result.get("diagnostics", {}).get("warning")) for unit in units]
+    return [f"{unit_label(method.config, unit.fold, unit.repeat)}: {text}" for unit, text in found if text]
+
+
+def _diagnostics(method: Method) -> Markup | None:
+    """Diagnostics of the test embeddings, a column a run; nothing for runs that have none."""
+    units = [unit for unit in method.runs.finished.values() if unit.result.get("diagnostics")]
+    names = [name for name in NAMES if any(name in unit.result["diagnostics"] for unit in units)]
+    if not names:
+        return None
+    labels = [unit_label(method.config, unit.fold, unit.repeat) for unit in units]
+    heads = tag("tr", *(tag("th", head, scope="col") for head in ("", *labels, "meaning")))
+    lines = []
+    for name in names:
+        values = [unit.result["diagnostics"].get(name) for unit in units]
+        cells = [tag("td", "-" if value is None else f"{value:.4g}") for value in values]
+        lines.append(tag("tr", tag("th", name, scope="row"), *cells, tag("td", NAMES[name])))
+    table = tag("table", tag("thead", heads), tag("tbody", *lines))
+    shown = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Diagnostics")
+    return joined([tag("h2", "Shape of the embeddings"), shown])
 
 
 def _environments(method: Method) -> Markup:

@@ -87,6 +87,7 @@ class TinyStudy:
             "train_seconds": 90.0,
             "deviations": [],
             "environment": environment(),
+            "diagnostics": {"rho": 0.25, "uniformity": -1.5, "warning": "all embeddings <are> one point"},
         }
         run.write_result(result, {"queries": queries.astype(np.float32), "query_labels": labels}, list(weights))
         return run.path

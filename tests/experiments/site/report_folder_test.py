@@ -114,6 +114,8 @@ def test_a_methods_page_shows_what_is_found_where_it_looks_and_how_it_was_run(re
     assert sum(", prototype " in text for text in images) == 4
     assert "by t-SNE" in page.text
     assert "tensorflow" in page.text
+    assert page.text.count("all embeddings <are> one point") == 2  # of two runs
+    assert "log mean of exp(-2 d^2) over all pairs" in page.text
     assert "transport_ratio" in page.text
     assert tiny_study.runs.fingerprint in page.text
     average = parsed(page_of(report, "pnca-gap"))
