@@ -11,8 +11,11 @@ allocator for oneDNN keeps what it once had, so that a pass would look free; tor
 
 The peer's C1 is its contrastive loss on cosines; semi-hard is all semi-hard triplets on both sides. XBM-L holds 44,800
 references, CCP 33,952 (8,488 classes x 4, trained). SoftTriple is without its regularisation, for which the peer needs
-a matrix of all pairs of centres. Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in
-which either side takes at least 2 MB) and `semi_hard_speedup`.
+a matrix of all pairs of centres. The peer has no quadruplet loss: ours is measured alone. Distance-weighted triplets
+are drawn, by the peer one for each positive pair, by ours one for each anchor: their values are not compared.
+
+Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in which either side takes at least
+2 MB) and `semi_hard_speedup`.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ class Case(NamedTuple):
     """What is compared: ours and the peer's loss, and the data that both get."""
 
     ours: Callable  # () -> MetricLoss
-    peer: str  # a name in `peer_losses.LOSSES`
+    peer: str | None  # a name in `peer_losses.LOSSES`; None: ours alone
     batch: int = BATCH  # four a class
     references: int = 0
     train_references: bool = False
@@ -64,6 +67,7 @@ class Case(NamedTuple):
     proxies: tuple = ()  # of proxy losses: classes, dim[, centres]
     anchors: str = "embeddings"
     semi_hard: bool = False
+    drawn: bool = False  # distance-weighted triplets
     memory: bool = False  # a composer with a memory in place of references; the peer has one term less
 
 
@@ -76,6 +80,33 @@ def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
         "ms": Case(lambda: losses.MultiSimilarity(2.0, 40.0, 0.5, roles), "ms", anchors=roles, **options),
     }
     return {f"{name}{suffix}": case for name, case in cases.items()}
+
+
+def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
+    """The tuple losses that Milbich's dissertation compares, and the circle loss."""
+    makers = {
+        "margin": losses.Margin,
+        "npair": lambda: losses.NPair(16.0),
+        "lifted": lambda: losses.LiftedStructure(1.0),
+        "lifted_generalized": lambda: losses.LiftedStructure(1.0, True),
+        "angular": losses.Angular,
+        "histogram": lambda: losses.Histogram(65),
+        "snr": lambda: losses.SignalToNoise(mean_penalty=0.0),
+        "circle": losses.Circle,
+    }
+    cases = {name: Case(make, name, **options) for name, make in makers.items()}
+    cases["quadruplet"] = Case(losses.Quadruplet, None, **options)
+    cases["margin_distance"] = Case(lambda: losses.MinedLoss(losses.Margin()), "margin", drawn=True, **options)
+    return {f"{name}{suffix}": case for name, case in cases.items()}
+
+
+def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
+    """The two softmax losses, with one vector a class."""
+    one, sizes = (classes, DIM), {"num_classes": classes, "proxies": (classes, DIM)}
+    return {
+        f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmax(*one), "normsoftmax", **sizes),
+        f"arcface{suffix}": Case(lambda: losses.ArcFace(*one), "arcface", **sizes),
+    }
 
 
 def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
@@ -104,6 +135,10 @@ CASES = {
     **_pair_cases("_ccp", "references", references=4 * SOP_CLASSES, train_references=True),
     **_proxy_cases("_sop", SOP_CLASSES, 10),
     **_proxy_cases("_100k", MANY_CLASSES, 2),
+    **_tuple_cases(""),
+    **_tuple_cases("_112", batch=112),
+    **_softmax_cases("_sop", SOP_CLASSES),
+    **_softmax_cases("_100k", MANY_CLASSES),
 }  # fmt: skip
 
 
@@ -177,16 +212,25 @@ def peer_step(case: Case, inputs: Inputs) -> Callable:
         train_references=case.train_references,
         anchors=case.anchors,
         divisor=case.batch if case.peer == "c1" else 1.0,
-        miner=peer_losses.semi_hard_miner(0.0961) if case.semi_hard else None,
+        miner=_peer_miner(case),
     )
+
+
+def _peer_miner(case: Case):
+    if case.drawn:
+        return peer_losses.distance_weighted_miner()
+    return peer_losses.semi_hard_miner(0.0961) if case.semi_hard else None
 
 
 def steps_of(name: str) -> dict[str, Callable]:
     """Ours and the peer's pass, both run twice, after a check that they return the same."""
-    inputs = make_inputs(CASES[name])
-    steps = {"ours": OurStep(CASES[name], inputs), "peer": peer_step(CASES[name], inputs)}
+    case, inputs = CASES[name], make_inputs(CASES[name])
+    steps = {"ours": OurStep(case, inputs)}
+    if case.peer is not None:
+        steps["peer"] = peer_step(case, inputs)
     values = {side: step() for side, step in steps.items()}
-    if not CASES[name].memory and abs(values["ours"] - values["peer"]) > 1e-3 * abs(values["peer"]):
+    comparable = case.peer is not None and not (case.memory or case.drawn)
+    if comparable and abs(values["ours"] - values["peer"]) > 1e-3 * abs(values["peer"]):
         raise RuntimeError(f"The losses of case {name} differ: {values}.")
     for step in steps.values():
         step()
@@ -207,7 +251,7 @@ def measure_time(name: str, repeats: int) -> dict[str, object]:
             clock[side] = [1e3 * seconds / passes for seconds in clock[side]]
     figures = {f"{side}_ms": statistics.median(wall[side]) for side in blocks}
     figures |= {f"{side}_spread": measure.spread(wall[side]) for side in blocks}
-    ratios = {"time_ratio": wall, "cpu_ratio": processor}
+    ratios = {"time_ratio": wall, "cpu_ratio": processor} if "peer" in blocks else {}
     return figures | {key: measure.paired_ratio(clock["ours"], clock["peer"]) for key, clock in ratios.items()}
 
 
@@ -231,7 +275,7 @@ def summary(results: dict[str, dict]) -> dict[str, float]:
     memory = {
         name: result["ours_mb"] / max(result["peer_mb"], 0.1)
         for name, result in results.items()
-        if max(result.get("ours_mb", 0.0), result.get("peer_mb", 0.0)) >= MEMORY_RESOLUTION
+        if "peer_mb" in result and max(result["ours_mb"], result["peer_mb"]) >= MEMORY_RESOLUTION
     }
     figures = {f"{name}_time_ratio": ratio for name, ratio in times.items()}
     figures |= {f"{name}_memory_ratio": ratio for name, ratio in memory.items()}
@@ -250,9 +294,9 @@ def print_results(results: dict[str, dict]) -> None:
         "ours_mb": "ours MB",
         "peer_mb": "peer MB",
     }
-    measured = [column for column in columns if all(column in result for result in results.values())]
+    measured = [column for column in columns if any(column in result for result in results.values())]
     rows = [
-        [name, *(x if isinstance(x, str) else f"{x:.2f}" for x in map(result.get, measured))]
+        [name, *(f"{x:.2f}" if isinstance(x, float) else x or "-" for x in map(result.get, measured))]
         for name, result in results.items()
     ]
     measure.print_table(["case", *map(columns.get, measured)], rows)

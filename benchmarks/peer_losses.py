@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Callable
 
 import torch
@@ -20,11 +21,32 @@ def cosine_contrastive(margin: float) -> torch.nn.Module:
     )
 
 
+class OfUnitVectors(torch.nn.Module):
+    """A loss of pytorch-metric-learning that leaves it to its caller to normalise."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, embeddings, labels, *others):
+        return self.loss(torch.nn.functional.normalize(embeddings), labels, *others)
+
+
 LOSSES: dict[str, Callable] = {
     "c1": lambda: cosine_contrastive(0.5),
     "c2": lambda: losses.ContrastiveLoss(pos_margin=0.2858, neg_margin=0.513, distance=unit_distance()),
     "triplet": lambda: losses.TripletMarginLoss(margin=0.0961, distance=unit_distance()),
     "ms": lambda: losses.MultiSimilarityLoss(alpha=2.0, beta=40.0, base=0.5),
+    "margin": lambda: losses.MarginLoss(margin=0.2, beta=1.2, learn_beta=True),
+    "npair": lambda: losses.NTXentLoss(temperature=1 / 16),  # the same for unit vectors and a scale of 16
+    "lifted": lambda: losses.LiftedStructureLoss(neg_margin=1.0),
+    "lifted_generalized": lambda: losses.GeneralizedLiftedStructureLoss(neg_margin=1.0),
+    "angular": lambda: OfUnitVectors(losses.AngularLoss(alpha=45)),
+    "histogram": lambda: losses.HistogramLoss(n_bins=64),
+    "snr": lambda: losses.SignalToNoiseRatioContrastiveLoss(pos_margin=0.0, neg_margin=1.0),
+    "circle": lambda: losses.CircleLoss(m=0.4, gamma=80),
+    "normsoftmax": lambda classes, dim: losses.NormalizedSoftmaxLoss(classes, dim, temperature=0.05),
+    "arcface": lambda classes, dim: losses.ArcFaceLoss(classes, dim, margin=math.degrees(0.5), scale=16),
     "pnca": lambda classes, dim: losses.ProxyNCALoss(classes, dim, softmax_scale=1 / 0.22, distance=unit_distance(2)),
     "panchor": lambda classes, dim: losses.ProxyAnchorLoss(classes, dim, margin=0.1, alpha=32.0),
     "softtriple": lambda classes, dim, centers: losses.SoftTripleLoss(classes, dim, centers_per_class=centers),
@@ -81,6 +103,11 @@ def semi_hard_miner(margin: float):
     return miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard", distance=unit_distance())
 
 
+def distance_weighted_miner():
+    """A negative for each positive pair, by the inverse density of distances."""
+    return miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=2.0)
+
+
 def cross_batch_memory(loss, embeddings, labels):
     """A memory that is full of `embeddings` `[memory, dim]`."""
     memory = losses.CrossBatchMemory(loss, embeddings.shape[1], memory_size=len(embeddings))
@@ -92,6 +119,6 @@ def cross_batch_memory(loss, embeddings, labels):
 
 def set_weights(loss, proxies) -> None:
     """Puts `proxies` `[proxies, dim]` in the place of the module's own."""
-    name = "fc" if hasattr(loss, "fc") else "proxies"
+    name = next(name for name in ("fc", "W", "proxies") if hasattr(loss, name))
     weights = torch.from_numpy(proxies)
-    getattr(loss, name).data = weights.t().contiguous() if name == "fc" else weights
+    getattr(loss, name).data = weights if name == "proxies" else weights.t().contiguous()

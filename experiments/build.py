@@ -15,6 +15,7 @@ from common import backbones, data, losses, pooling
 from common.ops.checks import InvalidInput, check_choice, invalid
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.config import ExperimentConfig
+from experiments.loss_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss
 from experiments.projections import chance_constrained
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
@@ -81,14 +82,50 @@ LOSSES = {
         initializer=c.proxy_initializer,
         normalization=c.normalization,
     ),
+    "margin": lambda c, classes: losses.Margin(
+        classes if c.boundary_per_class else None, c.margin, c.boundary, _anchors(c), normalization=c.normalization
+    ),
+    "npair": lambda c, classes: losses.NPair(c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization),
+    "lifted": lambda c, classes: losses.LiftedStructure(
+        c.margin, False, c.norm_penalty, _anchors(c), normalization=c.normalization
+    ),
+    "lifted_generalized": lambda c, classes: losses.LiftedStructure(
+        c.margin, True, c.norm_penalty, _anchors(c), normalization=c.normalization
+    ),
+    "quadruplet": lambda c, classes: losses.Quadruplet(
+        c.margin, c.second_margin, _anchors(c), normalization=c.normalization
+    ),
+    "angular": lambda c, classes: losses.WeightedSum(
+        [LOSSES["npair"](c, classes), losses.Angular(c.angle, _anchors(c))], [1.0, c.angular_weight]
+    ),
+    "histogram": lambda c, classes: losses.Histogram(c.histogram_nodes, normalization=c.normalization),
+    "snr": lambda c, classes: losses.SignalToNoise(
+        positive_margin=c.positive_margin,
+        negative_margin=c.negative_margin,
+        mean_penalty=c.mean_penalty,
+        normalization=c.normalization,
+    ),
+    "snr_triplet": lambda c, classes: losses.SignalToNoise(
+        "triplet", margin=c.margin, mean_penalty=c.mean_penalty, normalization=c.normalization
+    ),
+    "normsoftmax": lambda c, classes: losses.NormalizedSoftmax(
+        classes, c.embedding_dim, c.temperature, c.proxy_initializer, normalization=c.normalization
+    ),
+    "arcface": lambda c, classes: losses.ArcFace(
+        classes, c.embedding_dim, c.margin, c.loss_scale, c.proxy_initializer, normalization=c.normalization
+    ),
+    "circle": lambda c, classes: losses.Circle(c.margin, c.loss_scale, _anchors(c), normalization=c.normalization),
+}
+
+SAMPLERS = {
+    "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "spc": lambda c, labels, seed: data.SamplesPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "spc_r": lambda c, labels, seed: data.AnyClassBatches(labels, c.batch_size, seed),
 }
 
 
 def _anchors(config: ExperimentConfig) -> str:
     return config.ccp_anchors or "embeddings"
-
-
-PAIR_LOSSES = ("c1", "c2", "triplet", "ms")
 
 
 def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
@@ -152,18 +189,20 @@ AUGMENTATIONS = {
 
 def check_loss_name(name: str) -> None:
     """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
-    check_choice("--loss", name, [*LOSSES, *(f"{loss}+xbm" for loss in PAIR_LOSSES)])
+    if parse_loss(name).base not in LOSSES:
+        forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
+        raise invalid("--loss", received=name, expected=f"one of {', '.join(LOSSES)}, or {forms}")
 
 
 def parse_method(name: str) -> tuple[str, str, str]:
-    """(loss, method, pooling) of a method's name in reports: `LOSS[+xbm][+ccp]+POOLING`.
+    """(loss, method, pooling) of a method's name in reports: `LOSS[+MINER[+rho]][+xbm][+ccp]+POOLING`.
 
     Raises:
         InvalidInput: it is not of this form; names of losses and poolings are not checked.
     """
-    loss, *rest = name.split("+")
-    if rest[:1] == ["xbm"]:
-        loss, rest = f"{loss}+xbm", rest[1:]
+    parts = name.split("+")
+    _, rest = split_loss(parts)
+    loss = "+".join(parts[: len(parts) - len(rest)])
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
     if not rest:
         raise invalid("method", received=name, expected="LOSS[+xbm][+ccp]+POOLING, such as c2+ccp+gap")
@@ -231,6 +270,12 @@ def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
     return AUGMENTATIONS[config.crop](config)
 
 
+def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
+    """The sampler of training batches for `labels` `[examples]`."""
+    sampler = check_choice("--sampler", config.sampler or "rounds", SAMPLERS)
+    return SAMPLERS[sampler](config, labels, seed)
+
+
 def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
     """What an image goes through at evaluation: a centre crop of image files, nothing for arrays."""
     return data.CenterCrop(config.image_size) if dataset.kind == "image_files" else data.Identity()
@@ -242,12 +287,15 @@ def evaluation_batch_size(config: ExperimentConfig) -> int:
 
 
 def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
-    """The metric loss, inside a cross-batch memory if the name ends in `+xbm`."""
+    """The metric loss, over drawn triplets and inside a cross-batch memory if its name says so."""
     check_loss_name(config.loss)
-    loss = LOSSES[config.loss.removesuffix("+xbm")](config, num_classes)
+    name = parse_loss(config.loss)
+    loss = LOSSES[name.base](config, num_classes)
     if config.method == "ccp":
         return chance_constrained(loss, config, num_classes)
-    if not config.loss.endswith("+xbm"):
+    if name.miner:
+        loss = losses.MinedLoss(loss, name.miner, config.p_switch or 0.0, config.seed)
+    if not name.memory:
         return loss
     return losses.CrossBatchMemoryLoss(
         loss,

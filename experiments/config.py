@@ -28,7 +28,7 @@ class ExperimentConfig:
     """Everything that decides the outcome of a unit, but its fold and repeat. Every field is a flag."""
 
     dataset: str = _field("data set; `glyphs`, `glyph_collage` and `synthetic_tokens` need no download")
-    loss: str = _field("metric loss; `LOSS+xbm` puts a cross-batch memory around a pair loss")
+    loss: str = _field("metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm]: mined, regularised, with a memory")
     pooling: str = _field("pooling of the feature map")
     method: str = _field("`plain`, or `ccp`: alternating projections around a pair loss")
     recipe: str = _field("`thesis` (printed text, errata corrected), `published_code` or `revisiting`")
@@ -57,13 +57,25 @@ class ExperimentConfig:
     plateau_patience: int = _field("validations without improvement before the learning rate is halved, 0: never")
     num_folds: int = _field("class-disjoint folds of the training classes", 4)
     fold_order: str = _field("fold k validates on block k (`forward`) or on the last but k (`backward`)", "forward")
-    positive_margin: float | None = _field("contrastive (c2): largest distance of positives without loss", None)
-    negative_margin: float | None = _field("contrastive (c2): smallest distance of negatives without loss", None)
-    margin: float | None = _field("c1 and triplet: margin", None)
+    positive_margin: float | None = _field("c2 and snr: largest distance of positives without loss", None)
+    negative_margin: float | None = _field("c2 and snr: smallest distance of negatives without loss", None)
+    margin: float | None = _field(
+        "c1, triplet, margin, lifted, quadruplet, snr_triplet, arcface (radians), circle: margin", None
+    )
     ms_alpha: float | None = _field("multi-similarity: scale of positives", None)
     ms_beta: float | None = _field("multi-similarity: scale of negatives", None)
     ms_base: float | None = _field("multi-similarity: similarity threshold (lambda)", None)
-    temperature: float | None = _field("pnca: temperature of the soft-max", None)
+    boundary: float | None = _field("margin: first value of the learnable boundary (beta)", None)
+    boundary_per_class: bool | None = _field("margin: a boundary for each class, or one for all", None)
+    loss_scale: float | None = _field("npair, angular, arcface and circle: scale of the similarities", None)
+    norm_penalty: float | None = _field("npair, angular and lifted: weight of the embeddings' mean norm", None)
+    second_margin: float | None = _field("quadruplet: margin between pairs without a common image", None)
+    angle: float | None = _field("angular: largest angle at the negative (alpha), in degrees", None)
+    angular_weight: float | None = _field("angular: its weight beside the N-pair loss", None)
+    histogram_nodes: int | None = _field("histogram: nodes between similarities of -1 and 1", None)
+    mean_penalty: float | None = _field("snr: weight of the sum of each embedding's components", None)
+    p_switch: float | None = _field("rho: how often the positive takes the negative's place, in [0, 1]", None)
+    temperature: float | None = _field("pnca and normsoftmax: temperature of the soft-max", None)
     panchor_margin: float | None = _field("panchor: margin (delta)", None)
     panchor_scale: float | None = _field("panchor: scale (alpha)", None)
     centers_per_class: int | None = _field("softtriple: centres a class", None)
@@ -82,7 +94,7 @@ class ExperimentConfig:
     ccp_first_lambda: float | None = _field("ccp: that weight in the first problem", None)
     projection_patience: int | None = _field("ccp: validations without improvement that end a problem", None)
     ccp_anchors: str | None = _field(
-        "ccp, triplet and ms: anchors are the proxies (`references`) or `embeddings`", None
+        "ccp, losses with anchors: these are the proxies (`references`) or `embeddings`", None
     )
     ccp_in_batch_weight: float | None = _field("ccp: weight of the ordinary in-batch loss beside the proxies'", None)
     ccp_start: int | None = _field("ccp: update steps with the in-batch loss alone before the first problem", None)
@@ -105,6 +117,10 @@ class ExperimentConfig:
     zero_shot_reduction: str | None = _field("gsp: `sum_of_means` of the halves or the `mean` of the batch", None)
     zero_shot_halves: str | None = _field("gsp: halves of the batch by `classes` or by `even_odd` positions", None)
     frozen_backbone: bool | None = _field("train the head and the loss alone (default: everything)", None)
+    sampler: str | None = _field(
+        "batches: `rounds` (all classes in turn; default), `spc` (random ones) or `spc_r` (any images, with a pair)",
+        None,
+    )
     seed: int = _field("seed of weights, batches and augmentation; fold and repeat are mixed in", 0)
     protocol: str | None = _field("`conventional`, or `held_out` beside it; none: the fair protocol", None)
     held_out_fraction: float | None = _field("held_out: share of the training classes kept back to stop on", None)
@@ -137,6 +153,8 @@ class ExperimentConfig:
             check_choice("protocol", self.protocol, CONVENTIONAL_PROTOCOLS)
         if self.held_out_fraction is not None and not 0 < self.held_out_fraction < 1:
             raise invalid("--held_out_fraction", received=self.held_out_fraction, expected="a number in (0, 1)")
+        if self.p_switch is not None:
+            check_fraction("--p_switch", self.p_switch, zero_allowed=True)
         if self.transport_ratio is not None:
             check_fraction("--transport_ratio", self.transport_ratio)
         if self.zero_shot_weight is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from common.ops.checks import check_choice
 from experiments.config import CONVENTIONAL_PROTOCOLS
+from experiments.loss_names import parse_loss
 
 HELD_OUT_FRACTION = 0.1  # of the training classes, beside the conventional protocol; ours
 MOST_CLASSES = {"cub200": 100, "cars196": 96}  # in a batch of one image a class
@@ -77,4 +78,4 @@ def published_code_conventional(values: dict, size: str | None, backbone: str) -
     if "memory_batches" in values and not large:
         switches["memory_batches"] = 25 if is_resnet else 50
         switches["memory_start"] = 100 if is_resnet and chapter == 5 else 1000
-    return switches | _CODE_MARGINS.get(values["loss"].removesuffix("+xbm"), {})
+    return switches | _CODE_MARGINS.get(parse_loss(values["loss"]).base, {})

@@ -13,6 +13,7 @@ from common.data import invalid_input_behind
 from common.ops.checks import InvalidInput, check_choice
 from experiments import build
 from experiments.config import ExperimentConfig, config_fields
+from experiments.loss_names import FORM
 from experiments.recipes import BUDGETS, METHODS, RECIPES, resolve
 
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
@@ -24,7 +25,7 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     A flag that is not given takes the recipe's value for this data set, loss and pooling.
     """
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
-    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or PAIR_LOSS+xbm.")
+    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or {FORM}.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
     flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
     flags.DEFINE_string("recipe", "thesis", f"Which text a run follows: one of {', '.join(RECIPES)}.")

@@ -6,14 +6,15 @@ Reference: thesis sections 3.3.2, 3.3.4 and 5.3.4.1; errata and undecided points
 from __future__ import annotations
 
 from common.ops.checks import InvalidInput, check_choice
+from experiments.benchmark_losses import benchmark_loss, proxy_pace, switch_probability
 from experiments.config import ExperimentConfig
 from experiments.conventional_recipe import conventional_setting, published_code_conventional
+from experiments.loss_names import ANCHORED_LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
 from experiments.revisiting_recipe import RECIPE, revisiting_setting
 
 RECIPES = ("thesis", "published_code", RECIPE)
 METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
-PROXY_LOSSES = ("pnca", "panchor", "softtriple")
 PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
 LARGE_DATASETS = ("sop", "inshop")
 
@@ -124,19 +125,22 @@ def resolve(
     """
     check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
-    base_loss = loss.removesuffix("+xbm")
+    name = parse_loss(loss)
+    base_loss = name.base
     check_choice("--method", method, METHODS)
     chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
     values = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     values |= {"recipe": recipe, "budget": budget, "chapter": chapter}
     values |= _model_and_training(dataset, base_loss, chapter)
-    values |= _loss_parameters(dataset, base_loss, chapter)
+    values |= _loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
     backbone = overrides.get("backbone", values["backbone"])
     size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
     if protocol is not None:
         values |= conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
-    if base_loss != loss:
+    if name.switches:
+        values["p_switch"] = switch_probability(dataset, base_loss)
+    if name.memory:
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
     if method == "ccp":
@@ -172,7 +176,7 @@ def _model_and_training(dataset: str, base_loss: str, chapter: int) -> dict:
         "plateau_patience": 0,
         "warm_up_epochs": 0,
         "warm_up_steps": 0,
-        "proxy_multiplier": 100.0 if base_loss in PROXY_LOSSES else 1.0,
+        "proxy_multiplier": proxy_pace(dataset, base_loss) or (100.0 if base_loss in PROXY_LOSSES else 1.0),
     }
     return values | (_photograph_training if dataset in PHOTOGRAPHS else _embedded_training)(
         dataset, base_loss, chapter
@@ -222,13 +226,14 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
     }
 
 
-def _loss_parameters(dataset: str, base_loss: str, chapter: int) -> dict:
+def _loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: str) -> dict:
     common = {
         "c1": {"margin": 0.5},
         "pnca": {"temperature": 0.11 if chapter == 5 else 0.1},
         "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0},
     }
-    parameters = common.get(base_loss) or DATASET_LOSSES[dataset][base_loss]
+    parameters = benchmark_loss(dataset, base_loss, normalization) or common.get(base_loss)
+    parameters = parameters or DATASET_LOSSES[dataset][base_loss]
     return {"proxy_initializer": "he_normal", **parameters} if base_loss in PROXY_LOSSES else parameters
 
 
@@ -239,9 +244,9 @@ def _ccp_parameters(dataset: str, loss: str, weights: str) -> dict:
     random and learns at 1e-3, the first problem has to wait and proxies learn at a tenth: with neither, CCP stays far
     below its plain loss (benchmarks/ccp_study.md).
     """
-    if loss in PROXY_LOSSES or loss.endswith("+xbm"):
+    if loss not in PAIR_LOSSES:
         raise InvalidInput(
-            f"Invalid --loss with --method=ccp: received {loss!r}, expected a pair loss: c1, c2, triplet, ms."
+            f"Invalid --loss with --method=ccp: received {loss!r}, expected a pair loss: {', '.join(PAIR_LOSSES)}."
         )
     small = dataset in ("cub200", "cars196", "folder", "manifest")
     values = {
@@ -256,7 +261,7 @@ def _ccp_parameters(dataset: str, loss: str, weights: str) -> dict:
         "ccp_reads_late": False,
     }
     values |= {"ccp_start": 1000, "proxy_multiplier": 0.1} if weights == "none" else {"ccp_start": 0}
-    return values | ({"ccp_anchors": "references"} if loss in ("triplet", "ms") else {})
+    return values | ({"ccp_anchors": "references"} if loss in ANCHORED_LOSSES else {})
 
 
 def _gsp_parameters(dataset: str, base_loss: str) -> dict:
@@ -332,7 +337,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         overrides: values by field name.
     """
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
-    optional -= {"frozen_backbone"}
+    optional -= {"frozen_backbone", "sampler"}
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}
     if values["method"] == "ccp":

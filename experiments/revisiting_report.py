@@ -94,7 +94,7 @@ def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printe
     config = method.config
     published = revisiting_published(config.dataset, config.loss, metric)
     stated = {**config.as_dict(), "repeats": method.repeats}
-    reasons = reports.incomparable_reasons(stated, revisiting_conditions(), method.runs.deviations)
+    reasons = reports.incomparable_reasons(stated, revisiting_conditions(config.loss), method.runs.deviations)
     if published and ROWS[config.loss].differs:
         reasons.append(ROWS[config.loss].differs)
     return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))

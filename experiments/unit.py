@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from common.data import ClassBalancedBatches, Dataset, Examples, evaluation_batches, training_batches
+from common.data import Dataset, Examples, evaluation_batches, training_batches
 from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
@@ -62,9 +62,7 @@ class Unit:
         self.config_hash = config_hash
         self.training, self.queries, self.gallery = split_of(dataset, config, fold, repeat)
         self.seed = unit_seed(config.seed, fold, repeat)
-        self.batches = ClassBalancedBatches(
-            self.training.labels, config.classes_per_batch, config.samples_per_class, self.seed
-        )
+        self.batches = build.build_batches(config, self.training.labels, self.seed)
 
     def train(self, checkpoint_seconds: float = 30.0) -> dict:
         """Trains (or goes on), evaluates on the test set, writes and returns the result."""

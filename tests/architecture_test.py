@@ -20,7 +20,8 @@ SHAPE = r"\[(?:\.{3}|[a-z])[\w ·+*/-]*(, [\w ·+*/-]+)*\]"  # named brackets: [
 FLOORS = {
     "common.ops": (),
     "common.references": ("common.ops",),
-    "common.losses": ("common.ops", "common.references"),
+    "common.miners": ("common.ops", "common.references"),
+    "common.losses": ("common.ops", "common.references", "common.miners"),
     "common.pooling": ("common.ops",),
     "common.backbones": ("common.ops",),
     "common.data": ("common.ops",),
@@ -137,7 +138,7 @@ def takes_arrays(symbol) -> bool:
     return bool(arrays & set(inspect.signature(symbol).parameters))
 
 
-@pytest.mark.parametrize("package", ["common.losses", "common.pooling", "gsp_dml"])
+@pytest.mark.parametrize("package", ["common.losses", "common.miners", "common.pooling", "gsp_dml"])
 def test_every_public_file_has_its_test(package):
     folder = ROOT.joinpath(*package.split("."))
     tests = ROOT / "tests" / folder.relative_to(ROOT)

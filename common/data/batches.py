@@ -83,12 +83,7 @@ class ClassBalancedBatches:
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
         """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
-        check_non_negative("step", step)
-        epoch, skipped = divmod(step, self.batches_per_epoch)
-        while True:
-            for indices in self.epoch(epoch)[skipped:]:
-                yield epoch, indices
-            epoch, skipped = epoch + 1, 0
+        return batches_from_step(self, step)
 
     def _groups(self, generator) -> np.ndarray:
         groups = np.empty((len(self._counts), self._num_rounds, self.samples_per_class), np.int64)
@@ -97,6 +92,21 @@ class ClassBalancedBatches:
             drawn = _draw_groups(generator, len(same_size), class_size, self._num_rounds, self.samples_per_class)
             groups[same_size] = self._examples_by_class[self._first_of_class[same_size, None, None] + drawn]
         return groups
+
+
+def batches_from_step(batches, step: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Endless pairs (epoch, indices `[batch]`) of a sampler, beginning with the batch of training step `step` (from 0).
+
+    Args:
+        batches: has `batches_per_epoch`, and `epoch(e)`, a pure function of e.
+        step: at least 0.
+    """
+    check_non_negative("step", step)
+    epoch, skipped = divmod(step, batches.batches_per_epoch)
+    while True:
+        for indices in batches.epoch(epoch)[skipped:]:
+            yield epoch, indices
+        epoch, skipped = epoch + 1, 0
 
 
 def _draw_groups(generator, num_classes, class_size, num_rounds, samples_per_class) -> np.ndarray:

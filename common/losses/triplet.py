@@ -56,8 +56,8 @@ def active_triplet_counts(distances, positive, negative, margin, mining="none"):
     return tf.scatter_nd(rows[:, None], counts, tf.shape(positive, out_type=tf.int64))
 
 
-def _active_below(distances, margin):
-    """The distance below which a negative is active with a positive at `distances`."""
+def active_below(distances, margin):
+    """The distance below which a negative is active with a positive at `distances` (of any shape, which it keeps)."""
     return (distances + margin) * (1.0 - ROUNDING_UNITS * np.finfo(distances.dtype.as_numpy_dtype).eps)
 
 
@@ -76,7 +76,7 @@ def _count_all(distances, negative, nearest, columns, margin, semi_hard):
     is_positive = tf.math.is_finite(nearest)
     num_positives = tf.math.count_nonzero(is_positive, axis=1, keepdims=True, dtype=tf.int32)
     # A negative is active with the positives of the ranks first..last-1.
-    first = tf.searchsorted(_active_below(nearest, margin), distances, side="right")  # [rows, references]
+    first = tf.searchsorted(active_below(nearest, margin), distances, side="right")  # [rows, references]
     last = num_positives
     if semi_hard:
         last = tf.maximum(tf.searchsorted(nearest, distances, side="left"), first)
@@ -99,7 +99,7 @@ def _count_nearest_semi_hard(distances, negative, nearest, columns, margin, _):
     num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True, dtype=tf.int32)
     chosen = tf.minimum(tf.searchsorted(-negatives, nearest, side="right"), num_negatives - 1)  # [rows, sorted]
     chosen = tf.maximum(chosen, 0)  # an anchor without negatives: its first is infinitely far and not active
-    active = tf.math.is_finite(nearest) & (tf.gather(-negatives, chosen, batch_dims=1) < _active_below(nearest, margin))
+    active = tf.math.is_finite(nearest) & (tf.gather(-negatives, chosen, batch_dims=1) < active_below(nearest, margin))
     active = tf.cast(active, tf.int32)
     counts = _at_positives(tf.zeros_like(distances, tf.int32), columns, active)
     return _at_positives(counts, tf.gather(places, chosen, batch_dims=1), -active)

@@ -38,3 +38,16 @@ def normalize(x, mode):
     nonzero = squared_norms > 0.0
     norms = tf.sqrt(tf.where(nonzero, squared_norms, tf.ones_like(squared_norms)))
     return tf.where(nonzero, x / norms, tf.zeros_like(x))
+
+
+def mean_norm(x):
+    """`mean ‖x‖` of vectors, what some losses hold small in place of a normalisation.
+
+    Args:
+        x: `[n, dim]`.
+
+    Returns:
+        A scalar, at least float32. Exact gradient, zero at zero.
+    """
+    x = at_least_float32(x)
+    return tf.reduce_mean(tf.reduce_sum(x * normalize(x, "unit"), axis=-1))

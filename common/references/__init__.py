@@ -3,13 +3,14 @@
 from common.references.comparison import ANCHORS, Comparison, compare
 from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.proxy_bank import PROXY_INITIALIZERS, ProxyBank
-from common.references.reference_set import References
+from common.references.reference_set import Pairs, References
 
 __all__ = [
     "ANCHORS",
     "PROXY_INITIALIZERS",
     "Comparison",
     "CrossBatchMemory",
+    "Pairs",
     "ProxyBank",
     "References",
     "compare",

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.ops.checks import check_choice, invalid
 from common.ops.normalization import normalize
-from common.ops.pair_masks import pair_masks
+from common.ops.pair_masks import integer_labels, pair_masks
 from common.references.reference_set import References
 
 ANCHORS = ("embeddings", "references")
@@ -22,6 +22,8 @@ class Comparison(NamedTuple):
     positive: Any  # bool [anchors, references]: of the same class, without self-pairs
     negative: Any  # bool [anchors, references]: of different classes
     valid_anchors: Any  # bool [anchors]
+    anchor_labels: Any  # int64 [anchors]
+    reference_labels: Any  # int64 [references]
 
 
 def compare(
@@ -52,16 +54,20 @@ def compare(
     embeddings = normalize(embeddings, normalization)
     if embeddings.shape.rank not in (2, None):
         raise invalid("shape of embeddings", received=tuple(embeddings.shape), expected="[batch, dim]")
+    labels = integer_labels(labels)
+    everyone = tf.ones_like(labels, tf.bool)
     if references is None:
-        positive, negative = pair_masks(labels)
-        return Comparison(embeddings, embeddings, positive, negative, tf.ones_like(labels, tf.bool))
-    positive, negative = pair_masks(labels, references.labels, references.valid)
+        return Comparison(embeddings, embeddings, *pair_masks(labels), everyone, labels, labels)
+    reference_labels = integer_labels(references.labels)
+    positive, negative = references.pairs or pair_masks(labels, reference_labels, references.valid)
     others = normalize(tf.cast(references.embeddings, embeddings.dtype), normalization)
     if not others.shape[-1:].is_compatible_with(embeddings.shape[-1:]):
         raise invalid(
             "dimension of embeddings", received=embeddings.shape[-1], expected=f"the references' {others.shape[-1]}"
         )
     if anchors == "embeddings":
-        return Comparison(embeddings, others, positive, negative, tf.ones_like(labels, tf.bool))
-    valid = tf.ones_like(references.labels, tf.bool) if references.valid is None else tf.cast(references.valid, tf.bool)
-    return Comparison(others, embeddings, tf.transpose(positive), tf.transpose(negative), valid)
+        return Comparison(embeddings, others, positive, negative, everyone, labels, reference_labels)
+    valid = references.valid
+    valid = tf.ones_like(reference_labels, tf.bool) if valid is None else tf.cast(valid, tf.bool)
+    positive, negative = tf.transpose(positive), tf.transpose(negative)
+    return Comparison(others, embeddings, positive, negative, valid, reference_labels, labels)

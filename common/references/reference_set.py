@@ -3,12 +3,21 @@
 from typing import Any, NamedTuple
 
 
+class Pairs(NamedTuple):
+    """Which pairs of a batch and a reference set a loss is to look at, whatever their labels say."""
+
+    positive: Any  # bool [batch, references]
+    negative: Any  # bool [batch, references]
+
+
 class References(NamedTuple):
     """A labelled set of vectors that a metric loss compares a batch with.
 
-    The queue of a cross-batch memory, class proxies and chosen representatives of the classes are all such sets.
+    The queue of a cross-batch memory, class proxies and chosen representatives of the classes are all such sets; so is
+    the batch itself with the pairs that a miner has picked out.
     """
 
     embeddings: Any  # floats [references, dim], not normalised
     labels: Any  # integers [references]
     valid: Any = None  # bool [references]: the rows that take part; None: all of them
+    pairs: Any = None  # `Pairs`: the pairs that take part; None: all of valid rows, positive where labels are equal

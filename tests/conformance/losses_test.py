@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
 
 from common import losses
 from common.references import References
@@ -31,6 +32,27 @@ LOSSES = {
     ),
     "CrossBatchMemoryLoss of proxies": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
         losses.ProxyNCA(NUM_CLASSES, DIM, dtype=dtype, **kw), BATCH // 2, DIM, start_step=1, dtype=dtype
+    ),
+    "Margin": lambda **kw: losses.Margin(NUM_CLASSES, 0.2, 1.0, **kw),
+    "NPair": lambda **kw: losses.NPair(4.0, norm_penalty=0.1, **kw),
+    "LiftedStructure": lambda **kw: losses.LiftedStructure(0.9, **kw),
+    "Quadruplet": lambda **kw: losses.Quadruplet(0.2, 0.3, **kw),
+    "Angular": lambda **kw: losses.Angular(45.0, **kw),
+    "Histogram": lambda **kw: losses.Histogram(11, **kw),
+    "SignalToNoise": lambda **kw: losses.SignalToNoise(positive_margin=0.1, negative_margin=1.3, **kw),
+    "NormalizedSoftmax": lambda **kw: losses.NormalizedSoftmax(NUM_CLASSES, DIM, 0.2, **kw),
+    "ArcFace": lambda **kw: losses.ArcFace(NUM_CLASSES, DIM, 0.5, 8.0, **kw),
+    "Circle": lambda **kw: losses.Circle(0.4, 8.0, constant_weights=False, **kw),  # else not the value's gradient
+    "MinedLoss": lambda dtype="float32", **kw: losses.MinedLoss(
+        losses.Margin(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", p_switch=0.3, dtype=dtype
+    ),
+    "WeightedSum of other forms": lambda dtype="float32", **kw: losses.WeightedSum(
+        [
+            losses.LiftedStructure(0.9, True, norm_penalty=0.1, dtype=dtype, **kw),
+            losses.SignalToNoise("triplet", margin=0.3, dtype=dtype, **kw),
+            losses.Margin(None, 0.3, 0.8, "references", dtype=dtype, **kw),
+        ],
+        dtype=dtype,
     ),
     "WeightedSum": lambda dtype="float32", **kw: losses.WeightedSum(
         [losses.Triplet(0.3, dtype=dtype, **kw), losses.ProxyAnchor(NUM_CLASSES, DIM, dtype=dtype, **kw)],
@@ -65,6 +87,12 @@ def remember(loss):
     for seed in (10, 11):
         loss(*random_batch(seed), training=True)
     return loss
+
+
+def skip_if_drawn(loss):
+    """Which triplets are drawn follows the order of the batch and of the references."""
+    if isinstance(loss, losses.MinedLoss):
+        pytest.skip("a loss over drawn triplets")
 
 
 def test_the_table_has_every_loss():
@@ -147,6 +175,7 @@ def test_gradient_equals_central_differences(create, references, normalization):
 
 def test_order_of_the_batch_does_not_matter(create, references):
     loss = remember(create())
+    skip_if_drawn(loss)
     embeddings, labels = random_batch()
     order = np.random.default_rng(3).permutation(BATCH)
     expected = loss(embeddings, labels, references)
@@ -187,6 +216,37 @@ def test_value_and_gradient_are_finite(create, classes, embeddings):
         gradients = tape.gradient(value, [points, *loss.trainable_variables])
         assert np.isfinite(value)
         assert all(np.all(np.isfinite(gradient)) for gradient in gradients if gradient is not None)
+
+
+def sizes_of_tensors(function):
+    """The number of elements of every tensor that is made, forwards and backwards."""
+    sizes = []
+
+    def record(op_type, inputs, attrs, outputs, op_name=None, graph=None):
+        del op_type, inputs, attrs, op_name, graph
+        sizes.extend(int(np.prod(output.shape)) for output in outputs)
+
+    op_callbacks.add_op_callback(record)
+    try:
+        function()
+    finally:
+        op_callbacks.remove_op_callback(record)
+    return sizes
+
+
+def test_no_tensor_is_cubic(create):
+    loss, size = remember(create()), 40
+    embeddings, labels = random_batch(size=size)
+    variable = tf.Variable(embeddings, dtype=tf.float32)
+
+    def passes():
+        with tf.GradientTape() as tape:
+            value = loss(tf.convert_to_tensor(variable), labels)
+        tape.gradient(value, variable)
+
+    largest = max(sizes_of_tensors(passes))
+    assert size <= largest <= 4 * size**2
+    assert max(sizes_of_tensors(lambda: tf.zeros([size, size, size]))) == size**3  # it would be seen
 
 
 def test_mixed_precision_policy_leaves_the_loss_in_float32(create, references):

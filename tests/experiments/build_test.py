@@ -72,6 +72,8 @@ def test_poolings_without_weights_say_so(collages):
         ("c2+gap", ("c2", "plain", "gap")),
         ("c1+xbm+gmp+gsp", ("c1+xbm", "plain", "gmp+gsp")),
         ("c2+ccp+gemean+gsp", ("c2", "ccp", "gemean+gsp")),
+        ("margin+distance+gap", ("margin+distance", "plain", "gap")),
+        ("snr_triplet+random+rho+xbm+gsp", ("snr_triplet+random+rho+xbm", "plain", "gsp")),
     ],
 )
 def test_a_method_is_read_from_its_name(name, parts):
@@ -81,7 +83,54 @@ def test_a_method_is_read_from_its_name(name, parts):
         assert resolve("glyphs", loss, pooling, "thesis", "demo", {}, method).name == name
 
 
-@pytest.mark.parametrize("name", ["c2", "c2+xbm", "c2+ccp", ""])
+@pytest.mark.parametrize("name", ["c2", "c2+xbm", "c2+ccp", "margin+distance+rho", ""])
 def test_a_name_without_a_pooling_is_refused(name):
     with pytest.raises(InvalidInput, match="LOSS"):
         build.parse_method(name)
+
+
+EMBEDDINGS, LABELS = np.random.default_rng(0).normal(size=(16, 128)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+@pytest.mark.parametrize("name", build.LOSSES)
+def test_every_loss_builds_and_learns(name):
+    config = resolve("glyphs", name, "gap", "thesis", "demo", {})
+    loss, points = build.build_loss(config, 4), tf.Variable(EMBEDDINGS)
+    with tf.GradientTape() as tape:
+        value = loss(tf.convert_to_tensor(points), LABELS, training=True)
+    gradients = tape.gradient(value, [points, *loss.trainable_variables])
+    assert value > 0
+    assert all(np.any(tf.convert_to_tensor(gradient) != 0) for gradient in gradients)
+
+
+@pytest.mark.parametrize("name", ["margin+distance", "c2+semihard+rho", "snr_triplet+softhard+rho+xbm"])
+def test_the_parts_of_a_name_are_built_around_the_loss(name):
+    config = resolve("cub200", name, "gap", "thesis", "full", {"classes_per_batch": 4})
+    loss = build.build_loss(config, 4)
+    if name.endswith("xbm"):
+        assert loss.memory.memory_size == 25 * config.batch_size
+        loss = loss.loss
+    assert loss.miner == {"margin": "distance_weighted", "c2": "semi_hard"}.get(name.split("+")[0], "soft_hard")
+    assert loss.p_switch == {"margin": 0.0, "c2": 0.4}.get(name.split("+")[0], 0.3)
+    assert loss(EMBEDDINGS, LABELS, training=True) > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["pnca+distance", "margin+rho", "margin+hard", "margin+distance+rho+rho", "nothing+xbm"]
+)
+def test_parts_that_do_not_fit_are_refused(name):
+    with pytest.raises(InvalidInput, match="--loss: received .*a miner \\(random, semihard, softhard, distance"):
+        build.check_loss_name(name)
+
+
+def test_samplers_are_built_by_name():
+    labels = np.repeat(np.arange(20), 6)
+    expected = {"rounds": "ClassBalancedBatches", "spc": "SamplesPerClassBatches", "spc_r": "AnyClassBatches"}
+    for sampler, name in expected.items():
+        overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}
+        config = resolve("glyphs", "margin+distance", "gap", "thesis", "demo", overrides)
+        batches = build.build_batches(config, labels, seed=0)
+        assert type(batches).__name__ == name
+        assert next(batches.from_step(3))[1].shape == (8,)
+    with pytest.raises(InvalidInput, match="--sampler: received 'spc_2', expected one of rounds, spc, spc_r"):
+        build.build_batches(resolve("glyphs", "c2", "gap", "thesis", "demo", {"sampler": "spc_2"}), labels, seed=0)

@@ -10,7 +10,7 @@ from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.recipes import DATASET_LOSSES, resolve
 
-ALL_LOSSES = [*build.LOSSES, *(f"{loss}+xbm" for loss in build.PAIR_LOSSES)]
+ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
 
 @pytest.mark.parametrize(("dataset", "loss"), itertools.product(build.DATASETS, ALL_LOSSES))
@@ -18,6 +18,28 @@ def test_every_method_resolves_on_every_data_set(dataset, loss):
     for pooling, recipe, budget in itertools.product(build.POOLINGS, ("thesis", "published_code"), ("full", "smoke")):
         config = resolve(dataset, loss, pooling, recipe, budget, {})
         assert (config.dataset, config.loss, config.pooling) == (dataset, loss, pooling)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "loss", "expected"),
+    [
+        ("cub200", "margin+distance", {"margin": 0.2, "boundary": 1.2, "boundary_per_class": True, "p_switch": None}),
+        ("cub200", "margin+distance+rho", {"p_switch": 0.35, "proxy_multiplier": 50.0}),
+        ("cub200", "c2+distance+rho", {"p_switch": 0.4, "negative_margin": 0.3841, "proxy_multiplier": 1.0}),
+        ("cars196", "snr_triplet+distance+rho", {"p_switch": 0.35, "margin": 0.2, "mean_penalty": 0.005}),
+        ("glyphs", "triplet+distance+rho", {"p_switch": 0.15, "samples_per_class": 4}),
+        ("sop", "normsoftmax", {"temperature": 0.05, "proxy_multiplier": 200.0, "samples_per_class": 1}),
+        ("cub200", "arcface", {"margin": 0.5, "loss_scale": 16.0, "proxy_multiplier": 50.0}),
+        ("glyphs", "arcface", {"proxy_multiplier": 10.0, "classes_per_batch": 16}),
+        ("cars196", "histogram", {"histogram_nodes": 65}),
+        ("inshop", "histogram", {"histogram_nodes": 11}),
+        ("synthetic_tokens", "npair", {"loss_scale": 1.0, "norm_penalty": 0.005}),
+        ("sop", "angular", {"angle": 45.0, "angular_weight": 2.0, "loss_scale": 16.0, "norm_penalty": 0.0}),
+    ],
+)
+def test_values_of_the_benchmark(dataset, loss, expected):
+    config = resolve(dataset, loss, "gap", "thesis", "full", {})
+    assert {name: getattr(config, name) for name in expected} == expected
 
 
 def test_every_data_set_has_a_recipe():

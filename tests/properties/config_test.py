@@ -13,7 +13,7 @@ from experiments.config import ExperimentConfig
 from experiments.recipes import BUDGETS, RECIPES, resolve
 
 NUM_EXAMPLES = 150
-LOSSES = [*build.LOSSES, *(f"{loss}+xbm" for loss in build.PAIR_LOSSES)]
+LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+random+rho"))]
 OVERRIDES = st.fixed_dictionaries(
     {},
     optional={

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.ops.checks import InvalidInput
-from common.ops.normalization import normalize
+from common.ops.normalization import mean_norm, normalize
 
 X = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
 
@@ -53,3 +53,12 @@ def test_half_precision_is_computed_in_float32():
 def test_unknown_mode_lists_the_choices():
     with pytest.raises(InvalidInput, match="received 'l2', expected one of unit, clip, none"):
         normalize(X, "l2")
+
+
+def test_the_mean_norm_has_a_gradient_of_unit_vectors_and_none_at_zero():
+    x = tf.constant(X)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        value = mean_norm(x)
+    np.testing.assert_allclose(value, 5.5 / 3.0)
+    np.testing.assert_allclose(tape.gradient(value, x), np.array([[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]) / 3.0)

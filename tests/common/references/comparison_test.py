@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from common.references import References, compare
+from common.references import Pairs, References, compare
 
 EMBEDDINGS, LABELS = np.array([[3.0, 4.0], [0.0, 0.5], [2.0, 0.0]]), np.array([7, 7, 1])
 REFERENCES = References(
@@ -45,3 +45,21 @@ def test_unknown_anchors_list_the_choices():
 def test_dimensions_that_differ_are_refused():
     with pytest.raises(InvalidInput, match="dimension of embeddings: received 3, expected the references' 2"):
         compare(np.ones((3, 3)), LABELS, REFERENCES)
+
+
+def test_given_pairs_take_the_place_of_labels_and_validity():
+    positive, negative = np.eye(3, 2, dtype=bool), np.zeros((3, 2), bool)
+    given = REFERENCES._replace(pairs=Pairs(positive, negative))
+    pairs = compare(EMBEDDINGS, LABELS, given)
+    np.testing.assert_array_equal(pairs.positive, positive)
+    np.testing.assert_array_equal(pairs.negative, negative)
+    swapped = compare(EMBEDDINGS, LABELS, given, anchors="references")
+    np.testing.assert_array_equal(swapped.positive, positive.T)
+
+
+def test_labels_come_with_their_sides():
+    straight, swapped = (compare(EMBEDDINGS, LABELS, REFERENCES, anchors=role) for role in ("embeddings", "references"))
+    np.testing.assert_array_equal(straight.anchor_labels, LABELS)
+    np.testing.assert_array_equal(straight.reference_labels, REFERENCES.labels)
+    np.testing.assert_array_equal(swapped.anchor_labels, REFERENCES.labels)
+    np.testing.assert_array_equal(swapped.reference_labels, LABELS)

@@ -108,6 +108,9 @@ def test_remarks_belong_to_existing_cells_and_join_the_notes():
         (("softtriple", "gsp", "plain"), {}, None),
         (("c2", "gsp", "plain"), {"chapter": 3}, None),
         (("pnca", "gmp", "ccp"), {}, None),
+        (("triplet+distance", "gap", "plain"), {}, None),
+        (("c1+random+rho+xbm", "gap", "plain"), {}, None),
+        (("margin", "gap", "plain"), {}, None),
     ],
 )
 def test_flags_find_their_printed_row(flags, options, place):

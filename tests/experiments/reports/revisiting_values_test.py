@@ -3,7 +3,8 @@ import pathlib
 
 import pytest
 
-from experiments.reports.revisiting_values import ROWS, revisiting_published, revisiting_table
+from experiments import build
+from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published, revisiting_table
 
 PRINTED = pathlib.Path(__file__).parents[4] / "shared" / "spec" / "tables" / "milbich_all_tables.csv"
 
@@ -24,6 +25,13 @@ def test_a_loss_finds_its_cell():
     assert revisiting_published("sop", "pnca", "R@1") is None  # not run
     assert revisiting_published("glyphs", "pnca", "R@1") is None
     assert revisiting_published("cub200", "panchor", "R@1") is None
+    assert revisiting_published("cub200", "margin", "R@1") is None  # all triplets: not in the table
+    assert revisiting_published("cub200", "margin+distance", "R@1").value == 63.09
+    assert revisiting_published("cars196", "margin+distance+rho", "R@1").value == 81.11
+    assert revisiting_conditions("margin+distance")["boundary"] == 1.2
+    assert "boundary" not in revisiting_conditions("ms")
     assert revisiting_published("cub200", "pnca", "R@2") is None
     printed = {row["method"] for row in revisiting_table() if row["thesis_table"] == "2.2"}
     assert {row.label for row in ROWS.values()} <= printed
+    for loss in ROWS:
+        build.check_loss_name(loss)

@@ -1,0 +1,128 @@
+"""Batches of randomly chosen examples: SPC-n and SPC-R, pure functions of the seed and the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.data.batches import batches_from_step
+from common.data.dataset import Examples, check_training_pairs
+from common.ops.checks import check_non_negative, check_positive, invalid
+
+
+class SamplesPerClassBatches:
+    """SPC-n: random classes, n random examples of each; every batch is drawn anew.
+
+    `ClassBalancedBatches` gives every class its turn before any has a second one; here nothing is remembered from
+    batch to batch. A batch holds no class twice, and an example twice only where a class has fewer than n. An epoch
+    has as many batches as fit into the data.
+
+    Reference: Milbich's dissertation, section 2.2.2, which finds SPC-2 sufficient. (Its code draws classes and
+    examples with replacement.)
+
+    Args:
+        labels: `[examples]` integers; they need not be consecutive.
+        classes_per_batch: at most the number of classes.
+        samples_per_class: n, 1 or more.
+        seed: non-negative.
+
+    Raises:
+        InvalidInput: fewer classes than a batch needs, or a class with one example where n asks for pairs.
+
+    Example:
+        >>> SamplesPerClassBatches([5, 5, 7, 7, 9, 9], classes_per_batch=2, samples_per_class=2, seed=0).epoch(0).shape
+        (1, 4)
+    """
+
+    def __init__(self, labels, classes_per_batch: int, samples_per_class: int, seed: int):
+        check_positive("classes_per_batch", classes_per_batch)
+        check_positive("samples_per_class", samples_per_class)
+        self.seed = check_non_negative("seed", seed)
+        examples = Examples(labels)
+        class_ids, classes, self._sizes = np.unique(examples.labels, return_inverse=True, return_counts=True)
+        if len(class_ids) < classes_per_batch:
+            expected = f"at most the number of training classes, {len(class_ids)}"
+            raise invalid("classes_per_batch", received=classes_per_batch, expected=expected)
+        if samples_per_class > 1:
+            check_training_pairs(examples)
+        self.classes_per_batch, self.samples_per_class = classes_per_batch, samples_per_class
+        self.batch_size = classes_per_batch * samples_per_class
+        self.batches_per_epoch = max(len(examples) // self.batch_size, 1)
+        self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
+        self._first_of_class = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])  # [classes]
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Indices `[batches_per_epoch, batch]` int64 of one epoch, class by class in each batch (c1 c1 c2 c2 ...)."""
+        generator = np.random.default_rng((self.seed, epoch))
+        rounds = range(self.batches_per_epoch)
+        chosen = [generator.choice(len(self._sizes), self.classes_per_batch, replace=False) for _ in rounds]
+        chosen = np.concatenate(chosen)  # [groups]
+        places = _distinct_places(generator, self._sizes[chosen], self.samples_per_class)
+        indices = self._examples_by_class[self._first_of_class[chosen, None] + places]
+        return indices.reshape(self.batches_per_epoch, self.batch_size)
+
+    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        return batches_from_step(self, step)
+
+
+class AnyClassBatches:
+    """SPC-R: random examples, and for the last place of a batch one more of a class that is in it.
+
+    So every batch has a positive pair, and classes come up as often as they have examples. No example is twice in a
+    batch. An epoch has as many batches as fit into the data.
+
+    Reference: Milbich's dissertation, section 2.2.2.
+
+    Args:
+        labels: `[examples]` integers; they need not be consecutive.
+        batch_size: 2 or more, at most the number of examples.
+        seed: non-negative.
+
+    Raises:
+        InvalidInput: a batch size out of range, or a class with one example.
+    """
+
+    def __init__(self, labels, batch_size: int, seed: int):
+        examples = Examples(labels)
+        if not 2 <= batch_size <= len(examples):
+            expected = f"2 up to the number of training examples, {len(examples)}"
+            raise invalid("batch_size", received=batch_size, expected=expected)
+        check_training_pairs(examples)
+        self.batch_size = batch_size
+        self.seed = check_non_negative("seed", seed)
+        self.batches_per_epoch = len(examples) // batch_size
+        self._classes = np.unique(examples.labels, return_inverse=True)[1]  # [examples]
+        ends = np.cumsum(np.bincount(self._classes))[:-1]
+        self._examples_of = np.split(np.argsort(self._classes, kind="stable"), ends)  # [classes][examples of the class]
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Indices `[batches_per_epoch, batch]` int64 of one epoch; the last of a batch is the one of a known class."""
+        generator = np.random.default_rng((self.seed, epoch))
+        return np.stack([self._batch(generator) for _ in range(self.batches_per_epoch)])
+
+    def _batch(self, generator) -> np.ndarray:
+        chosen = generator.choice(len(self._classes), self.batch_size - 1, replace=False)
+        known = np.concatenate([self._examples_of[c] for c in np.unique(self._classes[chosen])])
+        others = np.setdiff1d(known, chosen)
+        if not len(others):  # whole classes were drawn: any other example will do
+            others = np.setdiff1d(np.arange(len(self._classes)), chosen)
+        return np.append(chosen, generator.choice(others))
+
+    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        return batches_from_step(self, step)
+
+
+def _distinct_places(generator, sizes: np.ndarray, count: int) -> np.ndarray:
+    """`[groups, count]` places below the size of each group, without repetition until a group is used up."""
+    places = np.empty((len(sizes), count), np.int64)
+    for column in range(count):
+        num_used = column % sizes  # of the present round through the group
+        place = np.floor(generator.random(len(sizes)) * (sizes - num_used)).astype(np.int64)
+        used = np.where(np.arange(column) >= (column - num_used)[:, None], places[:, :column], sizes[:, None])
+        for taken in np.sort(used, axis=1).T:  # the place among those that are left, counted past those that are not
+            place += place >= taken
+        places[:, column] = place
+    return places

@@ -1,0 +1,83 @@
+"""The angular loss: the angle at the negative of each triplet is held small."""
+
+import math
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_choice, invalid
+from common.ops.distances import pairwise_inner_products
+from common.ops.reductions import masked_mean
+from common.references.comparison import ANCHORS, compare
+
+keras = tf.keras
+
+MAX_ANGLE = 60.0  # degrees; at larger ones the exponentials of unlike vectors leave float32
+
+
+def log_sum_exp_of_sums(scale, similarities, positive_similarities, negative):
+    """`log Σ_n e^{γ (s_an + s_pn)}` of all anchors a and positives p, the sum over the negatives of a.
+
+    The exponential of a sum is a product, so that the sum over n is a matrix product, in place of a tensor
+    `[anchors, positives, references]`.
+
+    Args:
+        scale: γ, at most 12.
+        similarities: s_an, of unit vectors, `[anchors, references]`.
+        positive_similarities: s_pn, of unit vectors, `[positives, references]`.
+        negative: bool, `[anchors, references]`.
+
+    Returns:
+        `[anchors, positives]`; without negatives, 2 γ.
+    """
+    of_anchors, of_positives = (tf.exp(scale * (s - 1.0)) for s in (similarities, positive_similarities))
+    of_anchors = tf.where(negative, of_anchors, tf.zeros_like(of_anchors))
+    sums = tf.matmul(of_anchors, of_positives, transpose_b=True)
+    return tf.math.log(tf.where(sums > 0.0, sums, tf.ones_like(sums))) + 2.0 * scale
+
+
+@keras.utils.register_keras_serializable(package="common")
+class Angular(MetricLoss):
+    """Angular loss, over all triplets.
+
+    `mean_ap log(1 + Σ_n e^{4 tan²α (x_a + x_p)ᵀ x_n - 2 (1 + tan²α) x_aᵀ x_p})` over all positive pairs whose anchor
+    has a negative. The vectors are unit vectors, whatever the `normalization`.
+
+    Reference: Wang, Zhou, Wen, Liu, Lin: Deep Metric Learning with Angular Loss, ICCV 2017. Milbich's dissertation,
+    chapter 2, adds it with weight 2 to the N-pair loss: `WeightedSum([NPair(), Angular()], [1.0, 2.0])`.
+
+    Args:
+        angle: α in degrees, in (0, 60].
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Raises:
+        InvalidInput: the angle is out of its range.
+
+    Example:
+        >>> Angular(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
+    """
+
+    def __init__(self, angle=45.0, anchors="embeddings", **kwargs):
+        super().__init__(**kwargs)
+        if not 0.0 < angle <= MAX_ANGLE:
+            raise invalid("angle", received=angle, expected=f"degrees in (0, {MAX_ANGLE:.0f}]")
+        self.angle = angle
+        self.anchors = check_choice("anchors", anchors, ANCHORS)
+
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
+        pairs = compare(embeddings, labels, references, normalization="unit", anchors=self.anchors)
+        similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
+        # Of a large memory only those that are a positive of somebody are compared with all of it.
+        columns = tf.where(tf.reduce_any(pairs.positive, axis=0))[:, 0]  # [positives]
+        of_positives = pairwise_inner_products(tf.gather(pairs.references, columns), pairs.references)
+        tangent = math.tan(math.radians(self.angle)) ** 2
+        sums = log_sum_exp_of_sums(4.0 * tangent, similarities, of_positives, pairs.negative)
+        logits = sums - 2.0 * (1.0 + tangent) * tf.gather(similarities, columns, axis=1)
+        has_negatives = tf.reduce_any(pairs.negative, axis=1, keepdims=True)
+        return masked_mean(tf.math.softplus(logits), tf.gather(pairs.positive, columns, axis=1) & has_negatives)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {**super().get_config(), "angle": self.angle, "anchors": self.anchors}

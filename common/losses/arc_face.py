@@ -1,0 +1,94 @@
+"""ArcFace: a softmax over class vectors with an additive angular margin."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.losses.proxy_nca import negative_log_probability
+from common.ops.checks import check_positive, invalid
+from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
+from common.references.comparison import compare
+from common.references.proxy_bank import ProxyBank, serialized_initializer
+
+keras = tf.keras
+
+
+def cosines_of_wider_angles(cosines, margin):
+    """`cos(θ + m)` from `cos θ`; where θ + m is beyond π, `cos θ - m sin m`, so that it falls all the way.
+
+    Args:
+        cosines: cos θ in -1..1, any shape.
+        margin: m in radians.
+
+    Returns:
+        The shape of `cosines`. Exact gradient `sin(θ + m) / sin θ`; cos m at sin θ = 0, where it is infinite.
+    """
+    squared_sines = 1.0 - cosines * cosines
+    apart = squared_sines > ROUNDING_UNITS * np.finfo(cosines.dtype.as_numpy_dtype).eps
+    sines = tf.sqrt(tf.where(apart, squared_sines, tf.ones_like(cosines)))
+    sines = tf.where(apart, sines, tf.zeros_like(cosines))
+    wider = cosines * math.cos(margin) - sines * math.sin(margin)
+    return tf.where(cosines >= -math.cos(margin), wider, cosines - margin * math.sin(margin))
+
+
+@keras.utils.register_keras_serializable(package="common")
+class ArcFace(MetricLoss):
+    """ArcFace: `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch.
+
+    θ_c is the angle between an embedding and the vector of the class c. With several positive `references` each has
+    the margin, and their shares add up.
+
+    Reference: Deng, Guo, Xue, Zafeiriou: ArcFace, CVPR 2019 (m = .5, s = 64), with its authors' continuation beyond π;
+    Milbich's dissertation eq. 2.15 (m = .5, s = 16).
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        margin: m in radians, in [0, π/2].
+        scale: s, greater than 0.
+        initializer: of the class vectors; see `ProxyBank`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`. Inner products beyond -1..1, which unit vectors
+            do not have, count as these.
+
+    Raises:
+        InvalidInput: the margin is out of its range.
+
+    Example:
+        >>> ArcFace(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+    """
+
+    def __init__(self, num_classes, embedding_dim, margin=0.5, scale=16.0, initializer="he_normal", **kwargs):
+        super().__init__(**kwargs)
+        if not 0.0 <= margin <= math.pi / 2:
+            raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
+        self.margin = margin
+        self.scale = check_positive("scale", scale)
+        self.proxy_bank = ProxyBank(num_classes, 1, embedding_dim, initializer, dtype=self.dtype)
+
+    @property
+    def fast_variables(self):
+        """The class vectors."""
+        return [self.proxy_bank.proxies]
+
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
+        if references is None:
+            self.proxy_bank.check_labels(labels)
+            references = self.proxy_bank.references()
+        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
+        cosines = tf.where(pairs.positive, cosines_of_wider_angles(cosines, self.margin), cosines)
+        return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative)
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_classes": self.proxy_bank.num_classes,
+            "embedding_dim": self.proxy_bank.embedding_dim,
+            "margin": self.margin,
+            "scale": self.scale,
+            "initializer": serialized_initializer(self.proxy_bank.initializer),
+        }

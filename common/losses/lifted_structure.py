@@ -1,0 +1,102 @@
+"""The lifted structure loss, the printed one and the generalised one."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_choice, check_non_negative
+from common.ops.distances import pairwise_distances
+from common.ops.normalization import mean_norm
+from common.ops.reductions import log_sum_exp, masked_mean
+from common.references.comparison import ANCHORS, compare
+
+keras = tf.keras
+
+
+def lifted_structure(distances, positive, negative, margin):
+    """`mean_ap ½ [log(Σ_n e^{m - d_an} + Σ_n e^{m - d_pn}) + d_ap]₊²` over positive pairs that have a negative.
+
+    Args:
+        distances: `[anchors, references]`.
+        positive: bool, `[anchors, references]`.
+        negative: bool, `[anchors, references]`.
+        margin: m.
+
+    Returns:
+        A scalar. The negatives of the positive p are the anchors that it is a negative of.
+    """
+    sums = [log_sum_exp(margin - distances, negative, axis) for axis in (1, 0)]  # [anchors], [references]
+    occupied = [tf.reduce_any(negative, axis=axis) for axis in (1, 0)]
+
+    def both(pair):
+        of_anchors, of_references = pair
+        parts = of_anchors[:, None], of_references[None, :]
+        return tf.stack(
+            [tf.broadcast_to(part, tf.shape(distances)) for part in parts], axis=-1
+        )  # [anchors, references, 2]
+
+    terms = tf.nn.relu(log_sum_exp(both(sums), both(occupied)) + distances)
+    return masked_mean(0.5 * terms**2, positive & tf.reduce_any(both(occupied), axis=-1))
+
+
+def generalized_lifted_structure(distances, positive, negative, margin):
+    """`mean_a [log Σ_p e^{d_ap} + log Σ_n e^{m - d_an}]₊` over anchors with a positive and a negative.
+
+    Args:
+        distances: `[anchors, references]`.
+        positive: bool, `[anchors, references]`.
+        negative: bool, `[anchors, references]`.
+        margin: m.
+
+    Returns:
+        A scalar.
+    """
+    terms = log_sum_exp(distances, positive) + log_sum_exp(margin - distances, negative)  # [anchors]
+    return masked_mean(tf.nn.relu(terms), tf.reduce_any(positive, axis=1) & tf.reduce_any(negative, axis=1))
+
+
+@keras.utils.register_keras_serializable(package="common")
+class LiftedStructure(MetricLoss):
+    """Lifted structure loss on (unsquared) Euclidean distances.
+
+    `mean_ap ½ [log(Σ_n e^{m - d_an} + Σ_n e^{m - d_pn}) + d_ap]₊² + ν mean ‖x‖`; generalised:
+    `mean_a [log Σ_p e^{d_ap} + log Σ_n e^{m - d_an}]₊ + ν mean ‖x‖`.
+
+    Reference: Song, Xiang, Jegelka, Savarese: Deep Metric Learning via Lifted Structured Feature Embedding, CVPR 2016;
+    Hermans, Beyer, Leibe: In Defense of the Triplet Loss, 2017, for the generalised one, which Milbich's dissertation,
+    chapter 2, uses ("GenLifted": m = 1, ν = .005, embeddings not normalised).
+
+    Args:
+        margin: m, at least 0.
+        generalized: which of the two.
+        norm_penalty: ν, at least 0; of the embeddings as they come, before the loss normalises them.
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Example:
+        >>> LiftedStructure(generalized=True)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+    """
+
+    def __init__(self, margin=1.0, generalized=False, norm_penalty=0.0, anchors="embeddings", **kwargs):
+        super().__init__(**kwargs)
+        self.margin = check_non_negative("margin", margin)
+        self.generalized = bool(generalized)
+        self.norm_penalty = check_non_negative("norm_penalty", norm_penalty)
+        self.anchors = check_choice("anchors", anchors, ANCHORS)
+
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
+        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        distances = pairwise_distances(pairs.anchors, pairs.references)
+        loss_of = generalized_lifted_structure if self.generalized else lifted_structure
+        loss = loss_of(distances, pairs.positive, pairs.negative, self.margin)
+        return loss + self.norm_penalty * mean_norm(embeddings) if self.norm_penalty else loss
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {
+            **super().get_config(),
+            "margin": self.margin,
+            "generalized": self.generalized,
+            "norm_penalty": self.norm_penalty,
+            "anchors": self.anchors,
+        }

@@ -1,0 +1,104 @@
+"""The margin loss: contrastive terms around a learnable boundary."""
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_choice, check_non_negative, check_positive
+from common.ops.distances import pairwise_distances
+from common.references.comparison import ANCHORS, compare
+
+keras = tf.keras
+
+
+def margin_terms(distances, positive, negative, boundaries, margin):
+    """`Σ_t ([d_ap - β + m]₊ + [β - d_an + m]₊) / #active` over all triplets t, without a tensor of them.
+
+    A positive pair is in as many triplets as its anchor has negatives, and the other way round; so each term counts
+    that many times, in the sum and in the number of active terms.
+
+    Args:
+        distances: `[anchors, references]`.
+        positive: bool, `[anchors, references]`.
+        negative: bool, `[anchors, references]`.
+        boundaries: β of each anchor, `[anchors]`.
+        margin: m.
+
+    Returns:
+        A scalar, 0 if no term is active.
+    """
+
+    def number_of(mask):
+        return tf.reduce_sum(tf.cast(mask, distances.dtype), axis=1, keepdims=True)
+
+    beyond = distances - boundaries[:, None]
+    terms = tf.nn.relu(margin + tf.where(positive, beyond, -beyond))  # [anchors, references]
+    times = tf.where(positive, number_of(negative), number_of(positive))
+    times = tf.where((positive | negative) & (terms > 0.0), times, tf.zeros_like(terms))
+    return tf.reduce_sum(times * terms) / tf.maximum(tf.reduce_sum(times), 1.0)
+
+
+@keras.utils.register_keras_serializable(package="common")
+class Margin(MetricLoss):
+    """Margin loss on (unsquared) Euclidean distances, with a learnable boundary β.
+
+    `Σ_t ([d_ap - β_y + m]₊ + [β_y - d_an + m]₊) / #active` over the triplets of an anchor of the class y; #active
+    counts the terms that are greater than zero. In the tables "margin, β = 1.2" is the first value of the boundary.
+
+    Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017 (with one
+    triplet an anchor, drawn by `common.miners.distance_weighted`); Milbich's dissertation eq. 2.10, whose α is our β.
+
+    Args:
+        num_classes: classes with a boundary of their own, labelled 0..num_classes-1; a label beyond them has the first
+            boundary. None: one boundary for all classes.
+        margin: m, at least 0.
+        boundary: first value of every β; unit embeddings are at distances 0..2.
+        anchors: `"embeddings"` or `"references"`: whose negatives a positive pair is seen with; see `MultiSimilarity`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Example:
+        >>> Margin(num_classes=75, boundary=0.6)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+    """
+
+    def __init__(self, num_classes=None, margin=0.2, boundary=1.2, anchors="embeddings", **kwargs):
+        super().__init__(**kwargs)
+        self.num_classes = None if num_classes is None else check_positive("num_classes", num_classes)
+        self.margin = check_non_negative("margin", margin)
+        self.boundary = check_non_negative("boundary", boundary)
+        self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.boundaries = self.add_weight(
+            name="boundaries",
+            shape=(num_classes or 1,),
+            initializer=keras.initializers.Constant(boundary),
+            trainable=True,
+        )
+
+    @property
+    def fast_variables(self):
+        """The boundaries."""
+        return [self.boundaries]
+
+    def call(self, embeddings, labels, references=None):
+        """The loss of a batch; see `MetricLoss`."""
+        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        distances = pairwise_distances(pairs.anchors, pairs.references)
+        boundaries = tf.cast(self._boundaries_of(pairs.anchor_labels), distances.dtype)
+        return margin_terms(distances, pairs.positive, pairs.negative, boundaries, self.margin)
+
+    def _boundaries_of(self, labels):
+        """β of the class of each label, `[anchors]`."""
+        boundaries = tf.reshape(self.boundaries, [-1])  # the gradient of a reshaped tensor is not a sparse one
+        if self.num_classes is None:
+            return tf.repeat(boundaries, tf.size(labels))
+        known = (labels >= 0) & (labels < self.num_classes)
+        own = tf.gather(boundaries, tf.where(known, labels, tf.zeros_like(labels)))
+        return tf.where(known, own, tf.cast(self.boundary, own.dtype))
+
+    def get_config(self):
+        """The constructor's arguments."""
+        return {
+            **super().get_config(),
+            "num_classes": self.num_classes,
+            "margin": self.margin,
+            "boundary": self.boundary,
+            "anchors": self.anchors,
+        }

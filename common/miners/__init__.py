@@ -1,0 +1,19 @@
+"""Which tuples of a batch a loss looks at: functions `(embeddings, labels, seed, references=None)` -> `Triplets`."""
+
+from common.miners.distance_weighted import distance_weighted, log_inverse_density
+from common.miners.random_triplets import random_triplets
+from common.miners.semi_hard import semi_hard
+from common.miners.soft_hard import soft_hard
+from common.miners.switched import switched
+from common.miners.triplets import Triplets, pairs_of
+
+__all__ = [
+    "Triplets",
+    "distance_weighted",
+    "log_inverse_density",
+    "pairs_of",
+    "random_triplets",
+    "semi_hard",
+    "soft_hard",
+    "switched",
+]

@@ -1,0 +1,61 @@
+"""Negatives at all distances alike: the density of distances on the sphere is divided out."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.miners.triplets import Triplets, candidates, draw, triplets_where
+from common.ops.checks import invalid
+from common.ops.distances import pairwise_distances
+from common.ops.normalization import normalize
+from common.ops.precision import at_least_float32
+from common.references.reference_set import References
+
+SMALLEST_REST = 1e-8  # of 1 - d²/4: antipodes would weigh infinitely much
+
+
+def log_inverse_density(distances, dim, cutoff=0.5):
+    """`-log q(d)` up to a constant, `q(d) = d^{D-2} (1 - d²/4)^{(D-3)/2}`: the distances on the unit sphere.
+
+    Reference: Wu et al., ICCV 2017, section 4; Milbich's dissertation eq. 5.3.
+
+    Args:
+        distances: 0..2, any shape.
+        dim: D, the number of components of a vector.
+        cutoff: smaller distances weigh as much as this one.
+
+    Returns:
+        The shape of `distances`, at least float32.
+    """
+    distances = tf.maximum(at_least_float32(distances), cutoff)
+    rest = tf.maximum(1.0 - distances**2 / 4.0, SMALLEST_REST)
+    dim = tf.cast(dim, distances.dtype)
+    return (2.0 - dim) * tf.math.log(distances) - (dim - 3.0) / 2.0 * tf.math.log(rest)
+
+
+def distance_weighted(embeddings, labels, seed, references: References | None = None, *, cutoff=0.5) -> Triplets:
+    """A random positive, and a negative drawn with weights `min(λ, 1 / q(d_an))`, λ being 1 / q(cutoff).
+
+    Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017; Milbich's
+    dissertation eq. 5.3 and 5.4, whose code clips at a distance of .5 and does not leave out far negatives.
+
+    Args:
+        embeddings: `[batch, dim]`; their directions are compared.
+        labels: integers, `[batch]`.
+        seed: two integers, `[2]`.
+        references: None: the batch itself.
+        cutoff: in (0, √2), below which all weigh alike.
+
+    Returns:
+        `Triplets` of indices, one for each anchor that has a positive and a negative.
+
+    Raises:
+        InvalidInput: the cutoff is out of its range.
+    """
+    if not 0.0 < cutoff < 2.0**0.5:
+        raise invalid("cutoff", received=cutoff, expected="a distance in (0, √2)")
+    pairs = candidates(embeddings, labels, references)
+    distances = pairwise_distances(*(normalize(x, "unit") for x in (pairs.anchors, pairs.references)))
+    log_weights = log_inverse_density(distances, tf.shape(pairs.anchors)[1], cutoff)
+    kept = tf.reduce_any(pairs.positive, axis=1) & tf.reduce_any(pairs.negative, axis=1)
+    return triplets_where(kept, draw(pairs.positive, seed, 0), draw(pairs.negative, seed, 1, log_weights))

@@ -1,0 +1,96 @@
+"""Triplets of indices: at most one an anchor, drawn by Gumbel noise that is a pure function of the seed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.references.comparison import Comparison, compare
+from common.references.reference_set import Pairs, References
+
+
+class Triplets(NamedTuple):
+    """Indices of an anchor in the batch, of one of its positives and one of its negatives in the references."""
+
+    anchors: Any  # int64 [triplets], increasing, each at most once
+    positives: Any  # int64 [triplets]
+    negatives: Any  # int64 [triplets]
+
+
+def candidates(embeddings, labels, references: References | None = None) -> Comparison:
+    """The pairs that a miner draws from, without gradient.
+
+    Args:
+        embeddings: `[batch, dim]`, compared as they are.
+        labels: integers, `[batch]`.
+        references: None: the batch itself, without self-pairs.
+    """
+    pairs = compare(tf.stop_gradient(embeddings), labels, references, normalization="none")
+    return pairs._replace(references=tf.stop_gradient(pairs.references))
+
+
+def uniform_of(seed, purpose: int, shape):
+    """Numbers in (0, 1) that depend on the seed `[2]` and the purpose alone, the same with XLA and without.
+
+    Args:
+        seed: two integers, `[2]`.
+        purpose: tells the draws of one seed apart.
+        shape: of the result.
+    """
+    seed = tf.random.experimental.stateless_fold_in(tf.cast(seed, tf.int64), purpose, alg="philox")
+    # Of integers XLA makes the same ones, of floats it does not.
+    bits = tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
+    return (tf.cast(tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32)), tf.float32) + 0.5) * 2.0**-23
+
+
+def draw(mask, seed, purpose: int, log_weights=None):
+    """One column of each row at random, by the Gumbel-max trick: no exponential can overflow.
+
+    Args:
+        mask: bool, `[rows, columns]`: what may be drawn.
+        seed: two integers, `[2]`.
+        purpose: tells the draws of one seed apart.
+        log_weights: floats, `[rows, columns]`; None: all alike.
+
+    Returns:
+        int64 `[rows]`; any column where the row has none to draw from.
+    """
+    uniform = uniform_of(seed, purpose, tf.shape(mask))
+    scores = -tf.math.log(-tf.math.log(uniform))
+    if log_weights is not None:
+        scores = tf.cast(scores, log_weights.dtype) + log_weights
+    return tf.argmax(tf.where(mask, scores, tf.constant(-np.inf, scores.dtype)), axis=1)
+
+
+def triplets_where(kept, positives, negatives) -> Triplets:
+    """The triplets of the anchors that are kept.
+
+    Args:
+        kept: bool, `[batch]`.
+        positives: int64, `[batch]`.
+        negatives: int64, `[batch]`.
+    """
+    anchors = tf.where(kept)[:, 0]
+    return Triplets(anchors, tf.gather(positives, anchors), tf.gather(negatives, anchors))
+
+
+def pairs_of(triplets: Triplets, batch_size, num_references) -> Pairs:
+    """The triplets as the masks of the pairs that they consist of: at most one pair of each kind in a row.
+
+    Args:
+        triplets: with indices below the two sizes.
+        batch_size: integer.
+        num_references: integer.
+
+    Returns:
+        Two bool masks `[batch, references]`.
+    """
+    shape = tf.cast(tf.stack([batch_size, num_references]), tf.int64)
+
+    def mask_at(columns):
+        places = tf.stack([triplets.anchors, columns], axis=1)
+        return tf.scatter_nd(places, tf.ones_like(columns), shape) > 0
+
+    return Pairs(mask_at(triplets.positives), mask_at(triplets.negatives))

@@ -1,0 +1,58 @@
+"""What the name of a loss says: `LOSS[+MINER][+rho][+xbm]`, such as `margin+distance+rho`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from common.ops.checks import invalid
+
+PAIR_LOSSES = (
+    "c1", "c2", "triplet", "ms", "margin", "npair", "lifted", "lifted_generalized", "quadruplet", "angular",
+    "histogram", "snr", "snr_triplet", "circle",
+)  # fmt: skip
+# Those that see a pair from one of its sides; under CCP that is the proxy's.
+ANCHORED_LOSSES = tuple(name for name in PAIR_LOSSES if name not in ("c1", "c2", "histogram", "snr", "snr_triplet"))
+PROXY_LOSSES = ("pnca", "panchor", "softtriple", "normsoftmax", "arcface")
+MINERS = {
+    "random": "random",
+    "semihard": "semi_hard",
+    "softhard": "soft_hard",
+    "distance": "distance_weighted",
+}
+FORM = "PAIR_LOSS[+MINER[+rho]][+xbm]"
+
+
+class LossName(NamedTuple):
+    """The parts of a loss's name."""
+
+    base: str
+    miner: str | None  # a value of `MINERS`; None: all tuples
+    switches: bool  # rho-regularised
+    memory: bool  # in a cross-batch memory
+
+
+def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
+    """The loss that a list of parts of a name begins with, and the parts behind it."""
+    base, *rest = parts
+    miner = MINERS.get(rest[0]) if rest else None
+    rest = rest[1:] if miner else rest
+    switches = bool(miner) and rest[:1] == ["rho"]
+    rest = rest[1:] if switches else rest
+    memory = rest[:1] == ["xbm"]
+    return LossName(base, miner, switches, memory), rest[1:] if memory else rest
+
+
+def parse_loss(name: str) -> LossName:
+    """The parts of a loss's name, whether or not there is such a loss.
+
+    Raises:
+        InvalidInput: it has another form, or parts that only pair losses have.
+    """
+    loss, rest = split_loss(name.split("+"))
+    if rest or (name != loss.base and loss.base not in PAIR_LOSSES):
+        raise invalid(
+            "--loss",
+            received=name,
+            expected=f"a loss, or {FORM} with a pair loss ({', '.join(PAIR_LOSSES)}) and a miner ({', '.join(MINERS)})",
+        )
+    return loss

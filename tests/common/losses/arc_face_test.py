@@ -1,0 +1,55 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import ArcFace, NormalizedSoftmax
+from common.losses.arc_face import cosines_of_wider_angles
+from common.ops.checks import InvalidInput
+
+
+def with_margin(cosine, margin):
+    angle = math.acos(min(max(cosine, -1.0), 1.0))
+    return math.cos(angle + margin) if angle + margin <= math.pi else math.cos(angle) - margin * math.sin(margin)
+
+
+@pytest.mark.parametrize(("margin", "scale"), [(0.5, 16.0), (0.3, 4.0), (0.0, 8.0)])
+def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops, margin, scale):
+    loss = ArcFace(4, 2, margin, scale, normalization=case.normalization)
+    terms = []
+    for anchor, positives, negatives in case.anchors(references=case.references or loss.proxy_bank.references()):
+        near = sum(math.exp(scale * with_margin(loops.inner_product(anchor, p), margin)) for p in positives)
+        clipped = [min(max(loops.inner_product(anchor, n), -1.0), 1.0) for n in negatives]
+        if positives:
+            terms.append(-math.log(near / (near + sum(math.exp(scale * cosine) for cosine in clipped))))
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-6)
+
+
+def test_the_logit_falls_with_the_angle_and_its_gradient_is_finite():
+    angles = np.linspace(0.0, np.pi, 1001)
+    cosines = tf.constant(np.cos(angles))
+    with tf.GradientTape() as tape:
+        tape.watch(cosines)
+        wider = cosines_of_wider_angles(cosines, 0.5)
+    within = angles + 0.5 <= np.pi
+    np.testing.assert_allclose(wider.numpy()[within], np.cos(angles + 0.5)[within], atol=1e-7)
+    assert (np.diff(wider) < 0).all()
+    slopes = tape.gradient(wider, cosines).numpy()
+    inside = within & (angles > 0)
+    np.testing.assert_allclose(slopes[inside], np.sin(angles[inside] + 0.5) / np.sin(angles[inside]), rtol=1e-6)
+    assert np.isfinite(slopes).all()
+
+
+def test_without_a_margin_it_is_the_normalized_softmax():
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 5, 6)
+    arc_face, softmax = ArcFace(5, 4, margin=0.0, scale=20.0), NormalizedSoftmax(5, 4, temperature=0.05)
+    arc_face.proxy_bank.proxies.assign(softmax.proxy_bank.proxies)
+    np.testing.assert_allclose(arc_face(embeddings, labels), softmax(embeddings, labels), rtol=1e-5)
+
+
+@pytest.mark.parametrize("margin", [-0.1, 28.6])
+def test_degrees_are_refused(margin):
+    with pytest.raises(InvalidInput, match=rf"margin: received {margin}, expected radians"):
+        ArcFace(4, 2, margin)

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import (
+    Contrastive,
+    CosineContrastive,
+    CrossBatchMemoryLoss,
+    Margin,
+    MinedLoss,
+    MultiSimilarity,
+    Quadruplet,
+    SignalToNoise,
+    Triplet,
+)
+from common.losses.mined_loss import MINERS
+from common.miners import switched
+from common.ops.checks import InvalidInput
+from common.references import References
+
+BATCH, DIM = 24, 6
+
+
+def random_batch(seed=0, size=BATCH):
+    rng = np.random.default_rng(seed)
+    embeddings = rng.normal(size=(size, DIM))
+    return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), np.arange(size) % 6
+
+
+def triplets_of(loss, embeddings, labels, references=None):
+    """What the loss is about to draw."""
+    seed = tf.constant([loss.seed, int(loss.step)], tf.int64)
+    triplets = MINERS[loss.miner](tf.constant(embeddings, tf.float32), labels, seed, references)
+    first_self = 0 if references is None else len(references.labels)
+    triplets = switched(triplets, loss.p_switch, seed, len(labels), first_self)
+    return list(zip(*(part.numpy() for part in triplets)))
+
+
+@pytest.mark.parametrize("p_switch", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("miner", MINERS)
+def test_equals_loops_over_the_triplets(loops, miner, given, p_switch):
+    embeddings, labels = random_batch()
+    references = References(*random_batch(1, 30), np.arange(30) != 3) if given else None
+    loss = MinedLoss(Triplet(0.3), miner, p_switch, seed=5)
+    others = embeddings if references is None else np.concatenate([references.embeddings, embeddings])
+    terms = [
+        loops.distance(embeddings[a], others[p]) - loops.distance(embeddings[a], others[n]) + 0.3
+        for a, p, n in triplets_of(loss, embeddings, labels, references)
+    ]
+    assert len(terms) > 10
+    np.testing.assert_allclose(loss(embeddings, labels, references), loops.mean_of_nonzero(terms), rtol=1e-5)
+
+
+def test_margin_and_contrastive_see_one_positive_and_one_negative_an_anchor(loops):
+    embeddings, labels = random_batch()
+    margin, contrastive = (MinedLoss(loss, p_switch=0.4, seed=2) for loss in (Margin(), Contrastive(0.0, 1.5)))
+    triplets = triplets_of(margin, embeddings, labels)
+    near = [loops.distance(embeddings[a], embeddings[p]) for a, p, _ in triplets]
+    far = [loops.distance(embeddings[a], embeddings[n]) for a, _, n in triplets]
+    terms = [max(0.0, d - 1.2 + 0.2) for d in near] + [max(0.0, 1.2 - d + 0.2) for d in far]
+    np.testing.assert_allclose(margin(embeddings, labels), loops.mean_of_nonzero(terms), rtol=1e-5)
+    pushes = loops.mean_of_nonzero(max(0.0, 1.5 - d) for d in far)
+    np.testing.assert_allclose(contrastive(embeddings, labels), loops.mean_of_nonzero(near) + pushes, rtol=1e-5)
+
+
+TUPLE_LOSSES = [
+    CosineContrastive(),
+    Margin(),
+    MultiSimilarity(),
+    Quadruplet(1.0, 1.0),
+    SignalToNoise("triplet", margin=1.0),
+    Triplet(1.0),
+]
+
+
+@pytest.mark.parametrize("loss", TUPLE_LOSSES, ids=lambda loss: type(loss).__name__)
+def test_a_switched_positive_is_pushed_away(loss):
+    """With p = 1 the only force on a pair of one class is away from each other."""
+    embeddings, labels = np.array([[1.0, 0.0, 0.1], [0.9, 0.3, -0.2], [0.1, 1.0, 0.3]]), np.array([0, 0, 1])
+    points = tf.constant(embeddings)
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        value = MinedLoss(loss, "random", p_switch=1.0)(points, labels)
+    gradient = tape.gradient(value, points).numpy()
+    assert np.any(gradient != 0)
+    np.testing.assert_allclose(gradient[2], 0.0, atol=0.01)  # of no triplet; SNR's mean penalty apart
+    assert np.sum((embeddings[0] - embeddings[1]) * (gradient[0] - gradient[1])) < 0
+
+
+def test_each_training_step_draws_anew_and_a_restored_one_goes_on(tmp_path):
+    embeddings, labels = random_batch()
+    loss = MinedLoss(Triplet(0.3), "random", seed=1)
+    values = [float(loss(embeddings, labels, training=True)) for _ in range(3)]
+    assert len(set(values)) == 3
+    assert float(loss(embeddings, labels)) == float(loss(embeddings, labels))
+    path = tf.train.Checkpoint(loss=loss).save(str(tmp_path / "checkpoint"))
+    restored = MinedLoss(Triplet(0.3), "random", seed=1)
+    tf.train.Checkpoint(loss=restored).restore(path).assert_existing_objects_matched()
+    assert float(restored(embeddings, labels)) == float(loss(embeddings, labels))
+    assert float(MinedLoss(Triplet(0.3), "random", seed=2)(embeddings, labels)) != values[0]
+
+
+def test_a_memory_around_a_mined_loss_draws_from_the_memory():
+    embeddings, labels = random_batch()
+    inner = MinedLoss(Margin(), p_switch=0.3)
+    loss = CrossBatchMemoryLoss(inner, 2 * BATCH, DIM, start_step=0)
+    for seed in (1, 2):
+        loss(*random_batch(seed), training=True)
+    in_batch, total = inner(embeddings, labels), loss(embeddings, labels)
+    np.testing.assert_allclose(total, in_batch + inner(embeddings, labels, loss.memory.references()), rtol=1e-6)
+    assert loss.fast_variables == inner.loss.fast_variables
+
+
+def test_unknown_miners_and_probabilities_are_refused():
+    with pytest.raises(InvalidInput, match="miner: received 'hard', expected one of random, semi_hard, soft_hard, dis"):
+        MinedLoss(Triplet(), "hard")
+    with pytest.raises(InvalidInput, match=r"p_switch: received 1.5, expected a number in \[0, 1\]"):
+        MinedLoss(Triplet(), p_switch=1.5)

@@ -1,0 +1,26 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import NormalizedSoftmax
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.5])
+def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops, temperature):
+    loss = NormalizedSoftmax(4, 2, temperature, normalization=case.normalization)
+    terms = []
+    for anchor, positives, negatives in case.anchors(references=case.references or loss.proxy_bank.references()):
+        near = [loops.inner_product(anchor, p) / temperature for p in positives]
+        far = [loops.inner_product(anchor, n) / temperature for n in negatives]
+        highest = max(near + far)
+        if positives:
+            shares = [sum(math.exp(s - highest) for s in part) for part in (near, near + far)]
+            terms.append(math.log(shares[1]) - math.log(shares[0]))
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-5, atol=1e-6)
+
+
+def test_a_label_without_a_class_vector_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
+        NormalizedSoftmax(4, 2)(np.ones((2, 2)), np.array([1, 4]))
