@@ -110,7 +110,7 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
         merged = {mode: {metric: [one[mode][metric] for one in scores] for metric in METRICS} for mode in MODES}
         return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged)
 
-    rows = [row(f"as trained, {dim} of {channels} dimensions", None, None, lambda seed: trained)]
+    rows = [row(f"as trained, {min(dim, channels)} of {channels} dimensions", None, None, lambda seed: trained)]
     for restraint in ("D", "R"):
         for ratio in ratios if restraint in restraints else ():
             label = f"{restraint}({ratio:g})"
@@ -121,9 +121,12 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
             rows.append(row(label, restraint, ratio, lambda s, n=restraint, r=ratio: refine(trained, n, r, s), count))
     if "identity" in restraints:
         rows.append(row(f"identity, all {channels}", None, None, lambda seed: refine(trained, "identity")))
-    axes = metric_matrix(principal_axes(trunk.training, dim))
-    rows.append(row(f"PCA of the trunk, {dim}", None, None, lambda seed: axes))
-    rows.append(row(f"random axes, {dim}", None, None, lambda s: metric_matrix(random_axes(channels, dim, s)), draws))
+    if dim < channels:
+        axes = metric_matrix(principal_axes(trunk.training, dim))
+        rows.append(row(f"PCA of the trunk, {dim}", None, None, lambda seed: axes))
+        rows.append(
+            row(f"random axes, {dim}", None, None, lambda s: metric_matrix(random_axes(channels, dim, s)), draws)
+        )
     return rows
 
 
@@ -160,9 +163,17 @@ def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> repor
 def notes_on(trunk: Trunk, draws: int) -> list[str]:
     """What one has to know to read the table, and what the paper prints for this loss and data set."""
     channels, dim = trunk.neck.shape
-    notes = [
+    controls = (
         f"The identity ranks {channels} dimensions, the trained neck {dim}: only PCA and random axes are identities of "
-        "the embedding's own size. PCA is fitted on the images that the run learnt from.",
+        "the embedding's own size. PCA is fitted on the images that the run learnt from."
+    )
+    if dim >= channels:
+        controls = (
+            f"The trunk has {channels} dimensions and the embedding {dim}: the neck leaves none out, and PCA or random "
+            "axes of the embedding's size would be the identity."
+        )
+    notes = [
+        controls,
         "A negative smallest eigenvalue: M' is no metric, and principle 1 (a smaller trace) says nothing of it.",
     ]
     if draws > 1:

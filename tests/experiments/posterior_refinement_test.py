@@ -94,6 +94,18 @@ def test_the_trained_row_is_the_run_and_the_identity_its_raw_features(run, trunk
     assert [len(row.scores["normalised"]["P@1"]) for row in rows] == [1, 1, 1, 2]
 
 
+def test_a_neck_that_leaves_nothing_out_has_no_control_of_its_size(trunk):
+    channels = trunk.queries.shape[1]
+    wide = trunk._replace(neck=np.random.default_rng(0).normal(size=(channels, channels + 3)))
+    rows = refinements(wide, ["identity"], [0.5], draws=1, seed=0)
+    assert [row.label for row in rows] == [
+        f"as trained, {channels} of {channels} dimensions",
+        f"identity, all {channels}",
+    ]
+    assert "would be the identity" in notes_on(wide, 1)[0]
+    assert "would be the identity" not in notes_on(trunk, 1)[0]
+
+
 def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_path):
     rows = refinements(trunk, ["D", "R"], [0.0, 0.5, 1.0], draws=2, seed=0)
     labels = ["D(0)", "D(0.5)", "D(1)", "R(0)", "R(0.5)", "R(1)"]
