@@ -2,9 +2,9 @@
 
 Training ends with a trunk x and a neck W, hence the similarity x^T M x' with M = W^T W. The command replaces M by the
 paper's D(r), R(r) and identity, and, because the identity ranks more dimensions than the embedding has, by two controls
-of the embedding's size: the principal axes of the trunk on the training images, and random axes. Each is ranked twice:
-normalised (by the lengths sqrt(x^T |M'| x), as the trained embedding of unit length is) and as it is; the paper does
-not say which it does.
+of the embedding's size: the principal axes of the trunk on the training images, and random axes. Each is ranked three
+times: normalised (by the lengths sqrt(x^T |M'| x), as the trained embedding of unit length is), with features of unit
+length, and as it is; the paper does not say which it does.
 
 Regenerates: "Posterior refinement" table 1 and figures 2 and 3, for one trained run.
 Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+gap-0123456789/fold0-repeat0
@@ -44,7 +44,7 @@ with quiet_start():
     from experiments.reports.sweeps import SweepValue, sweep_lines
     from experiments.trunk import Trunk, load_trunk
 
-MODES = {"normalised": True, "as it is": False}
+MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
 SHOWN = ("MAP@R", "P@1")
 DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
@@ -133,11 +133,11 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
 def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
     """Metrics on the test set when `x^T M x'` decides, by mode."""
     scores = {}
-    for mode, normalize in MODES.items():
-        queries, others = bilinear_embeddings(trunk.queries, matrix, normalize=normalize)
+    for mode, normalization in MODES.items():
+        queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
         same_items = trunk.gallery is None
         if not same_items:
-            others = bilinear_embeddings(trunk.gallery, matrix, normalize=normalize)[1]
+            others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
         labels = trunk.query_labels if same_items else trunk.gallery_labels
         found = evaluate_retrieval(
             queries, trunk.query_labels, others, labels, similarity="inner_product", same_items=same_items

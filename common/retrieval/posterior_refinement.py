@@ -21,6 +21,7 @@ import numpy as np
 from common.ops.checks import check_choice, check_fraction, invalid
 
 RESTRAINTS = ("D", "R", "identity")
+NORMALIZATIONS = ("metric", "features", "none")
 
 
 class MatrixProperties(NamedTuple):
@@ -130,36 +131,43 @@ def matrix_properties(matrix: np.ndarray) -> MatrixProperties:
     )
 
 
-def bilinear_embeddings(features: np.ndarray, matrix: np.ndarray, *, normalize: bool) -> tuple[np.ndarray, np.ndarray]:
+def bilinear_embeddings(
+    features: np.ndarray, matrix: np.ndarray, normalization: str = "metric"
+) -> tuple[np.ndarray, np.ndarray]:
     """Two embeddings of the same items whose inner products are `x_i^T M x_j`, for any symmetric M.
 
     To be ranked by `evaluate_retrieval(queries, ..., gallery, ..., similarity="inner_product", same_items=True)`.
 
-    With `normalize` each product is divided by the lengths `sqrt(x^T |M| x)` of both, where |M| has the absolute
-    eigenvalues of M. For a positive semi-definite M that is the cosine of the embeddings (so that `M = W^T W` ranks as
-    the trained model of unit length does); for an indefinite one, where `x^T M x` may be negative, it is the length
-    that still bounds all products by one. The paper does not say whether it normalises.
+    - `"metric"`: each product is divided by the lengths `sqrt(x^T |M| x)` of both, where |M| has the absolute
+      eigenvalues of M. For a positive semi-definite M that is the cosine of the embeddings (so that `M = W^T W` ranks
+      as the trained model of unit length does); for an indefinite one, where `x^T M x` may be negative, it is the
+      length that still bounds all products by one.
+    - `"features"`: the features are brought to unit length before M, the products are left as they are.
+    - `"none"`: nothing is normalised.
+
+    The paper does not say which of them it ranks by.
 
     Args:
         features: `[items, channels]`.
         matrix: symmetric `[channels, channels]`.
-        normalize: see above; a feature of length zero stays as it is.
+        normalization: one of `NORMALIZATIONS`; a feature of length zero stays as it is.
 
     Returns:
         `(queries, gallery)`, both `[items, channels]`, float64.
     """
+    check_choice("normalization", normalization, NORMALIZATIONS)
     features, matrix = np.asarray(features, np.float64), _checked(matrix)
     if features.ndim != 2 or features.shape[1] != len(matrix):
         raise invalid(
             "features", received=list(features.shape), expected=f"[items, channels] with {len(matrix)} channels"
         )
-    queries = features @ matrix
-    if not normalize:
-        return queries, features
-    eigenvalues, vectors = np.linalg.eigh(matrix)
-    squares = (features @ vectors) ** 2 @ np.abs(eigenvalues)
-    inverse = 1 / np.sqrt(np.where(squares > 0, squares, 1.0))[:, None]
-    return queries * inverse, features * inverse
+    if normalization != "none":
+        squares = (features**2).sum(axis=1)
+        if normalization == "metric":
+            eigenvalues, vectors = np.linalg.eigh(matrix)
+            squares = (features @ vectors) ** 2 @ np.abs(eigenvalues)
+        features = features / np.sqrt(np.where(squares > 0, squares, 1.0))[:, None]
+    return features @ matrix, features
 
 
 def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:

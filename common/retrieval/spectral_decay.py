@@ -9,12 +9,14 @@ from common.retrieval.similarity_bounds import coordinate_range
 
 DIRECTIONS = ("uniform_to_spectrum", "spectrum_to_uniform")
 FLOOR = 1e-12
+_ROUNDING = 16  # units of rounding that an embedding may be off by, after a network in its precision
 
 
 def spectrum(embeddings: np.ndarray, *, skip_top: int = 0, centre: bool = False) -> np.ndarray:
     """Singular values of the embeddings as a matrix, largest first, with sum one: `[dim - skip_top]`.
 
-    Directions that fewer embeddings than dimensions cannot have count as zero; embeddings that are all zero give zeros.
+    Directions that fewer embeddings than dimensions cannot have count as zero, and so does what the rounding of their
+    dtype may have made: values below `16 eps ||S|| / sqrt(dim)`. Embeddings that are all zero give zeros.
 
     Args:
         embeddings: `[items, dim]`.
@@ -30,13 +32,14 @@ def spectrum(embeddings: np.ndarray, *, skip_top: int = 0, centre: bool = False)
     check_non_negative("skip_top", skip_top)
     if skip_top >= dim:
         raise invalid("skip_top", received=skip_top, expected=f"less than {dim}, the embedding's dimensions")
-    matrix = embeddings.astype(np.float64)
+    matrix, epsilon = embeddings.astype(np.float64), np.finfo(embeddings.dtype).eps
     if centre:
         matrix -= matrix.mean(axis=0)
     triangle = np.linalg.qr(matrix, mode="r")  # not the Gram matrix, which cannot tell 1e-8 from nothing
     values = np.zeros(dim)
     found = np.linalg.svd(triangle, compute_uv=False)
     values[: len(found)] = found
+    values[values < _ROUNDING * epsilon * np.linalg.norm(values) / np.sqrt(dim)] = 0.0
     values = values[skip_top:]
     total = values.sum()
     return values / total if total > 0 else values

@@ -120,7 +120,7 @@ def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_p
     (line,) = (line for line in printed.splitlines() if line.startswith("R(0.5)"))
     assert line.endswith(f"{mean:.2f}")
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
-    names = [f"{metric}_{mode}" for metric in ("MAP@R", "P@1") for mode in ("as_it_is", "normalised")]
+    names = [f"{metric}_{mode}" for metric in ("MAP@R", "P@1") for mode in ("as_it_is", "normalised", "unit_features")]
     assert pictures == [f"posterior_refinement_{name}.png" for name in names]
     assert str(tmp_path / pictures[0]) in printed
     assert "mean of 2 draws" in " ".join(printed.split())

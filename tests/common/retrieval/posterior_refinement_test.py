@@ -6,6 +6,7 @@ import pytest
 from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
 from common.retrieval.posterior_refinement import (
+    NORMALIZATIONS,
     bilinear_embeddings,
     diagonal_restraint,
     matrix_properties,
@@ -96,15 +97,16 @@ def test_the_identity_ignores_the_matrix_and_the_ratio():
     np.testing.assert_array_equal(refine(metric_matrix(random_neck(2)), "identity", 0.3), np.eye(24))
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_the_trained_matrix_ranks_as_the_embeddings_do(normalize):
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_the_trained_matrix_ranks_as_the_embeddings_do(normalization):
     rng = np.random.default_rng(0)
     features, labels, neck = rng.gamma(1.0, size=(60, 24)), rng.integers(0, 6, 60), random_neck(3)
-    embeddings = features @ neck
-    if normalize:
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    embeddings = (features / lengths if normalization == "features" else features) @ neck
+    if normalization == "metric":
         embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
     expected = evaluate_retrieval(embeddings, labels, similarity="inner_product").as_dict()
-    queries, gallery = bilinear_embeddings(features, metric_matrix(neck), normalize=normalize)
+    queries, gallery = bilinear_embeddings(features, metric_matrix(neck), normalization)
     np.testing.assert_allclose(queries @ gallery.T, embeddings @ embeddings.T, rtol=1e-9, atol=1e-9)
     found = evaluate_retrieval(queries, labels, gallery, labels, similarity="inner_product", same_items=True)
     assert found.as_dict() == expected
@@ -113,7 +115,7 @@ def test_the_trained_matrix_ranks_as_the_embeddings_do(normalize):
 def test_an_indefinite_matrix_is_normalised_to_products_within_one():
     features = np.append(np.random.default_rng(0).normal(size=(50, 24)), np.zeros((1, 24)), axis=0)
     matrix = refine(metric_matrix(random_neck(4)), "D", 1.0)
-    queries, gallery = bilinear_embeddings(features, matrix, normalize=True)
+    queries, gallery = bilinear_embeddings(features, matrix)
     products = queries @ gallery.T
     lengths = np.sqrt(np.einsum("ic,cd,id->i", features, _absolute(matrix), features))
     expected = features @ matrix @ features.T / np.maximum(np.outer(lengths, lengths), 1e-30)
@@ -151,9 +153,10 @@ def test_the_controls_are_identities_of_the_embeddings_size():
         (lambda m: refine(m + np.triu(m), "D"), "not symmetric"),
         (lambda m: refine(-m, "D"), "non-negative diagonal"),
         (
-            lambda m: bilinear_embeddings(np.ones((3, 5)), m, normalize=True),
+            lambda m: bilinear_embeddings(np.ones((3, 5)), m),
             r"features.*24 channels",
         ),
+        (lambda m: bilinear_embeddings(np.ones((3, 24)), m, "unit"), "normalization: received 'unit'"),
         (lambda m: principal_axes(np.ones((3, 5)), 3), "dim: received 3, expected 1 to 2, with 3 items of 5 channels"),
         (lambda m: random_axes(5, 6), "dim: received 6, expected 1 to 5"),
     ],

@@ -50,6 +50,16 @@ def test_directions_a_millionth_as_strong_are_told_from_empty_ones():
     assert spectral_decay(empty) > spectral_decay(weak) + 3
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_empty_directions_stay_empty_in_low_precision(dtype):
+    rng = np.random.default_rng(0)
+    half = (rng.normal(size=(2000, 4)) @ rng.normal(size=(4, 8))).astype(dtype)
+    assert spectrum(half)[3] > 0.05
+    np.testing.assert_array_equal(spectrum(half)[4:], 0)
+    exact = (half.astype(np.float64) @ np.linalg.pinv(half.astype(np.float64), rcond=1e-2)) @ half.astype(np.float64)
+    assert spectral_decay(half) == pytest.approx(spectral_decay(exact), rel=1e-3)
+
+
 def test_only_centring_takes_the_mean_away():
     embeddings = with_spectrum([1.0, 1.0, 1.0]) - with_spectrum([1.0, 1.0, 1.0]).mean(axis=0)
     shifted = embeddings + 50
