@@ -54,8 +54,11 @@ def regression_surface(
     axes.scatter(
         *places[best : best + 1].T, marker="*", s=420, facecolors="none", edgecolors="#D55E00", zorder=4, clip_on=False
     )
+    middle = np.array([np.mean(axes.get_xlim()), np.mean(axes.get_ylim())])
     for number, place in enumerate(places, start=1):
-        label = axes.annotate(f"{number}", place, xytext=(6, 6), textcoords="offset points", fontsize=8)
+        offset = np.where(place > middle, -6, 6)  # inwards, so that no number leaves the axes
+        sides = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
+        label = axes.annotate(f"{number}", place, xytext=offset, textcoords="offset points", fontsize=8, **sides)
         label.set_path_effects([withStroke(linewidth=2, foreground="white")])  # readable on and beside the surface
     figure.colorbar(filled, ax=axes, label=labels[2], format="%.2f")
     axes.set_xlabel(labels[0])
