@@ -48,8 +48,7 @@ def interval_bars(
         errors = np.clip([values[:, 1] - values[:, 0], values[:, 2] - values[:, 1]], 0, None)
         style = {"color": _COLORS[index % len(_COLORS)], "error_kw": {"lw": 0.9, "capsize": 1.5, "alpha": 0.8}}
         axes.barh(places, values[:, 1], height=0.92 * thickness, xerr=errors, label=series, **style)
-    lowest = min(bar.low for figures in groups.values() for bar in figures.values())
-    axes.set_xlim(left=max(0.0, 100 * lowest - 4))
+    axes.set_xlim(left=0.0)  # the length of a bar is its value
     axes.set_yticks(range(len(methods)), methods)
     for label in axes.get_yticklabels():
         label.set_fontweight("bold" if label.get_text() in highlighted else "normal")
