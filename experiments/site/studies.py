@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from tqdm import tqdm
 
 from common.ops.checks import InvalidInput
 from experiments import reports, revisiting_report
@@ -18,6 +21,7 @@ from experiments.split_study import SplitScores, cell
 from experiments.trained_model import stored_configuration
 
 _TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
+_MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
 _KINDS = ("fair", "conventional", "revisiting")
 _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # what the two stopping rules may differ in
 
@@ -87,24 +91,41 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         kind = "fair" if config.protocol is None else "revisiting" if config.recipe == RECIPE else "conventional"
         groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
     studies = []
-    for (kind, *_), members in sorted(groups.items(), key=lambda item: item[0]):
+    ordered = sorted(groups.items(), key=lambda item: item[0])
+    for (kind, *_), members in tqdm(ordered, desc="studies evaluated", file=sys.stderr):
         methods = _labelled(members)
         studies.append(_conventional_study(methods, _KINDS[kind]) if kind else _fair_study(methods))
     return studies, problems
 
 
 def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[Method]:
-    """Names that tell methods apart: those of one protocol and name say in which fields they differ."""
+    """Methods in order, those of fewest parts first; of one protocol and name, with what tells them apart."""
     methods = []
-    for config, runs in members:
-        peers = [
-            other.as_dict() for other, _ in members if (other.name, other.protocol) == (config.name, config.protocol)
-        ]
-        fields = [name for name in config.as_dict() if len({str(peer.get(name)) for peer in peers}) > 1]
-        methods.append(
-            Method(config, runs, ", ".join([config.name, *(f"{name} {getattr(config, name)}" for name in fields)]))
-        )
+    for config, runs in sorted(members, key=lambda member: (member[0].name.count("+"), member[1].path.name)):
+        peers = [other for other, _ in members if (other.name, other.protocol) == (config.name, config.protocol)]
+        label = config.name
+        if len(peers) > 1:
+            fields = _telling_fields([peer.as_dict() for peer in peers])
+            told = ", ".join(f"{name} {getattr(config, name)}" for name in fields)
+            label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs.config_hash}"
+        methods.append(Method(config, runs, label))
     return methods
+
+
+def _telling_fields(peers: Sequence[dict]) -> list[str]:
+    """Few fields that no two peers share all values of, the most telling first; none where two are the same."""
+    names = list(dict.fromkeys(name for peer in peers for name in peer))
+    chosen: list[str] = []
+
+    def kinds(fields) -> int:
+        return len({tuple(str(peer.get(name)) for name in fields) for peer in peers})
+
+    while kinds(chosen) < len(peers):
+        best = max(names, key=lambda name: kinds([*chosen, name]))
+        if kinds([*chosen, best]) == kinds(chosen):
+            return []
+        chosen.append(best)
+    return chosen
 
 
 def _setting(config: ExperimentConfig) -> str:

@@ -17,6 +17,20 @@ def test_methods_of_one_name_say_in_what_they_differ(empty_study):
     assert {method.label for method in found.methods} == {"c2+gsp, smoothing 5.0", "c2+gsp, smoothing 20.0"}
 
 
+def test_few_fields_tell_methods_apart_or_their_hashes(empty_study):
+    settings = [{"smoothing": smoothing, "transport_ratio": smoothing / 40} for smoothing in (5.0, 20.0)]
+    for values in settings:
+        empty_study.finish(empty_study.config("c2", "gsp", **values))
+    for seed, rate, decay, patience in ((0, 1e-3, 0.0, 5), (1, 1e-3, 0.0, 5), (0, 2e-3, 0.0, 5), (0, 1e-3, 1e-4, 5)):
+        config = empty_study.config("c2", "gap", seed=seed, learning_rate=rate, weight_decay=decay, patience=patience)
+        empty_study.finish(config)
+    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    labels = [method.label for method in found.methods]
+    hashes = [method.runs.config_hash for method in found.methods]
+    assert labels[:4] == [f"c2+gap, configuration {text}" for text in hashes[:4]]
+    assert set(labels[4:]) == {"c2+gsp, transport_ratio 0.125", "c2+gsp, transport_ratio 0.5"}
+
+
 def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
     for dim, repeats in ((8, 1), (8, 2), (16, 1)):
         config = empty_study.config("c2" if repeats == 1 else "pnca", "gap", embedding_dim=dim)
