@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import sys
 import typing
 
@@ -17,6 +18,8 @@ from experiments.loss_names import FORM
 from experiments.recipes import BUDGETS, METHODS, RECIPES, resolve
 
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
+_NO_SPACE = "No space left on device"
+_GOES_ON = "What was finished before is kept; the same command continues from the last checkpoint."
 
 
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
@@ -42,7 +45,13 @@ def define_place_flags() -> None:
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
+    define_session_flags()
+
+
+def define_session_flags() -> None:
+    """Defines how often a training is saved, and whether operations that are not deterministic are refused."""
     flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
+    flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
 
 
 def define_methods_flag() -> None:
@@ -127,27 +136,54 @@ def _methods() -> list[tuple[str, str, str]]:
 
 
 def run_command(main: typing.Callable[[], None]) -> None:
-    """Runs `main` under absl; bad input and trouble with files end in one message and exit code 2, no traceback."""
+    """Runs `main` under absl; see `exit_code_of`."""
 
     def wrapped(arguments: list[str]) -> None:
-        try:
-            if len(arguments) > 1:
-                raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
-            main()
-        except InvalidInput as error:
-            sys.exit(_fail(str(error)))
-        except OSError as error:
-            place = f" {error.filename}" if error.filename else ""
-            sys.exit(_fail(f"Cannot go on: {error.strerror or error}{place}. What was finished before is kept."))
-        except tf.errors.OpError as error:
-            explained = invalid_input_behind(error)
-            if explained is None:
-                raise
-            sys.exit(_fail(str(explained)))
-        except KeyboardInterrupt:
-            sys.exit(_fail("Interrupted. The same command continues from the last checkpoint.", code=130))
+        if len(arguments) > 1:
+            sys.exit(_fail(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help."))
+        if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        code = exit_code_of(main)
+        if code:
+            sys.exit(code)
 
     app.run(wrapped, flags_parser=_parse_flags)
+
+
+def exit_code_of(main: typing.Callable[[], None]) -> int:
+    """Runs `main`; what can go wrong from outside ends in one message on the terminal, without a traceback.
+
+    Returns:
+        0; 2 for bad input and for trouble with files, such as a full disk; 130 when interrupted; 143 after SIGTERM.
+    """
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        main()
+    except InvalidInput as error:
+        return _fail(str(error))
+    except OSError as error:
+        place = f" {error.filename}" if error.filename else ""
+        return _fail(f"Cannot go on: {error.strerror or error}{place}. {_GOES_ON}")
+    except tf.errors.OpError as error:
+        explained = invalid_input_behind(error)
+        if explained is None and _NO_SPACE not in str(error):
+            raise
+        return _fail(str(explained or f"Cannot go on: {_NO_SPACE}. {_GOES_ON}"))
+    except Terminated:
+        return _fail(f"Terminated. {_GOES_ON}", code=143)
+    except KeyboardInterrupt:
+        return _fail("Interrupted. The same command continues from the last checkpoint.", code=130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 0
+
+
+class Terminated(BaseException):
+    """SIGTERM: somebody, such as a cluster's scheduler, wants this process to end."""
+
+
+def _terminate(number, frame):
+    raise Terminated
 
 
 def _parse_flags(arguments: list[str]) -> list[str]:

@@ -37,6 +37,7 @@ from common.training import (
     EmbeddingModel,
     ResumableCallback,
     RunDirectory,
+    TrainingCost,
     TrainingSchedule,
     TwoSpeedOptimizer,
     fit,
@@ -151,6 +152,7 @@ class MnistTraining:
         keras.backend.clear_session()
         gc.collect()
         keras.utils.set_random_seed(self.settings.seed)
+        cost = TrainingCost()
         backbone = resnet_v2_20(self.dataset.channels)
         head = EmbeddingHead(GlobalAveragePooling(), self.settings.embedding_dim)
         model = EmbeddingModel(backbone, head, self._loss(backbone, head), normalization="clip")
@@ -165,10 +167,10 @@ class MnistTraining:
             self._schedule(checkpoint_seconds),
             self._make_update,
             [term, CoupledWeightDecay(self.settings.weight_decay, model)],
-            extra_callbacks=[projections, EndAfterProblems(projections, self.settings.num_problems)],
+            extra_callbacks=[projections, EndAfterProblems(projections, self.settings.num_problems), cost],
             description=f"{self.settings.anchors}, seed {self.settings.seed}",
         )
-        return self._write_result(model, history, projections)
+        return self._write_result(model, history, projections, cost)
 
     def _loss(self, backbone: keras.Model, head: EmbeddingHead) -> ChanceConstrainedLoss | SampleBasedLoss:
         settings, num_classes = self.settings, self.training.num_classes
@@ -225,13 +227,17 @@ class MnistTraining:
     def _make_update(self) -> TwoSpeedOptimizer:
         return TwoSpeedOptimizer(keras.optimizers.Adam(self.settings.learning_rate, beta_2=self.settings.beta_2))
 
-    def _write_result(self, model: EmbeddingModel, history: dict, projections: AlternatingProjections) -> dict:
+    def _write_result(
+        self, model: EmbeddingModel, history: dict, projections: AlternatingProjections, cost: TrainingCost
+    ) -> dict:
         embeddings = {"queries": self._embed(model, self.dataset.test), "query_labels": self.dataset.test.labels}
         result = {
             "test": evaluate_retrieval(embeddings["queries"], embeddings["query_labels"]).as_dict(),
             "validation": {"best": history["best"]},
             "steps": history["steps"],
             "problems": [problem.as_dict() for problem in projections.problems],
+            "seed": self.settings.seed,
+            **cost.as_dict(),
             "deviations": list(self.dataset.deviations),
         }
         self.run.write_result(result, embeddings, model.get_weights())

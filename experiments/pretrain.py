@@ -35,6 +35,7 @@ with quiet_start():
         EmbeddingHead,
         EmbeddingModel,
         RunDirectory,
+        TrainingCost,
         TrainingSchedule,
         TwoSpeedOptimizer,
         fit,
@@ -124,6 +125,7 @@ def pretrain(
     keras.backend.clear_session()
     gc.collect()
     keras.utils.set_random_seed(settings.seed)
+    cost = TrainingCost()
     batches_from = functools.partial(_batches_from, settings, dataset.train)
     backbone = BACKBONES[settings.backbone](dataset.channels)
     head = EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
@@ -144,12 +146,15 @@ def pretrain(
         ),
         lambda: TwoSpeedOptimizer(keras.optimizers.Adam(settings.learning_rate)),
         [CoupledWeightDecay(settings.weight_decay, model)],
+        extra_callbacks=[cost],
         description=f"{settings.backbone} on {dataset.name}",
     )
     backbones.save_parameters(backbone, run.path / "backbone.npz")
     result = {
         "validation": {"best": history["best"]},
         "steps": history["steps"],
+        "seed": settings.seed,
+        **cost.as_dict(),
         "deviations": list(dataset.deviations),
     }
     run.write_result(result, {}, model.get_weights())
@@ -229,7 +234,7 @@ def define_flags() -> None:
     flags.DEFINE_string("runs_dir", "runs", "Folder for checkpoints and results.")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
-    flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
+    experiment_flags.define_session_flags()
 
 
 if __name__ == "__main__":

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
 from common.data import Dataset, Examples, evaluation_batches, training_batches
+from common.ops.checks import InvalidInput
 from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
     EmbeddingModel,
     GradientClipping,
+    NotFinite,
     RunDirectory,
+    TrainingCost,
     TrainingSchedule,
     TwoSpeedOptimizer,
     fit,
@@ -25,7 +27,6 @@ from common.training import (
 )
 from experiments import build
 from experiments.config import ExperimentConfig
-from experiments.environment import environment
 from experiments.problem_record import problem_recorder
 from experiments.projections import projection_parts
 from experiments.selection import selection_callbacks
@@ -72,26 +73,36 @@ class Unit:
         keras.backend.clear_session()
         gc.collect()
         keras.utils.set_random_seed(self.seed)
-        started = time.monotonic()
+        cost = TrainingCost()
         model = self._build_model()
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
         transforms, callbacks = self._training_parts(model)
-        history = fit(
-            model,
-            self._batches_from,
-            lambda: self._validation_metrics(model),
-            self.run,
-            self._schedule(checkpoint_seconds),
-            self._make_update,
-            transforms,
-            extra_callbacks=callbacks,
-            description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
-        )
+        try:
+            history = fit(
+                model,
+                self._batches_from,
+                lambda: self._validation_metrics(model),
+                self.run,
+                self._schedule(checkpoint_seconds),
+                self._make_update,
+                transforms,
+                extra_callbacks=[*callbacks, cost],
+                description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
+            )
+        except NotFinite as error:
+            raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
         problems = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
         extras = {"problems": problems} if problems else {}
-        return self._write_result(model, {**history, **extras}, untrained, time.monotonic() - started)
+        return self._write_result(model, {**history, **extras}, untrained, cost)
+
+    def _describe_batch(self, step: int) -> str:
+        """The examples of a training batch, for people: places in the unit's training part, or files."""
+        _, indices = next(iter(self.batches.from_step(step)))
+        names = indices if self.training.paths is None else self.training.paths[indices]
+        classes = np.unique(self.training.labels[indices])
+        return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
 
     def _build_model(self) -> EmbeddingModel:
         model = build.build_model(self.config, self.dataset, self.training.num_classes)
@@ -165,7 +176,7 @@ class Unit:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
         return transforms, callbacks
 
-    def _write_result(self, model, history: dict, untrained: dict, seconds: float) -> dict:
+    def _write_result(self, model, history: dict, untrained: dict, cost: TrainingCost) -> dict:
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
         metrics = evaluate_embeddings(embeddings)
@@ -173,15 +184,15 @@ class Unit:
             "config_hash": self.config_hash,
             "fold": self.fold,
             "repeat": self.repeat,
+            "seed": self.seed,
             "test": metrics.as_dict(),
             "untrained": untrained,
             "diagnostics": diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
             "validation": {"best": history["best"]},
             "steps": history["steps"],
             **{key: history[key] for key in ("problems",) if key in history},
-            "train_seconds": round(seconds, 2),
+            **cost.as_dict(),
             "deviations": list(self.dataset.deviations),
-            "environment": environment(),
         }
         if "warning" in result["diagnostics"]:
             tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)

@@ -4,6 +4,7 @@ from common.training.callbacks import (
     BestWeights,
     EmbeddingDiagnostics,
     MeanLoss,
+    NotFinite,
     PlateauSchedule,
     ProgressBar,
     RecordMetrics,
@@ -13,6 +14,7 @@ from common.training.callbacks import (
 from common.training.checkpoint import Checkpoint
 from common.training.embedding_head import EmbeddingHead
 from common.training.embedding_model import EmbeddingModel
+from common.training.environment import environment
 from common.training.fit import TrainingSchedule, fit
 from common.training.optimizers import CoupledWeightDecay, GradientClipping, TwoSpeedOptimizer
 from common.training.run_directory import (
@@ -23,6 +25,7 @@ from common.training.run_directory import (
     write_json,
     write_text,
 )
+from common.training.training_cost import TrainingCost
 
 __all__ = [
     "BestWeights",
@@ -33,14 +36,17 @@ __all__ = [
     "EmbeddingModel",
     "MeanLoss",
     "GradientClipping",
+    "NotFinite",
     "PlateauSchedule",
     "ProgressBar",
     "RecordMetrics",
     "ResumableCallback",
     "RetrievalEvaluation",
     "RunDirectory",
+    "TrainingCost",
     "TrainingSchedule",
     "TwoSpeedOptimizer",
+    "environment",
     "fit",
     "read_json",
     "write_arrays",

@@ -180,31 +180,58 @@ class PlateauSchedule(ResumableCallback):
         self.waited, self.cooling = state["waited"], state["cooling"]
 
 
-class MeanLoss(ResumableCallback):
-    """Puts the mean loss of an evaluation period into the logs, and stops at a loss that is not a finite number.
+class NotFinite(InvalidInput):
+    """A loss or gradient that is NaN or infinite.
 
-    Raises:
-        InvalidInput: a loss is NaN or infinite; the last checkpoint stays as it is.
+    Attributes:
+        step: which training batch, from 0, warm-up included; see `fit`'s `batches_from`.
     """
 
-    def __init__(self):
+    def __init__(self, message: str, step: int):
+        super().__init__(message)
+        self.step = step
+
+
+class MeanLoss(ResumableCallback):
+    """Puts the mean loss of an evaluation period into the logs, and stops at a loss or gradient that is not finite.
+
+    Args:
+        steps_per_epoch: how many steps lie between two evaluations.
+        first_step: which training batch is the first of epoch 0.
+
+    Raises:
+        NotFinite: it says at which batch; the last checkpoint stays as it is.
+    """
+
+    def __init__(self, steps_per_epoch: int, first_step: int = 0):
         super().__init__()
+        self.steps_per_epoch, self.first_step = steps_per_epoch, first_step
         self._losses: list[float] = []
+        self._step = first_step
 
     def on_epoch_begin(self, epoch, logs=None):
         self._losses = []
+        self._step = self.first_step + epoch * self.steps_per_epoch
 
     def on_train_batch_end(self, batch, logs=None):
         loss = float(logs["loss"])
         if not math.isfinite(loss):
-            raise InvalidInput(
-                f"The loss became {loss} at step {batch + 1} of this evaluation period. The last checkpoint is kept. "
-                "Lower --learning_rate, or look at the loss' margins; the same command continues from there."
-            )
+            raise self._error(f"The loss became {loss}", batch)
+        if not float(logs.get("gradients_are_finite", 1.0)):
+            raise self._error(f"A gradient became NaN or infinite (the loss was {loss:.6g})", batch)
         self._losses.append(loss)
 
     def on_epoch_end(self, epoch, logs=None):
+        logs.pop("gradients_are_finite", None)
         logs["loss"] = math.fsum(self._losses) / len(self._losses)
+
+    def _error(self, what: str, batch: int) -> NotFinite:
+        step = self._step + batch
+        return NotFinite(
+            f"{what} at training batch {step} (from 0; number {batch + 1} of its evaluation period). The last "
+            "checkpoint is kept, from before that. Lower --learning_rate, or look at the loss' margins.",
+            step,
+        )
 
 
 class RecordMetrics(ResumableCallback):

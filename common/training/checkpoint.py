@@ -10,7 +10,9 @@ import numpy as np
 from common.ops.checks import InvalidInput
 from common.training.callbacks import ResumableCallback
 from common.training.embedding_model import EmbeddingModel
-from common.training.run_directory import FORMAT_VERSION, RunDirectory
+from common.training.run_directory import RunDirectory
+
+CHECKPOINT_VERSION = 2  # of what a checkpoint holds; the file's own format is `run_directory.FORMAT_VERSION`
 
 
 class Checkpoint(ResumableCallback):
@@ -45,12 +47,17 @@ class Checkpoint(ResumableCallback):
             self.save(epochs_done=epoch + 1)
 
     def save(self, epochs_done: int) -> None:
-        """Writes the state after `epochs_done` evaluation periods, atomically."""
+        """Writes the state after `epochs_done` evaluation periods, atomically; the save before it is kept, too.
+
+        Raises:
+            InvalidInput: a weight is NaN or infinite; nothing is written.
+        """
         arrays = {}
         for group, values in self._groups().items():
             arrays.update({f"{group}.{index:05d}": np.asarray(value) for index, value in enumerate(values)})
+        _refuse_what_is_not_finite(arrays)
         state = {
-            "format": FORMAT_VERSION,
+            "format": CHECKPOINT_VERSION,
             "epochs_done": epochs_done,
             "callbacks": [callback.state() for callback in self.stateful],
         }
@@ -64,18 +71,24 @@ class Checkpoint(ResumableCallback):
         if arrays is None:
             self.run.drop_metrics_after(0)
             return None
-        state = json.loads(str(arrays.pop("state")))
-        if state["format"] != FORMAT_VERSION:
-            raise InvalidInput(
-                f"{self.run.path / 'checkpoint.npz'} has format {state['format']}, this version reads "
-                f"{FORMAT_VERSION}. Delete the file to start this run again."
-            )
+        state = self._checked(json.loads(str(arrays.pop("state"))))
         _assign(self.embedding_model.weights, _group(arrays, "weights"), self.run)
         _assign(self.embedding_model.update.variables, _group(arrays, "optimizer"), self.run)
         for index, (callback, saved) in enumerate(zip(self.stateful, state["callbacks"])):
             callback.restore(saved, _group(arrays, f"callback{index}"))
         self.run.drop_metrics_after(state["epochs_done"] * self.steps_per_epoch)
         return state["epochs_done"]
+
+    def _checked(self, state: dict) -> dict:
+        """`state`, if this version of the code can go on from it."""
+        written, expected = (state["format"], len(state["callbacks"])), (CHECKPOINT_VERSION, len(self.stateful))
+        if written != expected:
+            raise InvalidInput(
+                f"The checkpoint in {self.run.path} has version {written[0]} with {written[1]} parts, this version of "
+                f"the code reads version {expected[0]} with {expected[1]}. Finish the run with the code that began it, "
+                "or delete checkpoint.npz and checkpoint.previous.npz to start it again."
+            )
+        return state
 
     def _groups(self) -> dict[str, list]:
         groups = {"weights": self.embedding_model.weights, "optimizer": self.embedding_model.update.variables}
@@ -86,12 +99,22 @@ def _group(arrays: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
     return [arrays[key] for key in sorted(arrays) if key.startswith(f"{name}.")]
 
 
+def _refuse_what_is_not_finite(arrays: dict[str, np.ndarray]) -> None:
+    trained = {name: values for name, values in arrays.items() if name.startswith(("weights.", "optimizer."))}
+    bad = [name for name, values in trained.items() if not np.isfinite(values).all()]
+    if bad:
+        raise InvalidInput(
+            f"NaN or infinity in {', '.join(bad[:3])} after a period of finite losses and gradients. "
+            "The last checkpoint is kept, from before that. Lower --learning_rate."
+        )
+
+
 def _assign(variables: list, values: list[np.ndarray], run: RunDirectory) -> None:
     shapes = [tuple(variable.shape) for variable in variables]
     if shapes != [value.shape for value in values]:
         raise InvalidInput(
             f"The checkpoint in {run.path} holds weights of other shapes than this model has. Another version of the "
-            "code wrote it; delete checkpoint.npz to start this run again."
+            "code wrote it; delete checkpoint.npz and checkpoint.previous.npz to start this run again."
         )
     for variable, value in zip(variables, values):
         variable.assign(value)

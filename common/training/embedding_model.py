@@ -120,10 +120,11 @@ class EmbeddingModel(keras.Model):
             loss = self.training_loss(inputs, labels)
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        are_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
         for transform in self.gradient_transforms:
             gradients = transform(gradients, variables)
         self.update.apply(gradients, variables, self._split(variables)[1])
-        return {"loss": loss}
+        return {"loss": loss, "gradients_are_finite": tf.cast(are_finite, tf.float32)}
 
     def embed(self, batches: tf.data.Dataset, *, output: str = "embeddings") -> np.ndarray:
         """Embeds every batch in inference mode.

@@ -80,6 +80,9 @@ def fit(
 
     Returns:
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
+
+    Raises:
+        NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
     best = BestWeights(schedule.monitor, schedule.patience)
     stateful = [best]
@@ -99,7 +102,8 @@ def fit(
     if not is_over and epochs_done < schedule.max_epochs:
         progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
         record = RecordMetrics(run, schedule.steps_per_evaluation)
-        callbacks = [MeanLoss(), RetrievalEvaluation(evaluate), *stateful, progress, record, checkpoint]
+        mean_loss = MeanLoss(schedule.steps_per_evaluation, schedule.warm_up_steps)
+        callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, progress, record, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
     best.set_model(model)  # a training that was over before this call has not set it
     best.load_best()
@@ -131,7 +135,7 @@ def _warm_up(model, batches_from, schedule, make_update, gradient_transforms) ->
         batches_from(0),
         epochs=1,
         steps_per_epoch=schedule.warm_up_steps,
-        callbacks=[MeanLoss()],
+        callbacks=[MeanLoss(schedule.warm_up_steps)],
         shuffle=False,
         verbose=0,
     )

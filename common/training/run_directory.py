@@ -8,19 +8,31 @@ import json
 import os
 import pathlib
 import tempfile
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 from common.ops.checks import InvalidInput
+from common.training.environment import environment
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # of results and of files of arrays
+_FORMAT_ENTRY = "format_version"  # in files of arrays; one without it has version 1
 
 
-def write_atomically(path: str | os.PathLike, write) -> None:
+class DamagedFile(InvalidInput):
+    """A file that was written whole and is not whole any more."""
+
+
+def write_atomically(path: str | os.PathLike, write, *, keep_as: str | os.PathLike | None = None) -> None:
     """Calls `write(binary_file)` on a temporary file beside `path`, flushes it to disk and renames it over `path`.
 
     A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one.
+
+    Args:
+        path: the file.
+        write: writes the content.
+        keep_as: the old file takes this name, once the new one is complete.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,11 +42,24 @@ def write_atomically(path: str | os.PathLike, write) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        if keep_as is not None and path.exists():
+            os.replace(path, keep_as)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(path: pathlib.Path) -> None:
+    """Makes renames in a folder survive a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
@@ -44,44 +69,69 @@ def write_text(path: str | os.PathLike, text: str) -> None:
 
 def write_json(path: str | os.PathLike, content: dict) -> None:
     """Writes `content` as indented JSON, atomically; NaN is refused (`ValueError`)."""
-    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_text(path, json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
-def write_arrays(path: str | os.PathLike, arrays: dict[str, np.ndarray]) -> None:
-    """Writes named arrays as an uncompressed `.npz` without pickled objects, atomically."""
-    write_atomically(path, lambda file: np.savez(file, **arrays))
+def write_arrays(
+    path: str | os.PathLike, arrays: dict[str, np.ndarray], *, keep_as: str | os.PathLike | None = None
+) -> None:
+    """Writes named arrays as an uncompressed `.npz` with a version and without pickled objects, atomically.
+
+    Args:
+        path: the file.
+        arrays: by name.
+        keep_as: as in `write_atomically`.
+    """
+    content = {**arrays, _FORMAT_ENTRY: np.array(FORMAT_VERSION)}
+    write_atomically(path, lambda file: np.savez(file, **content), keep_as=keep_as)
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Reads what `write_arrays` wrote; raises `InvalidInput` that names a damaged file."""
+    """Reads what `write_arrays` wrote; the archive's checksums show every changed byte of an array.
+
+    Raises:
+        DamagedFile: the file is not whole; it is named.
+        InvalidInput: another version of the code wrote it.
+    """
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
+            arrays = {name: archive[name] for name in archive.files}
+    except (FileNotFoundError, PermissionError, MemoryError):
         raise
     except Exception as error:
-        raise InvalidInput(f"{path} cannot be read ({error}). Delete it to start this run again.") from error
+        raise DamagedFile(f"{path} cannot be read ({error}). Delete it to start this run again.") from error
+    _check_format(path, int(arrays.pop(_FORMAT_ENTRY, FORMAT_VERSION)))
+    return arrays
+
+
+def _check_format(path: str | os.PathLike, version: int) -> None:
+    if version != FORMAT_VERSION:
+        raise InvalidInput(
+            f"{path} has format {version}, this version of the code reads {FORMAT_VERSION}. Use the version that wrote "
+            "it, or move the run's folder away to run it again."
+        )
 
 
 class RunDirectory:
     """One run's folder.
 
-    While it runs: `config.json`, `metrics.jsonl`, `checkpoint.npz`. When it has finished: `weights.npz` (of the best
-    evaluation), `test_embeddings.npz` and `result.json` take the checkpoint's place.
+    While it runs: `config.json`, `metrics.jsonl`, `checkpoint.npz` and the one before it, `checkpoint.previous.npz`.
+    When it has finished: `weights.npz` (of the best evaluation), `test_embeddings.npz`, `result.json` and a copy of it
+    take the checkpoints' place. See `docs/reliability.md`.
 
     Args:
         path: the folder; made when missing.
         config: what decides the run's outcome, as JSON values. A folder that holds another configuration is refused.
 
     Raises:
-        InvalidInput: when the folder holds another configuration.
+        InvalidInput: when the folder holds another configuration, or one that cannot be read any more.
     """
 
     def __init__(self, path: str | os.PathLike, config: dict):
         self.path = pathlib.Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
-        stored = read_json(self.path / "config.json")
+        self._checkpoints = [self.path / name for name in ("checkpoint.npz", "checkpoint.previous.npz")]
+        stored = self._stored_configuration()
         if stored is None:
             write_json(self.path / "config.json", config)
         elif stored != json.loads(json.dumps(config)):
@@ -90,6 +140,19 @@ class RunDirectory:
                 f"{self.path} holds a run with another configuration (differs in: {', '.join(differing)}). "
                 "Choose another --runs_dir, or move the old folder away."
             )
+
+    def _stored_configuration(self) -> dict | None:
+        path = self.path / "config.json"
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        stored = _parse(text)
+        if stored is None:
+            raise InvalidInput(
+                f"{path} is damaged: nobody can tell which configuration this folder holds. Move the folder away."
+            )
+        return stored
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -102,20 +165,49 @@ class RunDirectory:
                     f"Another process is working on {self.path}. Wait for it, or start this command with another "
                     "--fold, --repeat or --runs_dir."
                 ) from None
+            for leftover in self.path.glob(".*.tmp"):  # of a process that was killed while it wrote
+                if not leftover.name.startswith(".config.json"):  # which is written without the lock
+                    leftover.unlink(missing_ok=True)
             yield
 
     def read_result(self) -> dict | None:
-        """The finished result, or `None` when there is none yet (a damaged file counts as none)."""
-        result = read_json(self.path / "result.json")
-        return result if result and result.get("status") == "finished" else None
+        """The finished result, or `None` when there is none yet.
+
+        A `result.json` that is damaged is written again from its copy; without one it counts as none.
+
+        Raises:
+            InvalidInput: another version of the code wrote it.
+        """
+        path, copy = self._results()
+        result = read_json(path)
+        if result is None and path.exists():
+            result = read_json(copy)
+            if result is not None:
+                warnings.warn(f"{path} was damaged; written again from {copy.name}.", stacklevel=2)
+                write_json(path, result)
+        if not result or result.get("status") != "finished":
+            return None
+        _check_format(path, result.get("format", FORMAT_VERSION))
+        return result
 
     def write_result(self, result: dict, test_embeddings: dict[str, np.ndarray], weights: list[np.ndarray]) -> None:
-        """Writes weights and embeddings, then the result that declares the run finished; then drops the checkpoint."""
+        """Writes weights and embeddings, then the result that declares the run finished; then drops the checkpoints.
+
+        Args:
+            result: JSON values; `format`, `status` and `environment` are added.
+            test_embeddings: arrays of `test_embeddings.npz`.
+            weights: in the order of the model's `weights`.
+        """
+        result = {"format": FORMAT_VERSION, "status": "finished", "environment": environment(), **result}
         write_arrays(self.path / "weights.npz", {f"{index:05d}": weight for index, weight in enumerate(weights)})
         write_arrays(self.path / "test_embeddings.npz", test_embeddings)
-        write_json(self.path / "result.json", {"format": FORMAT_VERSION, "status": "finished", **result})
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.path / "checkpoint.npz")
+        for path in reversed(self._results()):
+            write_json(path, result)
+        for path in [*self._checkpoints, self.path / "checkpoint.damaged.npz"]:
+            path.unlink(missing_ok=True)
+
+    def _results(self) -> list[pathlib.Path]:
+        return [self.path / name for name in ("result.json", "result.copy.json")]
 
     def read_weights(self) -> list[np.ndarray]:
         """The best weights of a finished run, in the order of the model's `weights`.
@@ -132,39 +224,67 @@ class RunDirectory:
         return [arrays[name] for name in sorted(arrays)]
 
     def read_checkpoint(self) -> dict[str, np.ndarray] | None:
-        """The arrays of the last checkpoint, or `None`."""
-        path = self.path / "checkpoint.npz"
-        return read_arrays(path) if path.exists() else None
+        """The arrays of the last checkpoint that can be read, or `None` without any.
+
+        A damaged one is set aside as `checkpoint.damaged.npz`, with a warning, and the one before it takes its place.
+
+        Raises:
+            InvalidInput: there are checkpoints, and none can be read; or another version of the code wrote them.
+        """
+        damaged = []
+        for path in self._checkpoints:
+            try:
+                arrays = read_arrays(path)
+            except FileNotFoundError:
+                continue
+            except DamagedFile as error:
+                damaged.append((path, error))
+                continue
+            for bad, error in damaged:
+                warnings.warn(f"{error} Going on from {path.name}.", stacklevel=2)
+                os.replace(bad, self.path / "checkpoint.damaged.npz")
+            return arrays
+        if damaged:
+            names = " and ".join(path.name for path, _ in damaged)
+            raise InvalidInput(
+                f"No checkpoint in {self.path} is whole ({names} cannot be read: the disk may be failing). Delete "
+                f"{names} to start this run again."
+            )
+        return None
 
     def write_checkpoint(self, arrays: dict[str, np.ndarray]) -> None:
-        """Replaces the checkpoint, atomically."""
-        write_arrays(self.path / "checkpoint.npz", arrays)
+        """Writes a checkpoint, atomically; the last one is kept as the one before."""
+        current, previous = self._checkpoints
+        write_arrays(current, arrays, keep_as=previous)
 
     def append_metrics(self, record: dict) -> None:
-        """Appends one line to `metrics.jsonl`."""
-        with open(self.path / "metrics.jsonl", "a") as file:
+        """Appends one line to `metrics.jsonl`, on the disk before any checkpoint that follows it."""
+        with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(record, sort_keys=True, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def drop_metrics_after(self, step: int) -> None:
         """Removes the lines of steps that are run again after a resume (and a last line that was cut off)."""
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return
-        kept = [line for line in path.read_text().splitlines() if (record := _parse(line)) and record["step"] <= step]
-        write_atomically(path, lambda file: file.write("".join(line + "\n" for line in kept).encode()))
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        kept = [line for line in lines if (record := _parse(line)) and record.get("step", step + 1) <= step]
+        write_text(path, "".join(line + "\n" for line in kept))
 
 
 def read_json(path: str | os.PathLike) -> dict | None:
     """The JSON object in `path`, or `None` when the file is missing or damaged."""
     try:
-        return _parse(pathlib.Path(path).read_text())
-    except (FileNotFoundError, UnicodeDecodeError):
+        return _parse(pathlib.Path(path).read_bytes())
+    except FileNotFoundError:
         return None
 
 
-def _parse(text: str) -> dict | None:
+def _parse(text: str | bytes) -> dict | None:
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:  # of JSON, or of UTF-8
         return None
     return value if isinstance(value, dict) else None

@@ -1,7 +1,10 @@
 """Training loop: exact resume, best weights, early stopping, plateau, warm-up, NaN."""
 
+import errno
 import itertools
 import json
+import os
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +17,8 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    MeanLoss,
+    NotFinite,
     ResumableCallback,
     RunDirectory,
     TrainingSchedule,
@@ -216,9 +221,106 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
     model = make_model()
     original = model.training_loss
     model.training_loss = lambda inputs, labels: original(inputs, labels) * float("nan")
-    with pytest.raises(InvalidInput, match="loss became nan"):
+    with pytest.raises(NotFinite, match=r"loss became nan at training batch 2 \(from 0; number 1 of") as caught:
         run_training(tmp_path, model, max_steps=4)
+    assert caught.value.step == 2
     assert (tmp_path / "checkpoint.npz").read_bytes() == kept
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Weights, history and curve of a training that nothing disturbs."""
+    model, history, run = run_training(tmp_path_factory.mktemp("whole"), max_steps=8)
+    return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
+
+
+def assert_goes_on_like(whole, path):
+    model, history, run = run_training(path, max_steps=8)
+    assert (history, metric_lines(run)) == whole[1:]
+    for weight, other in zip(whole[0], model.get_weights()):
+        np.testing.assert_array_equal(weight, other)
+
+
+def test_a_gradient_that_is_not_finite_stops_at_its_batch_and_keeps_the_state_before(tmp_path, whole):
+    model, steps = make_model(), itertools.count()
+    original = model.training_loss
+
+    def factor():
+        return np.float32(np.inf if next(steps) == 5 else 1.0)
+
+    def spoiled(inputs, labels):
+        factor_now = tf.ensure_shape(tf.numpy_function(factor, [], tf.float32), [])
+
+        @tf.custom_gradient
+        def spoil(loss):
+            return tf.identity(loss), lambda upstream: upstream * factor_now
+
+        return spoil(original(inputs, labels))
+
+    model.training_loss = spoiled
+    with pytest.raises(NotFinite, match="gradient became NaN or infinite.* at training batch 5 ") as caught:
+        run_training(tmp_path, model, max_steps=8)
+    assert caught.value.step == 5
+    assert_goes_on_like(whole, tmp_path)
+
+
+def test_the_batch_is_counted_from_the_beginning_with_warm_up():
+    mean_loss = MeanLoss(steps_per_epoch=10, first_step=3)
+    mean_loss.on_epoch_begin(2)
+    mean_loss.on_train_batch_end(0, {"loss": 1.0, "gradients_are_finite": 1.0})
+    with pytest.raises(NotFinite, match="gradient became NaN or infinite .* at training batch 24 ") as caught:
+        mean_loss.on_train_batch_end(1, {"loss": 2.0, "gradients_are_finite": 0.0})
+    assert caught.value.step == 3 + 2 * 10 + 1
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    model = make_model()
+
+    def spoil():
+        weights = model.get_weights()
+        model.set_weights([weights[0] * np.nan, *weights[1:]])
+        return {"MAP@R": 0.5}
+
+    with pytest.raises(InvalidInput, match="NaN or infinity in weights.00000"):
+        run_training(tmp_path, model, spoil, max_steps=4)
+    assert not (tmp_path / "checkpoint.npz").exists()
+
+
+def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, whole):
+    model = make_model()
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path, model, Validation(model, stop_after=3), max_steps=8)
+    checkpoint = tmp_path / "checkpoint.npz"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
+    with pytest.warns(UserWarning, match="Going on from checkpoint.previous.npz"):
+        assert_goes_on_like(whole, tmp_path)
+
+
+def test_a_full_disk_stops_and_the_same_command_goes_on(tmp_path, monkeypatch, whole):
+    original, saves = RunDirectory.write_checkpoint, itertools.count()
+
+    def write(run, arrays):
+        if next(saves) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        original(run, arrays)
+
+    monkeypatch.setattr(RunDirectory, "write_checkpoint", write)
+    with pytest.raises(OSError, match="No space left on device"):
+        run_training(tmp_path, max_steps=8)
+    assert_goes_on_like(whole, tmp_path)
+
+
+def test_jumps_of_the_clock_change_nothing(tmp_path, monkeypatch, whole):
+    times = itertools.cycle([0.0, 4e9, -1e9])
+    monkeypatch.setattr(time, "time", lambda: next(times))
+    assert_goes_on_like(whole, tmp_path)
+
+
+def test_a_checkpoint_of_another_version_says_so(tmp_path):
+    state = np.array(json.dumps({"format": 1, "callbacks": [], "epochs_done": 1}))
+    RunDirectory(tmp_path, {}).write_checkpoint({"state": state})
+    with pytest.raises(InvalidInput, match="has version 1 with 0 parts, this version .* reads version 2 with 1"):
+        run_training(tmp_path)
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):

@@ -1,6 +1,8 @@
-"""Run directories: atomic files, one configuration, one process."""
+"""Run directories: atomic files, one configuration, one process, the checkpoint before."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
+from common.training.environment import environment
 from common.training.run_directory import (
     RunDirectory,
     read_arrays,
@@ -76,16 +79,113 @@ def test_a_second_process_is_refused_while_the_first_works(tmp_path):
     assert outside.strip() == "entered"
 
 
-def test_a_truncated_result_counts_as_unfinished(tmp_path):
+def test_a_truncated_result_is_read_from_its_copy_and_without_one_counts_as_unfinished(tmp_path):
     run = RunDirectory(tmp_path / "run", {})
-    run.write_checkpoint({"a": np.zeros(3)})
+    for _ in range(2):
+        run.write_checkpoint({"a": np.zeros(3)})
     run.write_result({"test": {"MAP@R": 0.5}}, {"queries": np.zeros((2, 3))}, [np.ones(2), np.zeros(1)])
     assert [weight.tolist() for weight in run.read_weights()] == [[1.0, 1.0], [0.0]]
     assert run.read_result()["test"] == {"MAP@R": 0.5}
     assert run.read_checkpoint() is None
+    assert list(run.path.glob("checkpoint*")) == []
     text = (run.path / "result.json").read_text()
     (run.path / "result.json").write_text(text[: len(text) // 2])
+    with pytest.warns(UserWarning, match="written again from result.copy.json"):
+        assert run.read_result()["test"] == {"MAP@R": 0.5}
+    assert (run.path / "result.json").read_text() == text
+    for name in ("result.json", "result.copy.json"):
+        (run.path / name).write_text(text[:-20])
     assert run.read_result() is None
+    (run.path / "result.json").unlink()  # somebody wants it run again
+    (run.path / "result.copy.json").write_text(text)
+    assert run.read_result() is None
+
+
+def test_every_result_says_where_it_was_made(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    run.write_result({}, {}, [])
+    found = run.read_result()["environment"]
+    assert found == environment()
+    assert found["tensorflow"] in found["stack"]
+    assert found["cores"] >= 1
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    current, previous = tmp_path / "checkpoint.npz", tmp_path / "checkpoint.previous.npz"
+    for value in (1.0, 2.0, 3.0):
+        run.write_checkpoint({"a": np.full(50, value)})
+    assert run.read_checkpoint()["a"][0] == 3.0
+    content = bytearray(current.read_bytes())
+    content[content.index(np.full(50, 3.0).tobytes()) + 100] ^= 4
+    current.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"checkpoint\.npz cannot be read .*Going on from checkpoint\.previous\.npz"):
+        assert run.read_checkpoint()["a"][0] == 2.0
+    assert (tmp_path / "checkpoint.damaged.npz").read_bytes() == content
+    run.write_checkpoint({"a": np.full(50, 4.0)})
+    assert (read_arrays(current)["a"][0], read_arrays(previous)["a"][0]) == (4.0, 2.0)
+    for path in (current, previous):
+        path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InvalidInput, match=r"No checkpoint in .* is whole \(checkpoint\.npz and checkpoint\.previous"):
+        run.read_checkpoint()
+
+
+def test_a_process_killed_between_two_renames_has_the_checkpoint_before(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    run.write_checkpoint({"a": np.ones(1)})
+    os.replace(tmp_path / "checkpoint.npz", tmp_path / "checkpoint.previous.npz")
+    np.testing.assert_array_equal(run.read_checkpoint()["a"], 1.0)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_two(tmp_path, monkeypatch, number):
+    run = RunDirectory(tmp_path, {})
+    for value in (1.0, 2.0):
+        run.write_checkpoint({"a": np.full(3, value)})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def fail(*arguments, **settings):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(
+        "common.training.run_directory.os.fsync" if number == errno.ENOSPC else "tempfile.mkstemp", fail
+    )
+    with pytest.raises(OSError, match=os.strerror(number)):
+        run.write_checkpoint({"a": np.full(3, 3.0)})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_files_of_another_version_are_refused_and_those_without_one_are_read(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    np.savez(tmp_path / "checkpoint.npz", a=np.ones(2))
+    np.testing.assert_array_equal(run.read_checkpoint()["a"], 1.0)
+    np.savez(tmp_path / "checkpoint.npz", a=np.ones(2), format_version=np.array(7))
+    with pytest.raises(InvalidInput, match=r"checkpoint\.npz has format 7, this version of the code reads 1"):
+        run.read_checkpoint()
+    run.write_result({}, {}, [])
+    result = read_json(tmp_path / "result.json")
+    write_json(tmp_path / "result.json", {**result, "format": 7})
+    with pytest.raises(InvalidInput, match=r"result\.json has format 7"):
+        run.read_result()
+
+
+def test_a_damaged_configuration_is_not_replaced(tmp_path):
+    RunDirectory(tmp_path, {"loss": "c1"})
+    text = (tmp_path / "config.json").read_text()
+    for damaged in (text[:-3], ""):
+        (tmp_path / "config.json").write_text(damaged)
+        with pytest.raises(InvalidInput, match=r"config\.json is damaged"):
+            RunDirectory(tmp_path, {"loss": "c2"})
+        assert (tmp_path / "config.json").read_text() == damaged
+
+
+def test_what_a_killed_process_left_half_written_goes(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    for name in (".checkpoint.npz.abc.tmp", ".config.json.abc.tmp"):
+        (tmp_path / name).write_text("half")
+    with run.locked():
+        assert not (tmp_path / ".checkpoint.npz.abc.tmp").exists()
+        assert (tmp_path / ".config.json.abc.tmp").exists()  # perhaps of a process that is about to be refused
 
 
 def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
@@ -93,7 +193,7 @@ def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
     for step in (10, 20, 30):
         run.append_metrics({"step": step, "loss": 1.0})
     with open(run.path / "metrics.jsonl", "a") as file:
-        file.write('{"step": 40, "lo')
+        file.write('{"loss": 2.0}\n{"step": 40, "lo')
     run.drop_metrics_after(20)
     lines = (run.path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [10, 20]

@@ -9,7 +9,6 @@ from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
 from common.training import RunDirectory
 from experiments import build
-from experiments.environment import environment
 from experiments.recipes import resolve
 from experiments.selection import image_batches
 from experiments.splits import split_of
@@ -86,7 +85,6 @@ class TinyStudy:
             "steps": 60,
             "train_seconds": 90.0,
             "deviations": [],
-            "environment": environment(),
             "diagnostics": {"rho": 0.25, "uniformity": -1.5, "warning": "all embeddings <are> one point"},
         }
         run.write_result(result, {"queries": queries.astype(np.float32), "query_labels": labels}, list(weights))

@@ -1,0 +1,86 @@
+"""Energy that this machine takes, where it can be read; never estimated."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import time
+from typing import Callable
+
+_POWERCAP = pathlib.Path("/sys/class/powercap")
+
+
+class PackageEnergy:
+    """Joules that the processor packages took since this object was made (Intel's and AMD's RAPL counters).
+
+    The counters are those of the whole machine: whatever else ran on it is in them.
+
+    Args:
+        root: the folder of the kernel's power capping.
+    """
+
+    def __init__(self, root: pathlib.Path = _POWERCAP):
+        self._zones = [zone for zone in sorted(root.glob("*-rapl:*")) if _is_package(zone)]
+        self._last = self._read()
+        self._joules = 0.0
+
+    def joules(self) -> float | None:
+        """The energy so far, or `None` where the counters cannot be read."""
+        found = self._read()
+        if found is None or self._last is None:
+            self._last = None  # a gap cannot be filled later
+            return None
+        for (value, largest), (before, _) in zip(found, self._last):
+            self._joules += ((value - before) if value >= before else value - before + largest) / 1e6
+        self._last = found
+        return self._joules
+
+    def _read(self) -> list[tuple[int, int]] | None:
+        try:
+            return [
+                tuple(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj"))
+                for zone in self._zones
+            ] or None
+        except (OSError, ValueError):
+            return None
+
+
+def _is_package(zone: pathlib.Path) -> bool:
+    """Whether a zone is a whole package: parts of one, and the platform around it, would be counted twice."""
+    try:
+        return (zone / "name").read_text().startswith("package")
+    except OSError:
+        return False
+
+
+def read_gpu_watts() -> float | None:
+    """What all graphics processors of this machine take now, by `nvidia-smi`; `None` without it."""
+    command = ["nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        return sum(float(line) for line in found.splitlines()) if found.strip() else None
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+class GpuEnergy:
+    """Joules of the graphics processors since this object was made: power at each reading times the time between them.
+
+    Args:
+        read_watts: gives the power now; `None` where nobody can tell.
+        clock: gives seconds.
+    """
+
+    def __init__(self, read_watts: Callable[[], float | None] = read_gpu_watts, clock=time.monotonic):
+        self._read_watts, self._clock = read_watts, clock
+        self._watts, self._time, self._joules = read_watts(), clock(), 0.0
+
+    def joules(self) -> float | None:
+        """The energy so far, or `None` where the power cannot be read."""
+        if self._watts is None:
+            return None
+        watts, now = self._read_watts(), self._clock()
+        if watts is not None:
+            self._joules += (now - self._time) * (watts + self._watts) / 2
+        self._watts, self._time = watts, now
+        return None if watts is None else self._joules

@@ -1,0 +1,55 @@
+"""Where a figure was made: versions and hardware."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+
+import numpy as np
+import tensorflow as tf
+
+# TensorFlow can switch determinism on in public, and tell whether it is on only here.
+from tensorflow.python.framework.config import is_op_determinism_enabled
+
+
+def environment() -> dict:
+    """Versions and hardware of this process, as JSON values; what cannot be found out is `None`.
+
+    Nothing in it names a person or a machine.
+    """
+    memory = _memory_bytes()
+    return {
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "keras": tf.keras.__version__,
+        "numpy": np.__version__,
+        "stack": f"TensorFlow {tf.__version__}, Keras {tf.keras.__version__}",
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gb": None if memory is None else round(memory / 1e9, 1),
+        "gpus": _gpu_names(),
+        "deterministic_ops": bool(is_op_determinism_enabled()),
+    }
+
+
+def _cpu_name() -> str | None:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or None
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _gpu_names() -> list[str]:
+    devices = tf.config.list_physical_devices("GPU")
+    details = [tf.config.experimental.get_device_details(device) for device in devices]
+    return [detail.get("device_name", device.name) for detail, device in zip(details, devices)]
