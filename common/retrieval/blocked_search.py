@@ -13,6 +13,7 @@ from common.retrieval.candidates import CandidateBlock, Candidates, Decision, Sl
 from common.retrieval.similarity_bounds import SimilarityBounds, rows_of_columns
 
 _ROWS_IN_CACHE = 128  # rows of a tile that are compared while they are in the cache
+_FEW = 1 / 64  # of a tile's entries: so many may be looked at one by one
 _TILES_AT_ONCE = 16  # tiles that share one row block in one task
 _CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
 _DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds
@@ -201,14 +202,25 @@ class TileSearch:
 
 
 def _passing(tile: np.ndarray, column_threshold: np.ndarray, row_threshold: np.ndarray | None) -> np.ndarray:
-    """Flat positions, uint32, of the entries that reach the threshold of their column or of their row."""
+    """Flat positions, uint32, of the entries that reach the threshold of their column or of their row.
+
+    With `row_threshold`, a few that reach neither may be among them: one comparison with the lowest threshold is
+    cheaper than two with all of them, as long as few entries pass it.
+    """
     found = []
+    look_once = row_threshold is not None
     for start in range(0, len(tile), _ROWS_IN_CACHE):
         strip = tile[start : start + _ROWS_IN_CACHE]
-        mask = strip >= column_threshold
-        if row_threshold is not None:
-            mask |= strip >= row_threshold[start : start + _ROWS_IN_CACHE, np.newaxis]
-        found.append(np.flatnonzero(mask).astype(np.uint32) + np.uint32(start * tile.shape[1]))
+        thresholds = None if row_threshold is None else row_threshold[start : start + _ROWS_IN_CACHE]
+        if look_once:
+            flat = np.flatnonzero(strip >= min(column_threshold.min(), thresholds.min()))
+            look_once = len(flat) <= _FEW * strip.size  # else neither here nor further below
+        if not look_once:
+            mask = strip >= column_threshold
+            if thresholds is not None:
+                mask |= strip >= thresholds[:, np.newaxis]
+            flat = np.flatnonzero(mask)
+        found.append(flat.astype(np.uint32) + np.uint32(start * tile.shape[1]))
     return np.concatenate(found)
 
 

@@ -34,7 +34,12 @@ def test_entries_pass_by_their_column_or_by_their_row(rows_in_cache, monkeypatch
     rng = np.random.default_rng(0)
     tile, by_column, by_row = rng.random((40, 50)), rng.random(50) + 0.4, rng.random(40) + 0.4
     expected = np.flatnonzero((tile >= by_column) | (tile >= by_row[:, np.newaxis]))
+    monkeypatch.setattr(blocked_search, "_FEW", 0.0)
     np.testing.assert_array_equal(_passing(tile, by_column, by_row), expected)
+    monkeypatch.setattr(blocked_search, "_FEW", 1.0)  # one comparison: none is missed, all reach the lowest threshold
+    found = _passing(tile, by_column, by_row)
+    assert set(expected) < set(found)
+    assert (tile.ravel()[found] >= min(by_column.min(), by_row.min())).all()
     np.testing.assert_array_equal(_passing(tile, by_column, None), np.flatnonzero(tile >= by_column))
 
 

@@ -34,16 +34,66 @@ def oracle(queries, labels, gallery, gallery_labels, similarity, same_items=Fals
     return np.array(table), num_excluded
 
 
+KINDS = (
+    "ties",
+    "duplicates",
+    "all equal",
+    "nearly equal",
+    "far scales",
+    "not finite",
+    "one class",
+    "only singletons",
+    "huge labels",
+    "continuous",
+)
+CASES_PER_KIND = 100  # 1,000 together
+
+
 def random_embeddings(rng, kind, num_items, dim):
+    """Embeddings `[num_items, dim]` whose order floats can hardly, or not, tell."""
     if kind == "ties":
         return rng.integers(-1, 2, (num_items, dim)).astype(np.float32)
-    if kind == "collapsed":
+    if kind == "all equal":
         return np.full((num_items, dim), 0.3, np.float32)
+    if kind == "nearly equal":  # a few float32 units in the last place apart
+        return (1 + rng.integers(0, 4, (num_items, dim)) * 2.0**-23).astype(np.float32)
+    if kind == "far scales":
+        exponent = int(rng.choice([-150, -60, 60, 150, 400]))
+        values = rng.integers(-3, 4, (num_items, dim)) * 2.0**exponent
+        return values.astype(np.float32) if abs(exponent) == 60 else values
     if kind == "duplicates":
-        return rng.standard_normal((max(1, num_items // 3), dim)).astype(np.float32)[
-            rng.integers(0, max(1, num_items // 3), num_items)
-        ]
-    return rng.standard_normal((num_items, dim)).astype(rng.choice([np.float16, np.float32, np.float64]))
+        distinct = rng.standard_normal((max(1, num_items // 3), dim)).astype(np.float32)
+        return distinct[rng.integers(0, len(distinct), num_items)]
+    embeddings = rng.standard_normal((num_items, dim)).astype(rng.choice([np.float16, np.float32, np.float64]))
+    if kind == "not finite":
+        embeddings[rng.integers(num_items), rng.integers(dim)] = rng.choice([np.nan, np.inf, -np.inf])
+    return embeddings
+
+
+def random_labels(rng, kind, num_items, num_classes):
+    """Labels `[num_items]`; those of kind "huge labels" are equal to each other as float64."""
+    if kind == "one class":
+        return np.full(num_items, 7)
+    if kind == "only singletons":
+        return rng.permutation(num_items) + 2**53
+    labels = rng.integers(0, num_classes, num_items)
+    if kind != "huge labels":
+        return labels
+    base, dtype = [(2**53, np.int64), (-(2**63), np.int64), (2**63, np.uint64), (10**30, object)][rng.integers(4)]
+    return np.array([int(label) + base for label in labels], dtype)
+
+
+def random_case(rng, kind):
+    """Queries and labels, and half of the time a gallery."""
+    num_items, dim = int(rng.integers(2, 26)), int(rng.integers(1, 6))
+    num_classes = int(rng.choice([1, 3, num_items]))
+    labels = random_labels(rng, kind, num_items, num_classes)
+    case = [random_embeddings(rng, kind, num_items, dim), labels, None, None]
+    if kind != "only singletons" and rng.random() < 0.4:
+        num_items = int(rng.integers(1, 40))
+        case[2] = random_embeddings(rng, kind, num_items, dim)
+        case[3] = rng.permutation(np.resize(labels, num_items))
+    return case
 
 
 def assert_equals_oracle(result, expected, num_excluded):
@@ -55,36 +105,40 @@ def assert_equals_oracle(result, expected, num_excluded):
     np.testing.assert_allclose([figures[name] for name in names], expected.mean(axis=0), atol=1e-12)
 
 
-@pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
-@pytest.mark.parametrize("kind", ["ties", "duplicates", "collapsed", "continuous"])
-def test_200_random_cases_equal_the_oracle(kind, row_search_fraction, monkeypatch):
-    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
-    rng = np.random.default_rng([int(row_search_fraction), len(kind)])
-    num_evaluated = 0
-    for _ in range(25):
-        num_items, dim = int(rng.integers(2, 70)), int(rng.integers(1, 6))
-        similarity = str(rng.choice(["euclidean", "inner_product"]))
-        num_classes = int(rng.choice([1, 3, num_items]))
-        embeddings = random_embeddings(rng, kind, num_items, dim)
-        labels = rng.integers(0, num_classes, num_items) + 2**60
-        gallery = gallery_labels = None
-        if rng.random() < 0.4:
-            gallery = random_embeddings(rng, kind, int(rng.integers(1, 70)), dim)
-            gallery_labels = rng.integers(0, num_classes + 1, len(gallery)) + 2**60
-        same_items = gallery is None and rng.random() < 0.3
+def documented_error(case, expected):
+    """The message that a case must raise, or None if it has a value."""
+    for name, embeddings in (("gallery", case[2] if case[2] is not None else case[0]), ("query", case[0])):
+        bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+        if len(bad):
+            return f"{name} embeddings: received 'NaN or infinity in row {bad[0]}'"
+    return None if len(expected) else "no query with a relevant item"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_1000_adversarial_cases_equal_the_oracle_or_raise_what_is_documented(kind, monkeypatch):
+    rng = np.random.default_rng(len(kind) + sum(map(ord, kind)))
+    outcomes = {"value": 0, "error": 0}
+    for number in range(CASES_PER_KIND):
+        path = "common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION"
+        monkeypatch.setattr(path, (1 / 32, 2.0)[number % 2])  # rows in float64, tiles in float32
+        case, similarity = random_case(rng, kind), str(rng.choice(["euclidean", "inner_product"]))
+        same_items = case[2] is None and rng.random() < 0.3
         if same_items:
-            gallery, gallery_labels = random_embeddings(rng, kind, num_items, dim), labels
-        expected, num_excluded = oracle(embeddings, labels, gallery, gallery_labels, similarity, same_items)
-        options = {"recall_at": RECALL_AT, "similarity": similarity, "block_size": int(rng.integers(1, 40))}
-        options["same_items"] = same_items
-        if len(expected):
-            result = evaluate_retrieval(embeddings, labels, gallery, gallery_labels, **options)
-            assert_equals_oracle(result, expected, num_excluded)
-            num_evaluated += 1
+            case[2:] = random_embeddings(rng, kind, *case[0].shape), case[1]
+        expected, num_excluded = ([], 0) if kind == "not finite" else oracle(*case, similarity, same_items)
+        options = {"recall_at": RECALL_AT, "similarity": similarity, "same_items": same_items}
+        options |= {"block_size": int(rng.integers(1, 40)), "num_threads": 1}
+        message = documented_error(case, expected)
+        if message is None:
+            assert_equals_oracle(evaluate_retrieval(*case, **options), expected, num_excluded)
         else:
-            with pytest.raises(InvalidInput, match="no query with a relevant item"):
-                evaluate_retrieval(embeddings, labels, gallery, gallery_labels, **options)
-    assert num_evaluated > 15
+            with pytest.raises(InvalidInput, match=message):
+                evaluate_retrieval(*case, **options)
+        outcomes["value" if message is None else "error"] += 1
+    if kind in ("not finite", "only singletons"):
+        assert outcomes == {"value": 0, "error": CASES_PER_KIND}
+    else:
+        assert outcomes["value"] > 0.7 * CASES_PER_KIND
 
 
 def test_hand_computed_example_with_a_singleton():
@@ -117,7 +171,7 @@ def test_a_gallery_of_the_same_items_without_oneself_is_self_retrieval():
         evaluate_retrieval(embeddings, labels, embeddings[1:], labels[1:], same_items=True)
 
 
-def random_case(seed, num_items=300, dim=8, num_classes=40):
+def clustered_case(seed, num_items=300, dim=8, num_classes=40):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, num_classes, num_items)
     centers = rng.standard_normal((num_classes, dim))
@@ -130,8 +184,8 @@ def assert_same(result, other):
 
 
 def test_permuting_the_gallery_changes_nothing_without_ties():
-    queries, labels = random_case(0)
-    gallery, gallery_labels = random_case(1)
+    queries, labels = clustered_case(0)
+    gallery, gallery_labels = clustered_case(1)
     order = np.random.default_rng(2).permutation(len(gallery))
     assert_same(
         evaluate_retrieval(queries, labels, gallery, gallery_labels),
@@ -142,7 +196,7 @@ def test_permuting_the_gallery_changes_nothing_without_ties():
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
 def test_block_size_and_threads_change_nothing_bit_for_bit(row_search_fraction, monkeypatch):
     monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
-    embeddings, labels = random_case(3)
+    embeddings, labels = clustered_case(3)
     embeddings = np.round(embeddings)  # ties
     results = [
         evaluate_retrieval(embeddings, labels, block_size=block_size, num_threads=num_threads)
@@ -153,14 +207,14 @@ def test_block_size_and_threads_change_nothing_bit_for_bit(row_search_fraction, 
 
 
 def test_relabelling_and_rigid_motion_change_nothing():
-    embeddings, labels = random_case(4)
+    embeddings, labels = clustered_case(4)
     rotation = np.linalg.qr(np.random.default_rng(5).standard_normal((8, 8)))[0]
     moved = 3 * embeddings.astype(np.float64) @ rotation + 5
     assert_same(evaluate_retrieval(embeddings, labels), evaluate_retrieval(moved, -7 * labels - 2**62))
 
 
 def test_self_retrieval_is_a_gallery_without_the_query():
-    embeddings, labels = random_case(6, num_items=40, num_classes=5)
+    embeddings, labels = clustered_case(6, num_items=40, num_classes=5)
     whole = evaluate_retrieval(embeddings, labels)
     for position, row in enumerate(whole.query_rows):
         others = np.delete(np.arange(40), row)
@@ -192,11 +246,25 @@ def test_collapsed_embeddings_score_like_chance():
     assert evaluate_retrieval(np.ones((2000, 16), np.float32), labels).precision_at_1 < 0.01
 
 
+def test_collapsed_embeddings_score_exactly_chance_on_average():
+    rng, num_others, num_relevant = np.random.default_rng(12), 59, 9
+    labels, values = np.repeat(np.arange(6), 10), []
+    for _ in range(400):
+        figures = evaluate_retrieval(np.ones((60, 3), np.float32), rng.permutation(labels), num_threads=1).as_dict()
+        values.append([figures[name] for name in ("P@1", "P@R", "MAP@R")])
+    share, share_of_rest = num_relevant / num_others, (num_relevant - 1) / (num_others - 1)
+    ranks = np.arange(1, num_relevant + 1)
+    chance = [share, share, (share * (1 + (ranks - 1) * share_of_rest) / ranks).mean()]  # of a random order
+    errors = np.std(values, axis=0) / np.sqrt(len(values))
+    assert (np.abs(np.mean(values, axis=0) - chance) < 4 * errors).all()
+    assert (errors < 0.01).all()
+
+
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
 def test_deep_recall_of_hard_queries(row_search_fraction, monkeypatch):
     monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
     monkeypatch.setattr("common.retrieval.evaluator._PAIRS_AT_ONCE", 50)
-    embeddings, labels = random_case(7, num_items=400, num_classes=80)
+    embeddings, labels = clustered_case(7, num_items=400, num_classes=80)
     labels = np.random.default_rng(8).permutation(labels)
     recall_at = (1, 10, 100, 300)
     result = evaluate_retrieval(embeddings, labels, recall_at=recall_at, block_size=64)
