@@ -11,10 +11,10 @@ medians over the rounds, of wall-clock and of processor time. Last line: one JSO
 from __future__ import annotations
 
 import numpy as np
-import tensorflow as tf
 from absl import app, flags
 
 from benchmarks import measure
+from benchmarks.retrieval_data import clustered_embeddings, full_product
 from common.retrieval import evaluate_retrieval
 
 try:
@@ -34,23 +34,6 @@ flags.DEFINE_list("cases", list(CASES), f"Which of {', '.join(CASES)}.")
 flags.DEFINE_integer("num_images", None, "Scales every case down to at most this many queries.", lower_bound=100)
 flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
 flags.DEFINE_integer("oracle_queries", 2_000, "Queries compared with a float64 brute-force oracle.", lower_bound=1)
-
-
-def clustered_embeddings(num_images: int, num_classes: int, dim: int, seed: int):
-    """Unit vectors `[num_images, dim]` around class centres, and labels.
-
-    The noise grows with `dim` so that items of a class are about as similar as the best of 60,000 others: MAP@R lies
-    between 0 and 1.
-    """
-    rng = np.random.default_rng(seed)
-    centers = rng.standard_normal((num_classes, dim), np.float32)
-    labels = np.sort(np.r_[np.arange(num_classes).repeat(2), rng.integers(0, num_classes, num_images)])[:num_images]
-    labels = np.random.default_rng(seed + 1).permutation(labels)
-    scale = np.float32(np.sqrt(max(0.3, np.sqrt(dim) / 4.6 - 1)))
-    noise = scale * np.random.default_rng(seed + 2).standard_normal((num_images, dim), np.float32)
-    noise += centers[labels]
-    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
-    return noise, labels
 
 
 def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
@@ -83,15 +66,6 @@ def evaluate_with_float64(rows, queries, query_labels, gallery, gallery_labels, 
         ranks = np.flatnonzero(hits[:relevant]) + 1
         values.append([(np.arange(1, len(ranks) + 1) / ranks).sum() / relevant, len(ranks) / relevant, hits[0]])
     return np.array(values, np.float64)
-
-
-def full_product(queries: np.ndarray, gallery: np.ndarray, tile: int = 2_048) -> None:
-    """The bare float32 product of all pairs, tile by tile."""
-    with tf.device("/CPU:0"):
-        rows, columns = ([tf.constant(x[i : i + tile]) for i in range(0, len(x), tile)] for x in (queries, gallery))
-        for row in rows:
-            for column in columns:
-                tf.matmul(row, column, transpose_b=True)
 
 
 def _metrics(hits: np.ndarray, num_relevant: np.ndarray) -> dict[str, float]:

@@ -1,0 +1,218 @@
+"""The short training of the fault harness, with faults that come from inside the process."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import math
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import types
+from typing import Callable, NamedTuple
+from unittest import mock
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    import numpy as np
+    import tensorflow as tf
+    from PIL import Image
+
+    from common.data.glyph_fonts import load_glyph_fonts
+    from common.training import EmbeddingModel, run_directory
+    from experiments import build
+    from experiments.config import ExperimentConfig
+    from experiments.flags import exit_code_of
+    from experiments.recipes import resolve
+    from experiments.unit_runs import UnitRuns
+
+keras = tf.keras
+
+METHODS = ("c1+xbm+gap", "c2+ccp+gap")
+_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWX"
+_NUM_FONTS = 6
+MAX_STEPS = 24
+_TEN_YEARS = 10 * 365.25 * 24 * 3600
+_SETTINGS = {
+    "backbone": "resnet10",
+    "weights": "none",
+    "frozen_batch_norm": False,
+    "image_size": 32,
+    "embedding_dim": 16,
+    "classes_per_batch": 4,
+    "samples_per_class": 2,
+    "learning_rate": 0.001,
+    "num_folds": 2,
+    "steps_per_evaluation": 6,
+    "max_steps": MAX_STEPS,
+    "patience": 100,
+    "chapter": 3,
+}
+
+
+class Place(NamedTuple):
+    """Where a training is.
+
+    Attributes:
+        images: folder of the glyphs, a folder a class.
+        cache: folder of the prepared copies.
+        runs: folder of the results.
+        method: one of `METHODS`.
+    """
+
+    images: str
+    cache: str
+    runs: str
+    method: str
+
+    def configuration(self) -> ExperimentConfig:
+        """A few steps; `one_convolution` takes the place of the backbone."""
+        loss, method, pooling = build.parse_method(self.method)
+        overrides = dict(_SETTINGS)
+        if method == "ccp":
+            overrides |= {"proxies_per_class": 2, "pool_size": 3, "projection_patience": 2}
+        return resolve("folder", loss, pooling, "thesis", "smoke", overrides, method)
+
+    def unit_runs(self) -> UnitRuns:
+        """The data, and where the run has its folder."""
+        return UnitRuns(build.load_dataset("folder", self.images, self.cache, 0), self.runs, self.cache)
+
+
+def draw_images(folder: str) -> None:
+    """Writes a few letters in a few fonts as PNG files, a folder a letter."""
+    for font in load_glyph_fonts()[:_NUM_FONTS]:
+        for character in _CHARACTERS:
+            path = pathlib.Path(folder) / character / f"{font.name}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(font.draw(ord(character), 48)).save(path)
+
+
+def one_convolution(channels: int, *, frozen_batch_norm: bool, weights: str) -> keras.Model:
+    """The smallest network with batch normalisation: images `[batch, height, width, channels]` to 16 channels."""
+    del frozen_batch_norm, weights
+    layers = [keras.layers.Rescaling(1 / 128), keras.layers.Conv2D(16, 5, strides=2), keras.layers.BatchNormalization()]
+    return keras.Sequential([keras.Input((None, None, channels)), *layers, keras.layers.ReLU()])
+
+
+def run_session(place: Place, fault: str | None, delay: float, step: int, log: str) -> None:
+    """Trains, or goes on, in a process of its own, and leaves it with the exit code that a command would have.
+
+    Args:
+        place: see `Place`.
+        fault: one of `INSIDE`, or None.
+        delay: seconds from now until the disk is full, cannot be written, or the clock jumps.
+        step: which step of this session has the NaN, from 0.
+        log: file for all that the terminal would show.
+    """
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    broken = INSIDE[fault](time.monotonic() + delay, step) if fault else contextlib.nullcontext()
+    with broken, mock.patch.dict(build.BACKBONES, {"resnet10": one_convolution}):
+        code = exit_code_of(lambda: place.unit_runs().train(place.configuration(), 0, 0, checkpoint_seconds=0.0))
+    sys.exit(code)
+
+
+@contextlib.contextmanager
+def full_disk(due: float, step: int):
+    """From `due` on, what is written to the run's folder ends after some bytes with ENOSPC."""
+    del step
+
+    class FullDisk(io.BufferedWriter):
+        def write(self, data):
+            if time.monotonic() < due:
+                return super().write(data)
+            data = memoryview(data).cast("B")
+            super().write(data[: data.nbytes // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def open_for_append(path, mode="r", **settings):
+        if time.monotonic() >= due and mode != "r":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return open(path, mode, **settings)
+
+    patched = types.SimpleNamespace(**{**vars(os), "fdopen": lambda handle, mode: FullDisk(io.FileIO(handle, mode))})
+    with mock.patch.multiple(run_directory, os=patched, open=open_for_append, create=True):
+        yield
+
+
+@contextlib.contextmanager
+def read_only(due: float, step: int):
+    """From `due` on, no file can be made or opened for writing in the run's folder (EROFS)."""
+    del step
+
+    def refuse(path) -> None:
+        if time.monotonic() >= due:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    def make(dir, **settings):
+        refuse(dir)
+        return tempfile.mkstemp(dir=dir, **settings)
+
+    def open_file(path, mode="r", **settings):
+        if mode != "r":
+            refuse(path)
+        return open(path, mode, **settings)
+
+    patched = types.SimpleNamespace(**{**vars(tempfile), "mkstemp": make})
+    with mock.patch.multiple(run_directory, tempfile=patched, open=open_file, create=True):
+        yield
+
+
+@contextlib.contextmanager
+def clock_jump(due: float, step: int):
+    """At `due` the wall clock goes back ten years, and at every second call forward ten years."""
+    del step
+    now, calls = time.time, []
+
+    def jumping():
+        if time.monotonic() < due:
+            return now()
+        calls.append(1)
+        return now() + (_TEN_YEARS if len(calls) % 2 == 0 else -_TEN_YEARS)
+
+    with mock.patch.object(time, "time", jumping):
+        yield
+
+
+def not_finite(where: str) -> Callable:
+    """A fault that makes the loss, or the gradient behind a finite loss, NaN at one step."""
+
+    @contextlib.contextmanager
+    def fault(due: float, step: int):
+        del due
+        original, steps = EmbeddingModel.training_loss, []
+
+        def factor():
+            steps.append(1)
+            return np.float32(math.nan if len(steps) == step + 1 else 1.0)
+
+        def spoiled(model, inputs, labels):
+            loss = original(model, inputs, labels)
+            factor_now = tf.ensure_shape(tf.numpy_function(factor, [], tf.float32), [])
+            if where == "loss":
+                return loss * factor_now
+
+            @tf.custom_gradient
+            def spoil_gradient(value):
+                return tf.identity(value), lambda upstream: upstream * factor_now
+
+            return spoil_gradient(loss)
+
+        with mock.patch.object(EmbeddingModel, "training_loss", spoiled):
+            yield
+
+    return fault
+
+
+INSIDE = {
+    "disk full": full_disk,
+    "read-only folder": read_only,
+    "clock jump": clock_jump,
+    "NaN in the loss": not_finite("loss"),
+    "NaN in a gradient": not_finite("gradient"),
+}

@@ -1,0 +1,125 @@
+"""Time and memory of the exact retrieval evaluation as the number of embeddings grows.
+
+Command: python -m benchmarks.retrieval_scaling [--sizes=10000,30000,60000,120000] [--dim=128] [--repeats=3]
+    [--figure=docs/figures/retrieval_scaling.png]
+
+Self-retrieval of the embeddings of `benchmarks.retrieval` (small classes, as Stanford Online Products has): P@1, R@k,
+P@R and MAP@R. Memory is what a first evaluation takes above the embeddings and labels. Beside it the bare float32
+product of all pairs, in turn with ours. The exponent is the slope of the time in log-log over the last doubling.
+Last line: one JSON object.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from absl import app, flags
+
+from benchmarks import measure
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from benchmarks.retrieval_data import clustered_embeddings, full_product
+    from common.retrieval import evaluate_retrieval
+
+_ITEMS_PER_CLASS = 5.346  # Stanford Online Products' test half: 60,502 images of 11,316 classes
+_BUDGET_GB = 1.0  # the aim for the largest size
+_FLAGS = flags.FLAGS
+
+
+def measure_size(num_images: int, dim: int, repeats: int) -> dict:
+    """Figures of one size: `seconds` and `product_seconds` (lists), `extra_gb`, `embeddings_gb`, `map_at_r`."""
+    embeddings, labels = clustered_embeddings(num_images, max(2, round(num_images / _ITEMS_PER_CLASS)), dim, seed=0)
+    result, extra_gb = measure.peak_growth_gb(lambda: evaluate_retrieval(embeddings, labels))
+    functions = {
+        "ours": lambda: evaluate_retrieval(embeddings, labels),
+        "product": lambda: full_product(embeddings, embeddings),
+    }
+    seconds = measure.paired_seconds(functions, repeats)
+    return {
+        "seconds": seconds["ours"],
+        "product_seconds": seconds["product"],
+        "extra_gb": extra_gb,
+        "embeddings_gb": embeddings.nbytes / 1e9,
+        "map_at_r": result.map_at_r,
+    }
+
+
+def exponent(smaller: tuple[int, float], larger: tuple[int, float]) -> float:
+    """B of time = a · n^b through two points (n, seconds)."""
+    return math.log(larger[1] / smaller[1]) / math.log(larger[0] / smaller[0])
+
+
+def table(found: dict[int, dict]) -> list[list]:
+    """A row a size, of the measured figures."""
+    return [
+        [
+            f"{size:,}",
+            measure.spread(figures["seconds"]),
+            measure.spread(figures["product_seconds"]),
+            f"{measure.paired_ratio(figures['seconds'], figures['product_seconds']):.2f}",
+            f"{figures['extra_gb']:.3f}",
+            f"{figures['embeddings_gb']:.3f}",
+        ]
+        for size, figures in found.items()
+    ]
+
+
+def summary(found: dict[int, dict]) -> dict:
+    """The figures by size, and the exponent of the time over the last two sizes."""
+    medians = {size: statistics.median(figures["seconds"]) for size, figures in found.items()}
+    figures = {}
+    for size, values in found.items():
+        figures |= {f"seconds_{size}": medians[size], f"extra_gb_{size}": values["extra_gb"]}
+        figures[f"over_product_{size}"] = measure.paired_ratio(values["seconds"], values["product_seconds"])
+    if len(medians) > 1:
+        figures["exponent"] = exponent(*sorted(medians.items())[-2:])
+    return figures
+
+
+def draw(path: str, found: dict[int, dict]) -> None:
+    """Two panels over the number of embeddings: seconds in log-log, and GB."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    sizes = list(found)
+    figure, (time_axes, memory_axes) = plt.subplots(1, 2, figsize=(9, 3.6), constrained_layout=True)
+    for key, label, style in (("seconds", "evaluation", "o-"), ("product_seconds", "bare product of all pairs", "s--")):
+        medians = [statistics.median(found[size][key]) for size in sizes]
+        time_axes.loglog(sizes, medians, style, label=label)
+    time_axes.set(xlabel="embeddings", ylabel="seconds", title="time")
+    memory_axes.plot(sizes, [found[size]["extra_gb"] for size in sizes], "o-", label="evaluation")
+    memory_axes.plot(sizes, [found[size]["embeddings_gb"] for size in sizes], "s--", label="the embeddings themselves")
+    memory_axes.axhline(_BUDGET_GB, color="grey", linestyle=":", label="aim for the largest")
+    memory_axes.set(xlabel="embeddings", ylabel="GB", title="memory above the embeddings", ylim=(0, 1.1 * _BUDGET_GB))
+    for axes in (time_axes, memory_axes):
+        axes.set_xticks(sizes, [f"{size / 1000:g}k" for size in sizes])
+        axes.minorticks_off()
+        axes.legend(frameon=False)
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def main(argv) -> None:
+    """Measures all sizes, prints the table and the figures, draws."""
+    del argv
+    small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
+    evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads
+    found = {int(size): measure_size(int(size), _FLAGS.dim, _FLAGS.repeats) for size in _FLAGS.sizes}
+    header = ["embeddings", "ours, s", "product, s", "ours / product", "extra GB", "embeddings, GB"]
+    measure.print_table(header, table(found))
+    if _FLAGS.figure:
+        draw(_FLAGS.figure, found)
+    measure.print_figures(summary(found))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("sizes", ["10000", "30000", "60000", "120000"], "Numbers of embeddings.")
+    flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_string("figure", None, "PNG file to draw; by default none.")
+    app.run(main)

@@ -1,0 +1,67 @@
+"""The fault harness: a few faults of other kinds each time, and that it sees what is wrong."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.faults import FINISHED, KILLED, KINDS, Fault, Harness, damage, signature, summary
+from common.ops.checks import InvalidInput
+from common.training import RunDirectory
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(tf.__version__ < "2.16", reason="bit-exact resuming is promised on the default stack")
+def test_nothing_is_lost_or_wrong_after_some_faults(tmp_path):
+    harness = Harness(tmp_path, ["c1+xbm+gap"], seed=0)
+    harness.run(num_faults=8)
+    assert [fault for fault in harness.faults if fault.outcome is None] == []
+    assert harness.unequal == []
+    _, figures = summary(harness.faults, harness.unequal)
+    assert figures == {"faults": 8, "kinds": 8, "lost_or_wrong": 0}
+
+
+def test_what_is_not_documented_or_not_equal_counts():
+    faults = [Fault("SIGKILL", KILLED, ""), Fault("SIGKILL", FINISHED, ""), Fault("disk full", None, "hangs")]
+    rows, figures = summary(faults, unequal=[1])
+    assert rows == [
+        ["SIGKILL", FINISHED, 1, 0],
+        ["SIGKILL", KILLED, 1, 1],
+        ["disk full", "NOT DOCUMENTED", 1, 1],
+    ]
+    assert figures == {"faults": 3, "kinds": 2, "lost_or_wrong": 2}
+    assert len(KINDS) == 11
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    run.append_metrics({"step": 4, "loss": 1.0, "seconds": 2.0})
+    arrays = {"queries": np.arange(2000, dtype=np.float32)}
+    run.write_result({"test": {"MAP@R": 0.5}, "train_seconds": 3.0}, arrays, [np.zeros(3, np.float32)])
+    return run
+
+
+def test_a_signature_sees_every_figure_and_every_bit(run):
+    before = signature(run.path)
+    result = json.loads((run.path / "result.json").read_text())
+    (run.path / "result.json").write_text(json.dumps({**result, "train_seconds": 4.0}))
+    assert signature(run.path) == before
+    run.write_result({"test": {"MAP@R": 0.6}}, {"queries": np.arange(2000, dtype=np.float32)}, [np.zeros(3)])
+    assert {key for key, value in signature(run.path).items() if before[key] != value} == {"test", "weights.npz 00000"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damage_is_seen_when_the_file_is_read(run, seed):
+    path = run.path / "checkpoint.npz"
+    run.write_checkpoint({"weights": np.arange(2000, dtype=np.float32)})
+    content = path.read_bytes()
+    damage(path, np.random.default_rng(seed))
+    assert path.read_bytes() != content
+    if len(path.read_bytes()) == len(content):
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() == "weights.npy"
+    with pytest.raises(InvalidInput, match="No checkpoint in .* is whole"):
+        run.read_checkpoint()
