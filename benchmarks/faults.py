@@ -1,6 +1,7 @@
 """Breaks a short training in every way that is known, at random moments, and looks whether anything was lost.
 
-Command: python -m benchmarks.faults [--faults=100] [--seed=0] [--methods=c1+xbm+gap,c2+ccp+gap] [--keep=FOLDER]
+Command: python -m benchmarks.faults [--faults=100] [--seed=0] [--minutes=20] [--methods=c1+xbm+gap,c2+ccp+gap]
+    [--keep=FOLDER]
 
 Each fault hits one session of a training of glyph images; the next session is the restart, and has the next fault. When
 a training has finished in spite of all, its result, weights, test embeddings and validation curve are compared bit for
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import json
+import math
 import multiprocessing
 import os
 import pathlib
@@ -119,7 +121,7 @@ class Harness:
         self.session(self.place("warm-up", methods[0])).wait()
         self.expected, self.seconds = {}, 0.0
         for method in methods:
-            place = self.place("undisturbed", method)
+            place = self.place(f"undisturbed-{method}", method)
             if self._finish(place) != 0:
                 raise RuntimeError(f"the undisturbed training failed: {self.log.read_text()[-2000:]}")
             self.expected[method] = signature(self.run_path(place))
@@ -137,11 +139,14 @@ class Harness:
         """Starts a session."""
         return Session(self.context, place, self.log, *arguments)
 
-    def run(self, num_faults: int) -> None:
-        """Makes so many faults, and finishes the last training."""
+    def run(self, num_faults: int, minutes: float = math.inf) -> None:
+        """Makes so many faults, fewer if the minutes are over before, and finishes the last training."""
+        deadline = time.monotonic() + 60 * minutes
         kinds = [KINDS[index % len(KINDS)] for index in range(num_faults)]
         place = self._next_place()
         for kind in self.rng.permutation(kinds):
+            if time.monotonic() > deadline:
+                break
             found = self._fault(str(kind), place)
             self.faults.append(found)
             print(f"{len(self.faults):4d}  {kind:<20} {found.outcome or 'NOT DOCUMENTED: ' + found.detail}", flush=True)
@@ -300,7 +305,7 @@ def main(argv) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         harness = Harness(pathlib.Path(values.keep or temporary).absolute(), values.methods, values.seed)
         print(f"an undisturbed training takes {harness.seconds:.1f} s", flush=True)
-        harness.run(values.faults)
+        harness.run(values.faults, values.minutes)
     rows, figures = summary(harness.faults, harness.unequal)
     print_table(["fault", "its session", "count", "training ended bit for bit equal"], rows)
     print_figures({**figures, "trainings": harness.num_runs, "seconds": round(time.monotonic() - started)})
@@ -310,6 +315,7 @@ def main(argv) -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_integer("faults", 100, "How many.", lower_bound=1)
+    flags.DEFINE_float("minutes", math.inf, "No more faults after so many minutes.", lower_bound=0)
     flags.DEFINE_integer("seed", 0, "Of kinds and moments.")
     flags.DEFINE_list("methods", list(METHODS), "Methods to train, in turn.")
     flags.DEFINE_string("keep", None, "Folder to keep everything in; by default a temporary one.")
