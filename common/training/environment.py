@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import platform
 
@@ -18,13 +19,13 @@ def environment() -> dict:
 
     Nothing in it names a person or a machine.
     """
-    memory = _memory_bytes()
+    memory, keras_version = _memory_bytes(), importlib.metadata.version("keras")
     return {
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
-        "keras": tf.keras.__version__,
+        "keras": keras_version,
         "numpy": np.__version__,
-        "stack": f"TensorFlow {tf.__version__}, Keras {tf.keras.__version__}",
+        "stack": f"TensorFlow {tf.__version__}, Keras {keras_version}",
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
