@@ -153,6 +153,20 @@ def test_a_second_report_draws_nothing_and_a_changed_run_only_its_own(report, ti
     assert list(other.rglob("*.png")) == []
 
 
+def test_runs_that_have_only_begun_are_listed(empty_study):
+    config = empty_study.config("c2", "gap")
+    empty_study.begin(config)
+    output = empty_study.folder / "report"
+    write_report(empty_study.folder, output, empty_study, OPTIONS)
+    index = parsed(output / "index.html").text
+    assert "No method has finished a run" in index
+    assert "c2+gap: missing fold 0 repeat 0, fold 1 repeat 0" in index
+    page = parsed(page_of(output, "c2-gap")).text
+    assert "unfinished" in page
+    assert "MAP@R 40.00 at step 60" in page
+    assert "No run has finished" in page
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [380, 1400])
 def test_a_browser_shows_every_page_without_complaint(browser, report, width, scheme):
