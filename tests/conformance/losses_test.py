@@ -46,14 +46,6 @@ LOSSES = {
     "MinedLoss": lambda dtype="float32", **kw: losses.MinedLoss(
         losses.Margin(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", p_switch=0.3, dtype=dtype
     ),
-    "WeightedSum of other forms": lambda dtype="float32", **kw: losses.WeightedSum(
-        [
-            losses.LiftedStructure(0.9, True, norm_penalty=0.1, dtype=dtype, **kw),
-            losses.SignalToNoise("triplet", margin=0.3, dtype=dtype, **kw),
-            losses.Margin(None, 0.3, 0.8, "references", dtype=dtype, **kw),
-        ],
-        dtype=dtype,
-    ),
     "WeightedSum": lambda dtype="float32", **kw: losses.WeightedSum(
         [losses.Triplet(0.3, dtype=dtype, **kw), losses.ProxyAnchor(NUM_CLASSES, DIM, dtype=dtype, **kw)],
         [0.5, 2.0],
