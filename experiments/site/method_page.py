@@ -202,6 +202,7 @@ def _pairs(items) -> Markup:
     entries = []
     for name, value in items:
         text = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
+        text = "not known" if value is None else text
         entries += [tag("dt", name), tag("dd", text)]
     return tag("dl", *entries, class_="pairs")
 
