@@ -37,6 +37,7 @@ with quiet_start():
 
 METRICS = ("MAP@R", "P@1")
 GAP = "generalisation gap"
+FEWEST_METHODS = 5  # that a bootstrap over methods can say anything about
 
 
 class Point(NamedTuple):
@@ -106,7 +107,7 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
     """Spearman's coefficient of each diagnostic with each metric, and its interval."""
     groups = [point.method for point in points]
     names = [name for name in points[0].figures if all(name in point.figures for point in points)]
-    rows = []
+    rows, enough = [], len(set(groups)) >= FEWEST_METHODS
     for name in names:
         values = [point.figures[name] for point in points]
         cells = [f"{min(values):.3f} to {max(values):.3f}"]
@@ -115,12 +116,18 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
                 cells.append("does not vary")
                 continue
             found = spearman_interval(values, [point.scores[metric] for point in points], groups)
-            cells.append(f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{'*' * found.excludes_zero}")
+            cells.append(
+                f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{'*' * (found.excludes_zero and enough)}"
+            )
         rows.append([name, *cells])
+    few = (
+        [] if enough else [f"{len(set(groups))} methods are too few: the intervals are too short, and none is marked."]
+    )
     best = {metric: [100 * point.scores[metric] for point in points] for metric in METRICS}
     notes = [
         "Spearman's rank correlation over runs; in brackets the 95 % percentile bootstrap interval over whole methods. "
         "* the interval excludes zero. With this many rows, one in twenty would do so by chance.",
+        *few,
         *(f"{metric} of these runs: {min(values):.1f} to {max(values):.1f} %." for metric, values in best.items()),
     ]
     count = f"{len(points)} runs of {len(set(groups))} methods"

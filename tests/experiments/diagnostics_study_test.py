@@ -26,7 +26,7 @@ def write_run(folder, method, fold, noise):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    noises = {"pnca+gap": 0.2, "c2+gap": 0.6, "ms+gap": 1.0, "triplet+gsp": 1.6}
+    noises = {"pnca+gap": 0.2, "c2+gap": 0.6, "ms+gap": 1.0, "triplet+gsp": 1.6, "panchor+gmp": 2.4}
     found = {
         (method, fold): write_run(folder, method, fold, noise) for method, noise in noises.items() for fold in range(2)
     }
@@ -36,18 +36,21 @@ def runs(tmp_path_factory):
 def test_every_run_is_a_point_with_its_own_diagnostics(runs):
     folder, found = runs
     points = points_of(reports.collect(folder, "fair", "glyphs"), None, clustering=False)
-    assert len(points) == 8
+    assert len(points) == 10
     for point in points:
         embeddings, labels, test = found[point.label.split(" fold ")[0], int(point.label.split()[2])]
         assert point.scores == {"MAP@R": test["MAP@R"], "P@1": test["P@1"]}
         assert point.figures == diagnose(embeddings, labels).figures
     table = correlation_table(points, "glyphs")
-    assert table.title == "Diagnostics and retrieval on glyphs: 8 runs of 4 methods"
+    assert table.title == "Diagnostics and retrieval on glyphs: 10 runs of 5 methods"
     cells = {row[0]: row for row in table.rows}
     assert float(cells["pi_intra"][2].split()[0]) < -0.8  # noise inside of classes, and nothing else, is what differs
     assert cells["pi_intra"][2].endswith("]*")
+    few = correlation_table(points[:8], "glyphs")
+    assert not any(cell.endswith("*") for row in few.rows for cell in row)
+    assert any(note.startswith("4 methods are too few") for note in few.notes)
     text = runs_table(points).as_csv().splitlines()
-    assert len(text) == 9
+    assert len(text) == 11
     assert text[0].startswith("run,MAP@R,P@1,rho,rho@2,pi_intra")
 
 
