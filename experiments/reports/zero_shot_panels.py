@@ -109,5 +109,5 @@ def _draw_bars(place, panels: Sequence[ZeroShotPanel], chance: float) -> None:
     place.axhline(100 * chance, color="0.4", linestyle="--", linewidth=1, label="chance")
     place.set_xticks(range(len(distances)), distances)
     place.set_ylabel("unseen classes predicted, MAP@R (%)", fontsize="small")
-    place.legend(frameon=False, fontsize=7)
+    place.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(panels) + 1, frameon=False, fontsize=6)
     place.spines[["top", "right"]].set_visible(False)
