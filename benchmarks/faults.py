@@ -1,7 +1,7 @@
 """Breaks a short training in every way that is known, at random moments, and looks whether anything was lost.
 
 Command: python -m benchmarks.faults [--faults=100] [--seed=0] [--minutes=20] [--methods=c1+xbm+gap,c2+ccp+gap]
-    [--keep=FOLDER]
+    [--kinds=SIGKILL,SIGTERM] [--keep=FOLDER]
 
 Each fault hits one session of a training of glyph images; the next session is the restart, and has the next fault. When
 a training has finished in spite of all, its result, weights, test embeddings and validation curve are compared bit for
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from absl import app, flags
@@ -33,6 +34,7 @@ with quiet_start():
     import numpy as np
 
     from benchmarks.fault_training import INSIDE, MAX_STEPS, METHODS, Place, draw_images, run_session
+    from common.ops.checks import check_choice
 
 KILL, TERMINATE, CHECKPOINT, RESULT = "SIGKILL", "SIGTERM", "damaged checkpoint", "truncated result"
 PROCESSES, IMAGE = "two processes", "image gone"
@@ -106,10 +108,12 @@ class Harness:
         folder: for images, runs and logs.
         methods: names of methods, taken in turn.
         seed: of kinds and moments.
+        kinds: which of `KINDS`.
     """
 
-    def __init__(self, folder: pathlib.Path, methods: list[str], seed: int):
+    def __init__(self, folder: pathlib.Path, methods: list[str], seed: int, kinds: Sequence[str] = KINDS):
         self.folder, self.methods = folder, methods
+        self.kinds = [check_choice("--kinds", kind, KINDS) for kind in kinds]
         self.rng = np.random.default_rng(seed)
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(["benchmarks.fault_training"])
@@ -142,7 +146,7 @@ class Harness:
     def run(self, num_faults: int, minutes: float = math.inf) -> None:
         """Makes so many faults, fewer if the minutes are over before, and finishes the last training."""
         deadline = time.monotonic() + 60 * minutes
-        kinds = [KINDS[index % len(KINDS)] for index in range(num_faults)]
+        kinds = [self.kinds[index % len(self.kinds)] for index in range(num_faults)]
         place = self._next_place()
         for kind in self.rng.permutation(kinds):
             if time.monotonic() > deadline:
@@ -210,7 +214,11 @@ class Harness:
         return self._ended(kind, session)
 
     def _damage_checkpoint(self, kind: str, place: Place, moment: float) -> tuple[str | None, str]:
-        self._signal(KILL, place, moment)
+        first, last_file = self.session(place), self.rng.choice(["checkpoint.npz", "checkpoint.previous.npz"])
+        while first.wait(0.02) is None and not list(pathlib.Path(place.runs).rglob(str(last_file))):
+            pass  # there is nothing to damage yet
+        first.kill()
+        first.wait()
         paths = [] if self._is_finished(place) else list(pathlib.Path(place.runs).rglob("checkpoint.npz"))
         for path in paths:
             damage(path, self.rng)
@@ -303,7 +311,8 @@ def main(argv) -> None:
     del argv
     values, started = flags.FLAGS, time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
-        harness = Harness(pathlib.Path(values.keep or temporary).absolute(), values.methods, values.seed)
+        folder = pathlib.Path(values.keep or temporary).absolute()
+        harness = Harness(folder, values.methods, values.seed, values.kinds)
         print(f"an undisturbed training takes {harness.seconds:.1f} s", flush=True)
         harness.run(values.faults, values.minutes)
     rows, figures = summary(harness.faults, harness.unequal)
@@ -317,6 +326,7 @@ if __name__ == "__main__":
     flags.DEFINE_integer("faults", 100, "How many.", lower_bound=1)
     flags.DEFINE_float("minutes", math.inf, "No more faults after so many minutes.", lower_bound=0)
     flags.DEFINE_integer("seed", 0, "Of kinds and moments.")
+    flags.DEFINE_list("kinds", list(KINDS), "Kinds of faults, in turn before they are shuffled.")
     flags.DEFINE_list("methods", list(METHODS), "Methods to train, in turn.")
     flags.DEFINE_string("keep", None, "Folder to keep everything in; by default a temporary one.")
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")

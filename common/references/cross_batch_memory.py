@@ -46,6 +46,8 @@ class CrossBatchMemory(keras.layers.Layer):
         first = tf.maximum(batch_size - self.memory_size, 0)
         slots = (count + tf.range(first, batch_size)) % self.memory_size
         entries = tf.cast(tf.stop_gradient(embeddings), self.dtype)[first:]
+        # A scatter into the variable itself would spare this copy and make one of every read instead (TensorFlow's copy
+        # on read): measured with 44,800 entries, it gains nothing from the moment on at which the memory is used.
         self.embeddings.assign(tf.tensor_scatter_nd_update(self.embeddings, slots[:, None], entries))
         self.labels.assign(tf.tensor_scatter_nd_update(self.labels, slots[:, None], integer_labels(labels)[first:]))
         self.num_enqueued.assign(count + batch_size)
