@@ -122,7 +122,6 @@ class Harness:
         self.unequal: list[int] = []  # numbers of faults in trainings that ended otherwise
         self.num_runs, self._first_fault = 0, 0
         draw_images(str(folder / "images"))
-        self.session(self.place("warm-up", methods[0])).wait()
         self.expected, self.seconds = {}, 0.0
         for method in methods:
             place = self.place(f"undisturbed-{method}", method)

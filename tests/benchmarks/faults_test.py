@@ -16,11 +16,11 @@ from common.training import RunDirectory
 @pytest.mark.skipif(tf.__version__ < "2.16", reason="bit-exact resuming is promised on the default stack")
 def test_nothing_is_lost_or_wrong_after_some_faults(tmp_path):
     harness = Harness(tmp_path, ["c1+xbm+gap"], seed=0)
-    harness.run(num_faults=8)
+    harness.run(num_faults=6)
     assert [fault for fault in harness.faults if fault.outcome is None] == []
     assert harness.unequal == []
     _, figures = summary(harness.faults, harness.unequal)
-    assert figures == {"faults": 8, "kinds": 8, "lost_or_wrong": 0}
+    assert figures == {"faults": 6, "kinds": 6, "lost_or_wrong": 0}
 
 
 def test_what_is_not_documented_or_not_equal_counts():
