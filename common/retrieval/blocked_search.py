@@ -15,6 +15,7 @@ from common.retrieval.similarity_bounds import SimilarityBounds, rows_of_columns
 _ROWS_IN_CACHE = 128  # rows of a tile that are compared while they are in the cache
 _FEW = 1 / 64  # of a tile's entries: so many may be looked at one by one
 _TILES_AT_ONCE = 16  # tiles that share one row block in one task
+_TASKS_PER_THREAD = 2  # while one task waits for its product or for Python's lock, another has work for the core
 _CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
 _DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds
 
@@ -101,11 +102,11 @@ class TileSearch:
         task: what is searched; symmetric when queries and gallery are the same rows.
         symmetric: compute one half of the tiles and use each for its rows and for its columns.
         block_size: rows and columns of a tile.
-        num_threads: tiles at work at a time.
+        num_threads: cores to keep busy; twice as many tiles are at work at a time.
     """
 
     def __init__(self, task: SearchTask, *, symmetric: bool, block_size: int, num_threads: int):
-        self.task, self.symmetric, self.num_threads = task, symmetric, num_threads
+        self.task, self.symmetric, self.num_tasks = task, symmetric, _TASKS_PER_THREAD * num_threads
         self.item_bits = max(1, (len(task.gallery_rows) - 1).bit_length())
         block_size = min(block_size, 1 << (32 - self.item_bits))
         most = max(1, int(task.limits.max()))
@@ -121,7 +122,7 @@ class TileSearch:
 
     def run(self) -> None:
         """Delivers the neighbours of every query block."""
-        with ThreadPoolExecutor(self.num_threads) as pool:
+        with ThreadPoolExecutor(self.num_tasks) as pool:
             if not self.symmetric:
                 list(pool.map(self._measure_gallery, range(len(self.gallery_parts))))
             list(pool.map(self._measure_queries, range(len(self.query_parts))))
