@@ -1,11 +1,13 @@
-"""Time, memory and error of the retrieval evaluation against `faiss.knn` and the bare matrix product.
+"""Time, memory and error of the retrieval evaluation against what people use, and the bare matrix product.
 
 Command: python -m benchmarks.retrieval [--cases=sop128,sop512,cub512,in_shop512] [--num_images=60502] [--repeats=3]
 
 All compute P@1, R@2, R@4, R@8, P@R and MAP@R of the same embeddings (classes of 2-12 items around random centres on
 the unit sphere). Ours and faiss are exact; the matrix product, float32 in tiles of 2,048, is the limit for anything
-that looks at every pair once. faiss is optional: without it its columns are left out. Ratios are ours over the peer,
-medians over the rounds, of wall-clock and of processor time. Last line: one JSON object.
+that looks at every pair once. Blocks of NumPy, and the calculator of pytorch-metric-learning (P@1, P@R, MAP@R), have
+one pass each, for they are slow. faiss and pytorch-metric-learning are optional: without them their columns are left
+out. Ratios are ours over the peer, medians over the rounds, of wall-clock and of processor time. Last line: one JSON
+object.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ try:
     import faiss
 except ImportError:
     faiss = None
+
+try:
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+except ImportError:
+    AccuracyCalculator = None
 
 CASES = {  # dim, queries, gallery (0: self-retrieval), classes
     "sop128": (128, 60_502, 0, 11_316),
@@ -38,18 +45,49 @@ flags.DEFINE_integer("oracle_queries", 2_000, "Queries compared with a float64 b
 
 def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
     """What people write around `faiss.knn`: k = largest class, the query removed by index, metrics in NumPy."""
+    return _evaluate_with(
+        lambda x, y, k: faiss.knn(x, y, k, metric=faiss.METRIC_L2)[1], queries, query_labels, gallery, gallery_labels
+    )
+
+
+def evaluate_with_numpy(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
+    """The same with blocks of NumPy in the place of faiss."""
+    return _evaluate_with(_nearest_by_blocks, queries, query_labels, gallery, gallery_labels)
+
+
+def evaluate_with_calculator(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
+    """pytorch-metric-learning's `AccuracyCalculator` with its own nearest neighbours."""
+    names = {"P@1": "precision_at_1", "P@R": "r_precision", "MAP@R": "mean_average_precision_at_r"}
+    calculator = AccuracyCalculator(include=tuple(names.values()), k="max_bin_count")
+    found = calculator.get_accuracy(queries, query_labels, gallery, gallery_labels)
+    return {ours: float(found[theirs]) for ours, theirs in names.items()}
+
+
+def _evaluate_with(nearest, queries, query_labels, gallery, gallery_labels) -> dict[str, float]:
     without_self = gallery is None
     if without_self:
         gallery, gallery_labels = queries, query_labels
     num_relevant = np.bincount(gallery_labels, minlength=query_labels.max() + 1)[query_labels] - without_self
     depth = max(num_relevant.max(), max(RECALL_AT))
-    neighbors = faiss.knn(queries, gallery, int(depth + without_self), metric=faiss.METRIC_L2)[1]
+    neighbors = nearest(queries, gallery, int(depth + without_self))
     if without_self:
         is_self = neighbors == np.arange(len(queries))[:, np.newaxis]
         is_self[~is_self.any(axis=1), -1] = True
         neighbors = neighbors[~is_self].reshape(len(queries), depth)
     kept = num_relevant > 0
     return _metrics((gallery_labels[neighbors] == query_labels[:, np.newaxis])[kept], num_relevant[kept])
+
+
+def _nearest_by_blocks(queries, gallery, count: int, block: int = 512) -> np.ndarray:
+    """Places `[queries, count]` of the nearest gallery items, best first."""
+    squares = (gallery**2).sum(axis=1)
+    found = []
+    for start in range(0, len(queries), block):
+        distances = squares - 2 * queries[start : start + block] @ gallery.T
+        nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+        order = np.argsort(np.take_along_axis(distances, nearest, axis=1), axis=1, kind="stable")
+        found.append(np.take_along_axis(nearest, order, axis=1))
+    return np.concatenate(found)
 
 
 def evaluate_with_float64(rows, queries, query_labels, gallery, gallery_labels, without_self: bool) -> np.ndarray:
@@ -100,6 +138,13 @@ def run_case(name: str) -> tuple[list, dict]:
         _check_agreement(ours.as_dict(), functions["faiss"]())
     functions["matmul"] = lambda: full_product(embeddings[:num_queries], gallery)
     wall, processor = measure.paired_clocks(functions, _FLAGS.repeats)
+    for peer, function in _slow_peers().items():
+        results: list = []
+        once = measure.paired_clocks({peer: lambda run=function, keep=results: keep.append(run(*data))}, 1)
+        _check_agreement(ours.as_dict(), results[0])
+        for clock, seconds in zip((wall, processor), once):
+            clock[peer] = seconds[peer] * _FLAGS.repeats
+    functions.update(_slow_peers())
     figures = {f"{name}_extra_gb": extra_gb, f"{name}_max_error": max_error, f"{name}_map_at_r": ours.map_at_r}
     ratios = []
     for peer in [peer for peer in functions if peer != "ours"]:
@@ -111,11 +156,18 @@ def run_case(name: str) -> tuple[list, dict]:
     return [name, size, *times, *ratios, f"{extra_gb:.3f}", f"{max_error:.1e}"], figures
 
 
+def _slow_peers() -> dict:
+    peers = {"numpy": evaluate_with_numpy}
+    if AccuracyCalculator:
+        peers["calculator"] = evaluate_with_calculator
+    return peers
+
+
 def _check_agreement(ours: dict[str, float], theirs: dict[str, float]) -> None:
-    """Only near ties, which faiss decides in float32, may differ."""
+    """Only near ties, which the peers decide in float32, may differ."""
     difference = max(abs(ours[key] - theirs[key]) for key in theirs)
     if difference > 1e-4:
-        raise RuntimeError(f"ours and faiss differ by {difference}: {ours}, {theirs}")
+        raise RuntimeError(f"ours and a peer differ by {difference}: {ours}, {theirs}")
 
 
 def main(argv) -> None:
@@ -128,7 +180,7 @@ def main(argv) -> None:
         row, case_figures = run_case(name)
         rows.append(row)
         figures.update(case_figures)
-    peers = ["faiss", "matmul"] if faiss else ["matmul"]
+    peers = [*(["faiss"] if faiss else []), "matmul", *_slow_peers()]
     times = [f"{name} s" for name in ("ours", *peers)]
     ratios = [column for peer in peers for column in (f"/{peer}", "cpu")]
     measure.print_table(["case", "queries x gallery x dim", *times, *ratios, "extra GB", "max error"], rows)

@@ -59,7 +59,7 @@ def evaluate_retrieval(
     similarity: str = "euclidean",
     average_precision: bool = False,
     tie_bounds: bool = False,
-    block_size: int = 2048,
+    block_size: int = 1536,
     num_threads: int | None = None,
     same_items: bool = False,
 ) -> RetrievalResult:

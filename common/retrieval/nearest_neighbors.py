@@ -79,7 +79,7 @@ class NeighborSearch:
         similarity: str = "euclidean",
         query_classes: np.ndarray | None = None,
         gallery_classes: np.ndarray | None = None,
-        block_size: int = 2048,
+        block_size: int = 1536,
         num_threads: int | None = None,
         same_items: bool = False,
     ):
