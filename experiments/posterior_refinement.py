@@ -42,7 +42,8 @@ with quiet_start():
     from experiments import flags as experiment_flags
     from experiments import reports
     from experiments.reports.sweeps import SweepValue, sweep_lines
-    from experiments.trunk import Trunk, load_trunk
+    from experiments.trained_model import load_trained_model
+    from experiments.trunk import Trunk, trunk_of
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
@@ -233,7 +234,7 @@ def main() -> None:
         experiment_flags.refuse_flags("ratio", because="the identity has no ratio")
     ratios = parse_ratios(values.ratio)
     draws = int(check_positive("--draws", values.draws))
-    trunk = load_trunk(values.run, data_dir=values.data_dir, cache_dir=values.cache_dir)
+    trunk = trunk_of(load_trained_model(values.run, data_dir=values.data_dir, cache_dir=values.cache_dir))
     rows = refinements(trunk, restraints, ratios, draws, values.seed)
     print(write_report(trunk, rows, pathlib.Path(values.run), draws))
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from common.data import Dataset
+from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput
 from common.training import EmbeddingModel, RunDirectory, read_json
 from experiments import build
@@ -26,11 +26,13 @@ class TrainedModel(NamedTuple):
         config: the run's configuration (initial weights "none": the trained ones replace them).
         dataset: with prepared images.
         model: with the run's best weights.
+        training: the images that the run learnt from.
     """
 
     config: ExperimentConfig
     dataset: Dataset
     model: EmbeddingModel
+    training: Examples
 
 
 def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
@@ -98,4 +100,4 @@ def load_trained_model(
     if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
         raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
     model.set_weights(weights)
-    return TrainedModel(config, dataset, model)
+    return TrainedModel(config, dataset, model, training)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from common.data import Dataset, Examples
+from common.data import Examples
 from common.ops.checks import InvalidInput
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.config import ExperimentConfig
 from experiments.selection import image_batches
-from experiments.splits import split_of
-from experiments.trained_model import TrainedModel, load_trained_model, run_configuration
+from experiments.trained_model import TrainedModel
 
 
 class Trunk(NamedTuple):
@@ -37,31 +35,12 @@ class Trunk(NamedTuple):
     gallery_labels: np.ndarray | None
 
 
-def load_trunk(
-    path: str | os.PathLike,
-    *,
-    dataset: Dataset | None = None,
-    data_dir: str | None = None,
-    cache_dir: str | None = None,
-) -> Trunk:
-    """The trunk of a finished run, with the features of its data.
-
-    Args:
-        path: the run directory.
-        dataset: the data that it was trained on, as loaded; None to load them.
-        data_dir: the folder of the data set's files, for data that are not embedded.
-        cache_dir: the folder for prepared images, or None for the default.
+def trunk_of(trained: TrainedModel) -> Trunk:
+    """The trunk of a trained run, with the features of its data.
 
     Raises:
-        InvalidInput: no finished run, other data, or a head that is no pooling with a linear neck behind it.
+        InvalidInput: a head that is no pooling with a linear neck behind it.
     """
-    config, identity = run_configuration(path)
-    trained = load_trained_model(path, dataset=dataset, data_dir=data_dir, cache_dir=cache_dir)
-    return trunk_of(trained, split_of(trained.dataset, config, identity["fold"], identity["repeat"]).training)
-
-
-def trunk_of(trained: TrainedModel, training: Examples) -> Trunk:
-    """The trunk of a model whose head pools first and projects then; see `load_trunk`."""
     neck = _neck(trained)
     dataset = trained.dataset
 
@@ -72,7 +51,7 @@ def trunk_of(trained: TrainedModel, training: Examples) -> Trunk:
     return Trunk(
         trained.config,
         neck,
-        features(training),
+        features(trained.training),
         features(dataset.test),
         dataset.test.labels,
         None if gallery is None else features(gallery),

@@ -5,12 +5,10 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from common.losses.metric_loss import MetricLoss
+from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.checks import check_positive, invalid
 from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
-from common.references.comparison import compare
-from common.references.proxy_bank import ProxyBank, serialized_initializer
 
 keras = tf.keras
 
@@ -34,7 +32,7 @@ def cosines_of_wider_angles(cosines, margin):
 
 
 @keras.utils.register_keras_serializable(package="common")
-class ArcFace(MetricLoss):
+class ArcFace(ProxyLoss):
     """ArcFace: `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch.
 
     θ_c is the angle between an embedding and the vector of the class c. With several positive `references` each has
@@ -60,24 +58,15 @@ class ArcFace(MetricLoss):
     """
 
     def __init__(self, num_classes, embedding_dim, margin=0.5, scale=16.0, initializer="he_normal", **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
         if not 0.0 <= margin <= math.pi / 2:
             raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
         self.margin = margin
         self.scale = check_positive("scale", scale)
-        self.proxy_bank = ProxyBank(num_classes, 1, embedding_dim, initializer, dtype=self.dtype)
-
-    @property
-    def fast_variables(self):
-        """The class vectors."""
-        return [self.proxy_bank.proxies]
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
-        if references is None:
-            self.proxy_bank.check_labels(labels)
-            references = self.proxy_bank.references()
-        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        pairs = self.compare_with_proxies(embeddings, labels, references)
         cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
         cosines = tf.where(pairs.positive, cosines_of_wider_angles(cosines, self.margin), cosines)
         return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative)
@@ -86,9 +75,6 @@ class ArcFace(MetricLoss):
         """The constructor's arguments."""
         return {
             **super().get_config(),
-            "num_classes": self.proxy_bank.num_classes,
-            "embedding_dim": self.proxy_bank.embedding_dim,
             "margin": self.margin,
             "scale": self.scale,
-            "initializer": serialized_initializer(self.proxy_bank.initializer),
         }

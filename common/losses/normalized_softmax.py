@@ -2,18 +2,15 @@
 
 import tensorflow as tf
 
-from common.losses.metric_loss import MetricLoss
-from common.losses.proxy_nca import negative_log_probability
+from common.losses.proxy_loss import ProxyLoss
+from common.losses.proxy_nca import softmax_loss
 from common.ops.checks import check_positive
-from common.ops.distances import pairwise_inner_products
-from common.references.comparison import compare
-from common.references.proxy_bank import ProxyBank, serialized_initializer
 
 keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="common")
-class NormalizedSoftmax(MetricLoss):
+class NormalizedSoftmax(ProxyLoss):
     """Normalised softmax: the cross-entropy of `softmax_c(cos(x, w_c) / T)`, the mean over the batch.
 
     With one class vector w a class this is the function that ProxyNCA++ has with one proxy a class; the two come with
@@ -34,30 +31,17 @@ class NormalizedSoftmax(MetricLoss):
     """
 
     def __init__(self, num_classes, embedding_dim, temperature=0.05, initializer="he_normal", **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
         self.temperature = check_positive("temperature", temperature)
-        self.proxy_bank = ProxyBank(num_classes, 1, embedding_dim, initializer, dtype=self.dtype)
-
-    @property
-    def fast_variables(self):
-        """The class vectors."""
-        return [self.proxy_bank.proxies]
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
-        if references is None:
-            self.proxy_bank.check_labels(labels)
-            references = self.proxy_bank.references()
-        pairs = compare(embeddings, labels, references, normalization=self.normalization)
-        logits = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature
-        return negative_log_probability(logits, pairs.positive, pairs.negative)
+        pairs = self.compare_with_proxies(embeddings, labels, references)
+        return softmax_loss(pairs, self.temperature)
 
     def get_config(self):
         """The constructor's arguments."""
         return {
             **super().get_config(),
-            "num_classes": self.proxy_bank.num_classes,
-            "embedding_dim": self.proxy_bank.embedding_dim,
             "temperature": self.temperature,
-            "initializer": serialized_initializer(self.proxy_bank.initializer),
         }

@@ -2,18 +2,16 @@
 
 import tensorflow as tf
 
-from common.losses.metric_loss import MetricLoss
+from common.losses.proxy_loss import ProxyLoss
 from common.ops.checks import check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
-from common.references.comparison import compare
-from common.references.proxy_bank import ProxyBank, serialized_initializer
 
 keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="common")
-class ProxyAnchor(MetricLoss):
+class ProxyAnchor(ProxyLoss):
     """Proxy anchor loss: each proxy is an anchor over the batch.
 
     `mean_{p with positives} log(1 + Σ_{x of its class} e^{α(δ - s)}) + mean_{p with negatives} log(1 + Σ_{x of others}
@@ -45,22 +43,13 @@ class ProxyAnchor(MetricLoss):
         initializer="he_normal",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.margin = margin
         self.scale = check_positive("scale", scale)
-        self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
-
-    @property
-    def fast_variables(self):
-        """The proxies."""
-        return [self.proxy_bank.proxies]
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
-        if references is None:
-            self.proxy_bank.check_labels(labels)
-            references = self.proxy_bank.references()
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors="references")
+        pairs = self.compare_with_proxies(embeddings, labels, references, anchors="references")
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [proxies, batch]
         pull = log1p_sum_exp(self.scale * (self.margin - similarities), pairs.positive)  # [proxies]
         push = log1p_sum_exp(self.scale * (self.margin + similarities), pairs.negative)
@@ -71,10 +60,7 @@ class ProxyAnchor(MetricLoss):
         """The constructor's arguments."""
         return {
             **super().get_config(),
-            "num_classes": self.proxy_bank.num_classes,
-            "embedding_dim": self.proxy_bank.embedding_dim,
             "proxies_per_class": self.proxy_bank.proxies_per_class,
             "margin": self.margin,
             "scale": self.scale,
-            "initializer": serialized_initializer(self.proxy_bank.initializer),
         }

@@ -2,12 +2,10 @@
 
 import tensorflow as tf
 
-from common.losses.metric_loss import MetricLoss
+from common.losses.proxy_loss import ProxyLoss
 from common.ops.checks import check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.references.comparison import compare
-from common.references.proxy_bank import ProxyBank, serialized_initializer
 
 keras = tf.keras
 
@@ -27,8 +25,14 @@ def negative_log_probability(logits, positive, negative):
     return masked_mean(surprises, tf.reduce_any(positive, axis=1))
 
 
+def softmax_loss(pairs, temperature):
+    """`negative_log_probability` of the inner products of `Pairs` over a temperature: a scalar."""
+    logits = pairwise_inner_products(pairs.anchors, pairs.references) / temperature
+    return negative_log_probability(logits, pairs.positive, pairs.negative)
+
+
 @keras.utils.register_keras_serializable(package="common")
-class ProxyNCA(MetricLoss):
+class ProxyNCA(ProxyLoss):
     """ProxyNCA++: the cross-entropy of the softmax over all proxies.
 
     `-log Σ_positive e^{s/T} / Σ_all e^{s/T}`, s the inner product with a proxy, the mean over the batch. A sample
@@ -52,31 +56,18 @@ class ProxyNCA(MetricLoss):
     def __init__(
         self, num_classes, embedding_dim, proxies_per_class=1, temperature=0.11, initializer="he_normal", **kwargs
     ):
-        super().__init__(**kwargs)
+        super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.temperature = check_positive("temperature", temperature)
-        self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
-
-    @property
-    def fast_variables(self):
-        """The proxies."""
-        return [self.proxy_bank.proxies]
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
-        if references is None:
-            self.proxy_bank.check_labels(labels)
-            references = self.proxy_bank.references()
-        pairs = compare(embeddings, labels, references, normalization=self.normalization)
-        logits = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature
-        return negative_log_probability(logits, pairs.positive, pairs.negative)
+        pairs = self.compare_with_proxies(embeddings, labels, references)
+        return softmax_loss(pairs, self.temperature)
 
     def get_config(self):
         """The constructor's arguments."""
         return {
             **super().get_config(),
-            "num_classes": self.proxy_bank.num_classes,
-            "embedding_dim": self.proxy_bank.embedding_dim,
             "proxies_per_class": self.proxy_bank.proxies_per_class,
             "temperature": self.temperature,
-            "initializer": serialized_initializer(self.proxy_bank.initializer),
         }

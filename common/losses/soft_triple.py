@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from common.losses.metric_loss import MetricLoss
+from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.checks import check_non_negative, check_positive
 from common.ops.distances import pairwise_distances, pairwise_inner_products
@@ -10,7 +10,6 @@ from common.ops.normalization import normalize
 from common.ops.pair_masks import consecutive_labels
 from common.ops.reductions import softmax_means_by_group
 from common.references.comparison import compare
-from common.references.proxy_bank import ProxyBank, serialized_initializer
 
 keras = tf.keras
 
@@ -31,7 +30,7 @@ def mean_center_distance(centers):
 
 
 @keras.utils.register_keras_serializable(package="common")
-class SoftTriple(MetricLoss):
+class SoftTriple(ProxyLoss):
     """SoftTriple loss.
 
     The similarity to a class is the mean over its centres by their softmax, `S_c = Σ_k softmax_k(s_k / γ) s_k`; the
@@ -70,17 +69,11 @@ class SoftTriple(MetricLoss):
         initializer="he_normal",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
         self.scale = check_positive("scale", scale)
         self.gamma = check_positive("gamma", gamma)
         self.tau = check_non_negative("tau", tau)
         self.margin = margin
-        self.proxy_bank = ProxyBank(num_classes, centers_per_class, embedding_dim, initializer, dtype=self.dtype)
-
-    @property
-    def fast_variables(self):
-        """The centres."""
-        return [self.proxy_bank.proxies]
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
@@ -111,12 +104,9 @@ class SoftTriple(MetricLoss):
         """The constructor's arguments."""
         return {
             **super().get_config(),
-            "num_classes": self.proxy_bank.num_classes,
-            "embedding_dim": self.proxy_bank.embedding_dim,
             "centers_per_class": self.proxy_bank.proxies_per_class,
             "scale": self.scale,
             "gamma": self.gamma,
             "tau": self.tau,
             "margin": self.margin,
-            "initializer": serialized_initializer(self.proxy_bank.initializer),
         }

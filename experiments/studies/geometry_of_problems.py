@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset
-from common.ops.checks import invalid
 from common.retrieval import evaluate_retrieval
 from common.training.run_directory import read_arrays
 from experiments.mnist_report import change, state_name
@@ -45,9 +44,7 @@ class GeometryOfProblems(Study):
     """
 
     def __init__(self, options: StudyOptions):
-        if len(options.losses) > 1:
-            raise invalid("--loss", received=", ".join(options.losses), expected="one loss for this figure")
-        loss, settings = (options.losses or ("c2",))[0], ccp_settings(options)
+        loss, settings = options.only_loss("c2"), ccp_settings(options)
         config = options.configuration(loss, "ccp", settings=settings, ccp_keeps_problems=True)
         several = options.repeats > 1
         self._cells = [

@@ -17,7 +17,6 @@ import pathlib
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
 from experiments.config import ExperimentConfig
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
@@ -49,9 +48,7 @@ class LambdaAndProxies(Study):
     """
 
     def __init__(self, options: StudyOptions):
-        if len(options.losses) > 1:
-            raise InvalidInput(f"--loss: received {', '.join(options.losses)}, expected one loss for this search.")
-        self.options, self.loss = options, (options.losses or ("c2",))[0]
+        self.options, self.loss = options, options.only_loss("c2")
         self.settings = ccp_settings(options, ablation=True)
         plain = options.configuration(self.loss, "ccp", settings=self.settings)
         self.pool_size = plain.pool_size

@@ -19,7 +19,6 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput
 from common.ops.k_center import greedy_k_center
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
@@ -44,9 +43,7 @@ class PrototypeCombination(Study):
     """
 
     def __init__(self, options: StudyOptions, figure: str):
-        if len(options.losses) > 1:
-            raise InvalidInput(f"--loss: received {', '.join(options.losses)}, expected one loss for this figure.")
-        loss = (options.losses or ("c2",))[0]
+        loss = options.only_loss("c2")
         settings = {"chapter": 5, "normalization": "clip"}
         config = options.with_pooling("gap").configuration(loss, settings=settings, embedding_dim=2)
         self.figure = figure

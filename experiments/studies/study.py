@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, invalid
 from common.training import write_text
 from experiments.config import ExperimentConfig
 from experiments.recipes import resolve, unused_overrides
@@ -123,6 +123,16 @@ class StudyOptions:
         unused = set(unused_overrides(recipe.as_dict(), values)) - set(varied)
         used = {name: value for name, value in values.items() if name not in unused}
         return resolve(*method_of, used, method, protocol)
+
+    def only_loss(self, default: str) -> str:
+        """The loss of a study that has one: the one given, or `default`.
+
+        Raises:
+            InvalidInput: several were given.
+        """
+        if len(self.losses) > 1:
+            raise invalid("--loss", received=", ".join(self.losses), expected="one loss for this study")
+        return self.losses[0] if self.losses else default
 
     def with_pooling(self, pooling: str) -> StudyOptions:
         """The same options with a pooling that the study chooses.

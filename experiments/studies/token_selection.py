@@ -56,9 +56,7 @@ class TokenSelection(Study):
     def __init__(self, options: StudyOptions):
         if options.dataset != DATASET:
             raise invalid("--dataset", received=options.dataset, expected=f"{DATASET}, which this figure is of")
-        if len(options.losses) > 1:
-            raise invalid("--loss", received=", ".join(options.losses), expected="one loss for this figure")
-        self.loss = (options.losses or ("c2",))[0]
+        self.loss = options.only_loss("c2")
         self._cells, length = {}, _LENGTHS[options.budget]
         for name, (pooling, values) in _METHODS.items():
             chosen = options.with_pooling(pooling)

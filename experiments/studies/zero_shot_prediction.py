@@ -20,7 +20,6 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset
-from common.ops.checks import invalid
 from common.training import write_arrays
 from common.training.run_directory import read_arrays
 from experiments import reports
@@ -50,9 +49,7 @@ class ZeroShotPrediction(Study):
     """
 
     def __init__(self, options: StudyOptions):
-        if len(options.losses) > 1:
-            raise invalid("--loss", received=", ".join(options.losses), expected="one loss for this figure")
-        loss = (options.losses or ("pnca",))[0]
+        loss = options.only_loss("pnca")
         chosen = options.with_pooling("gsp")
         kept = {name: value for name, value in options.overrides.items() if not name.startswith("zero_shot")}
         plain = dataclasses.replace(chosen, overrides=kept)

@@ -15,8 +15,8 @@ from experiments.posterior_refinement import notes_on, parse_ratios, refinements
 from experiments.recipes import resolve
 from experiments.selection import image_batches
 from experiments.splits import split_of
-from experiments.trained_model import TrainedModel
-from experiments.trunk import load_trunk, trunk_of
+from experiments.trained_model import TrainedModel, load_trained_model
+from experiments.trunk import trunk_of
 from tests.command_line import check_clean_failure, run_module
 
 OVERRIDES = {"embedding_dim": 4, "image_size": 16, "num_folds": 2}
@@ -63,7 +63,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trunk(run):
-    return load_trunk(run[0], dataset=run[1])
+    return trunk_of(load_trained_model(run[0], dataset=run[1]))
 
 
 def test_the_trunk_and_its_neck_make_the_embeddings(run, trunk):
@@ -135,9 +135,9 @@ def test_the_print_is_named_where_it_has_the_loss_and_the_data(trunk):
 
 def test_a_head_that_projects_first_has_no_metric_matrix(trunk):
     head = EmbeddingHead(build.POOLINGS["gap"](trunk.config), 4, project_first=True)
-    trained = TrainedModel(trunk.config, None, types.SimpleNamespace(head=head))
+    trained = TrainedModel(trunk.config, None, types.SimpleNamespace(head=head), None)
     with pytest.raises(InvalidInput, match="--run: received one with --pooling=gap, which projects before it pools"):
-        trunk_of(trained, None)
+        trunk_of(trained)
 
 
 @pytest.mark.parametrize(

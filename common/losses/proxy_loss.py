@@ -1,0 +1,57 @@
+"""What losses over proxies of their own share: the proxies, and the comparison with them."""
+
+from common.losses.metric_loss import MetricLoss
+from common.references.comparison import compare
+from common.references.proxy_bank import ProxyBank, serialized_initializer
+
+
+class ProxyLoss(MetricLoss):
+    """Compares a batch with proxies that the loss owns and trains; abstract.
+
+    A subclass implements `call` with `compare_with_proxies`.
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        proxies_per_class: number of proxies of each class.
+        initializer: of the proxies; see `ProxyBank`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+
+    Input shape: embeddings `[batch, dim]`, labels `[batch]`.
+    Output: a scalar.
+    """
+
+    def __init__(self, num_classes, embedding_dim, proxies_per_class, initializer, **kwargs):
+        super().__init__(**kwargs)
+        self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
+
+    @property
+    def fast_variables(self):
+        """The proxies."""
+        return [self.proxy_bank.proxies]
+
+    def compare_with_proxies(self, embeddings, labels, references=None, *, anchors="embeddings"):
+        """The pairs of a batch and `references`, or else the loss's own proxies; see `compare`.
+
+        Args:
+            embeddings: `[batch, dim]`.
+            labels: `[batch]`, 0..num_classes-1 where the proxies are compared with.
+            references: `References`, or None for the proxies.
+            anchors: `"embeddings"` or `"references"`.
+
+        Returns:
+            `Pairs` `[anchors, references]`.
+        """
+        if references is None:
+            self.proxy_bank.check_labels(labels)
+            references = self.proxy_bank.references()
+        return compare(embeddings, labels, references, normalization=self.normalization, anchors=anchors)
+
+    def get_config(self):
+        """The constructor's arguments but `proxies_per_class`, which not every proxy loss leaves open."""
+        return {
+            **super().get_config(),
+            "num_classes": self.proxy_bank.num_classes,
+            "embedding_dim": self.proxy_bank.embedding_dim,
+            "initializer": serialized_initializer(self.proxy_bank.initializer),
+        }
