@@ -40,11 +40,6 @@ LOSSES = {
 }
 BACKBONES = {"mobilenet_v2": lambda: backbones.mobilenet_v2(3), "resnet50": lambda: backbones.resnet50(3)}
 _FLAGS = flags.FLAGS
-flags.DEFINE_integer("repeats", 15, "Rounds of the paired timing.", lower_bound=1)
-flags.DEFINE_integer("image_size", 160, "Height and width of the images in pixels.", lower_bound=32)
-flags.DEFINE_enum("loss", "c2", sorted(LOSSES), "The metric loss.")
-flags.DEFINE_enum("backbone", "mobilenet_v2", sorted(BACKBONES), "The network.")
-flags.DEFINE_list("sizes", list(SIZES), f"Which of {', '.join(SIZES)}.")
 
 
 class Step:
@@ -114,4 +109,9 @@ def main(argv) -> None:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_integer("repeats", 15, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_integer("image_size", 160, "Height and width of the images in pixels.", lower_bound=32)
+    flags.DEFINE_enum("loss", "c2", sorted(LOSSES), "The metric loss.")
+    flags.DEFINE_enum("backbone", "mobilenet_v2", sorted(BACKBONES), "The network.")
+    flags.DEFINE_list("sizes", list(SIZES), f"Which of {', '.join(SIZES)}.")
     app.run(main)

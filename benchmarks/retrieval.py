@@ -37,10 +37,6 @@ CASES = {  # dim, queries, gallery (0: self-retrieval), classes
 }
 RECALL_AT = (1, 2, 4, 8)
 _FLAGS = flags.FLAGS
-flags.DEFINE_list("cases", list(CASES), f"Which of {', '.join(CASES)}.")
-flags.DEFINE_integer("num_images", None, "Scales every case down to at most this many queries.", lower_bound=100)
-flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
-flags.DEFINE_integer("oracle_queries", 2_000, "Queries compared with a float64 brute-force oracle.", lower_bound=1)
 
 
 def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
@@ -190,4 +186,8 @@ def main(argv) -> None:
 
 
 if __name__ == "__main__":
+    flags.DEFINE_list("cases", list(CASES), f"Which of {', '.join(CASES)}.")
+    flags.DEFINE_integer("num_images", None, "Scales every case down to at most this many queries.", lower_bound=100)
+    flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_integer("oracle_queries", 2_000, "Queries compared with a float64 brute-force oracle.", lower_bound=1)
     app.run(main)

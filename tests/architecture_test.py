@@ -150,6 +150,29 @@ def test_every_public_file_has_its_test(package):
     assert missing == []
 
 
+def flags_defined_by_import(tree: ast.Module) -> list[int]:
+    """Lines that define a flag as soon as the module is imported: one command's flags would be every other's."""
+    runs_by_import = [
+        node
+        for node in tree.body
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and not (isinstance(node, ast.If) and "__main__" in ast.unparse(node.test))
+    ]
+    calls = [node for part in runs_by_import for node in ast.walk(part) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if "DEFINE_" in ast.unparse(call.func)]
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_import_defines_no_flags(path):
+    assert flags_defined_by_import(ast.parse(path.read_text())) == []
+
+
+def test_a_planted_flag_is_found():
+    at_import, inside = 'flags.DEFINE_bool("x", 1, "")', 'if __name__ == "__main__":\n    flags.DEFINE_bool("y", 1, "")'
+    planted = f"import absl\n{at_import}\n{inside}\n"
+    assert flags_defined_by_import(ast.parse(planted)) == [2]
+
+
 STUDY_HEADER = ("Regenerates:", "Command:", "Expected:", "Cost:")
 
 
