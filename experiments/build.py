@@ -205,7 +205,7 @@ def parse_method(name: str) -> tuple[str, str, str]:
     loss = "+".join(parts[: len(parts) - len(rest)])
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
     if not rest:
-        raise invalid("method", received=name, expected="LOSS[+xbm][+ccp]+POOLING, such as c2+ccp+gap")
+        raise invalid("method", received=name, expected="LOSS[+MINER[+rho]][+xbm][+ccp]+POOLING, such as c2+ccp+gap")
     return loss, method, "+".join(rest)
 
 
