@@ -1,4 +1,4 @@
-"""One table of the thesis: its cells, what is missing of them, and the table with the printed figures.
+"""One table of the thesis, or of the "Revisiting" benchmark's losses: its cells, what is missing, the printed figures.
 
 Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that says what it shows.
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
@@ -21,6 +21,7 @@ with quiet_start():
     )
     from experiments.studies.gsp_parts import gsp_parts
     from experiments.studies.gsp_table import gsp_table
+    from experiments.studies.loss_benchmark import loss_benchmark
     from experiments.studies.screening import Screening
     from experiments.studies.study_command import define_study_flags, run_study
     from experiments.studies.training_steps import TrainingSteps
@@ -35,6 +36,7 @@ TABLES = {
     "5.2b": gsp_resnet50,
     "5.3": gsp_parts,
     "5.4": Screening,
+    "losses": loss_benchmark,
 }
 DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three
 

@@ -30,6 +30,10 @@ SPREAD_NOTE = (
     "shows sqrt((R - 1)/R) of the spread of a fresh collection, is no error of the mean to be divided by the root of "
     "their number, and knows nothing of the choice of test classes."
 )
+SIGNIFICANT_NOTE = (
+    "Starred: differences whose interval, of new test classes and new trainings, excludes zero. None is starred where "
+    "the spread of training is not known (†)."
+)
 DETECTABLE_NOTE = (
     "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
     "repeats) would find significant in 80 % of studies; smaller ones may exist and go unseen."
@@ -45,13 +49,21 @@ class TableCell:
         published: the printed cell, if there is one.
         verdict: from `verdicts.verdict`; `None` where none is due (the untrained row).
         is_difference: whether the figure is the difference of two methods; it is shown with its sign and with the
-            smallest difference that the design could have detected.
+            smallest difference that the design could have detected, and marked where it is significant.
     """
 
     estimate: FairEstimate
     published: PublishedValue | None = None
     verdict: str | None = None
     is_difference: bool = False
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it is a difference whose interval excludes zero; never if trainings have no part in the interval."""
+        bounds = self.estimate.interval
+        if not self.is_difference or bounds is None or bounds.training_error is None:
+            return False
+        return bounds.low > 0 or bounds.high < 0
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,7 @@ class CellText(NamedTuple):
     """A cell in words, empty where there is nothing to say.
 
     Attributes:
-        figure: percent, with the spread over collections.
+        figure: percent, with the spread over collections; a star at a significant difference.
         interval: its interval.
         published: the printed figure.
         difference: measured minus printed.
@@ -167,6 +179,8 @@ def footnotes(rows: Sequence[TableRow]) -> list[str]:
         )
     if any(bound.training_error is None for bound in bounds):
         notes.append("† new test classes only: nothing was trained twice, so the spread of training is not known.")
+    if any(cell.is_difference for cell in cells):
+        notes.append(SIGNIFICANT_NOTE)
     if any(_detectable(cell) for cell in cells):
         notes.append(DETECTABLE_NOTE)
     return notes
@@ -191,7 +205,7 @@ def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list
 
 def _figure(cell: TableCell) -> str:
     spread = cell.estimate.std
-    figure = f"{100 * cell.estimate.mean:{'+' if cell.is_difference else ''}.2f}"
+    figure = f"{100 * cell.estimate.mean:{'+' if cell.is_difference else ''}.2f}{'*' if cell.is_significant else ''}"
     return figure + (f" ± {100 * spread:.2f}" if spread is not None else "")
 
 

@@ -20,14 +20,14 @@ class FairRow:
 
     Attributes:
         method: as `build.parse_method` reads it.
-        printed: the row's label in the print.
+        printed: the row's label in the table's print; None: what the thesis prints for the method anywhere, if it does.
         baseline: the label of the row that it is compared with; None: it is a baseline itself.
         settings: values of configuration fields that tell the row from others of the same method.
         variant: what the settings are, in a word or two; part of the label.
     """
 
     method: str
-    printed: str
+    printed: str | None = None
     baseline: str | None = None
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
     variant: str = ""
@@ -43,7 +43,7 @@ class FairTable(Study):
 
     Args:
         title: of the table.
-        table: the print's number.
+        table: the print's number; None for rows that no table of the thesis has together.
         rows: in the print's order; `--loss` keeps those of some losses.
         options: of the study.
         chapter: whose settings the rows follow, 3 or 5.
@@ -56,7 +56,7 @@ class FairTable(Study):
     def __init__(
         self,
         title: str,
-        table: str,
+        table: str | None,
         rows: Sequence[FairRow],
         options: StudyOptions,
         chapter: int,
@@ -104,7 +104,8 @@ class FairTable(Study):
     def _method(self, label: str, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
         path = units[0].path.parent
         runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
-        return MethodReport(cell.config, runs, self.repeats, label, (self.table, self.rows[label].printed))
+        printed = self.rows[label].printed
+        return MethodReport(cell.config, runs, self.repeats, label, printed and (self.table, printed))
 
     def _draw(self, rows: Sequence[reports.TableRow], path: pathlib.Path) -> None:
         """Bars of MAP@R: single and concatenated models of every complete row."""
@@ -119,14 +120,16 @@ class FairTable(Study):
 
 def _rows_of(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
     """The rows of some losses; `c1` stands for all its rows, `c1+xbm` for those with the memory."""
-    known = dict.fromkeys(parse_method(row.method)[0] for row in rows)
+    known = {row.label: _forms(parse_method(row.method)[0]) for row in rows}
     for loss in losses:
-        check_choice("--loss", loss, list(known))
-    return [
-        row
-        for row in rows
-        if not losses or {(loss := parse_method(row.method)[0]), loss.removesuffix("+xbm")} & set(losses)
-    ]
+        check_choice("--loss", loss, list(dict.fromkeys(form for forms in known.values() for form in forms)))
+    return [row for row in rows if not losses or set(known[row.label]) & set(losses)]
+
+
+def _forms(loss: str) -> list[str]:
+    """What a loss may be called: `margin+distance+rho` is also a `margin+distance` and a `margin`."""
+    parts = loss.split("+")
+    return ["+".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 def _budget_notes(options: StudyOptions) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def define_study_flags(studies: Collection[str]) -> None:
     """Defines `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_place_flags()
-    flags.DEFINE_string("id", None, f"Which one, by its number in the thesis: {', '.join(studies)}.")
+    flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
     flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
     flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
     flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)

@@ -125,6 +125,22 @@ def test_csv_is_tidy_unrounded_percent():
     assert table[5]["verdict"] == "not comparable: the printed cell is lost (cell empty in the text); budget is demo"
 
 
+@pytest.mark.parametrize(
+    ("estimate", "training", "starred"),
+    [(0.012, 0.002, True), (-0.012, 0.002, True), (0.005, 0.002, False), (0.012, None, False)],
+    ids=["above", "below", "includes_zero", "trained_once"],
+)
+def test_significant_differences_are_starred(estimate, training, starred):
+    bounds = interval(estimate, (0.003**2, 299), training and (training**2, 8), 0.95)
+    column = ("minus reference", "MAP@R")
+    compared = [TableRow("method", {column: TableCell(FairEstimate(estimate, None, bounds), is_difference=True)})]
+    alone = [TableRow("method", {SINGLE: cell(FairEstimate(estimate, None, bounds))})]
+    for render in (render_text, render_markdown, render_latex):
+        assert (f"{100 * estimate:+.2f}*" in render(compared)) == starred
+        assert "excludes zero" in render(compared)
+        assert f"{100 * estimate:.2f}*" not in render(alone)
+
+
 def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     seen = interval(0.012, (0.003**2, 299), (0.002**2, 8), 0.95)
     unseen = interval(-0.001, (0.003**2, 299), None, 0.95)
@@ -141,7 +157,7 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     text = " ".join(render_text(rows).split())
     assert f"detectable - {100 * seen.detectable_difference():.2f}" in text
     assert f"[-0.69, 0.49]† detectable - {100 * unseen.detectable_difference():.2f}" in text
-    assert "seen - +1.20" in text
+    assert "seen - +1.20*" in text
     assert "same - +0.00 95 % interval - [0.00, 0.00] ---" in text  # nothing to detect between a method and itself
     assert "significant in 80 % of studies" in text
     assert "sqrt((R - 1)/R) of the spread of a fresh collection" in text

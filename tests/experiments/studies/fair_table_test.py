@@ -54,6 +54,20 @@ def test_parts_of_gsp_are_switched_one_by_one():
     assert switches == [("gap", None, None), ("gsp", 0.3, 0.0), ("gsp", 1.0, 0.1), ("gsp", 0.3, 0.1)]
 
 
+def test_regularised_losses_are_held_against_themselves():
+    study = TABLES["losses"](options())
+    assert {row.baseline for label, row in study.rows.items() if "+rho" not in label} == {
+        None,
+        "margin+distance+gap",
+        "npair+gap",
+    }
+    regularised = {label: row.baseline for label, row in study.rows.items() if "+rho" in label}
+    assert regularised == {label: label.replace("+rho", "") for label in regularised}
+    assert {row.baseline for row in study.rows.values()} - {None} <= set(study.rows)
+    switched = {cell.config.loss: cell.config.p_switch for cell in study.cells(NothingFinished())}
+    assert all((p_switch is not None) == loss.endswith("+rho") for loss, p_switch in switched.items())
+
+
 def test_losses_choose_rows():
     study = TABLES["5.1"](options(losses=("c1",)))
     assert list(study.rows) == ["c1+gap", "c1+xbm+gap", "c1+xbm+gsp", "c1+ccp+gap", "c1+ccp+gsp"]
