@@ -59,7 +59,7 @@ def main() -> None:
     for start in starts:
         weights = "none" if start == "scratch" else values.weights or _pretrained_backbone(datasets[""])
         for loss in values.loss:
-            rows += _study(datasets, loss, start, weights)
+            rows += _study(datasets, values.dataset, loss, start, weights)
     if not rows:
         return
     title = f"{values.dataset}, {values.repeats} seed(s)"
@@ -98,22 +98,22 @@ def _starts() -> list[str]:
     return starts
 
 
-def _study(datasets: dict, loss: str, start: str, weights: str) -> list[reports.TableRow]:
+def _study(datasets: dict, name: str, loss: str, start: str, weights: str) -> list[reports.TableRow]:
     """The rows of all methods from one start under one loss."""
-    scores, shares = {}, {}
+    finished, scores, shares = {}, {}, {}
     for method, (suffix, pooling, zero_shot) in METHODS.items():
-        config = _configuration(flags.FLAGS.dataset + suffix, loss, pooling, zero_shot, start, weights)
+        config = _configuration(name + suffix, loss, pooling, zero_shot, start, weights)
         units = _trained(datasets[suffix], config)
         if not units:
             continue
-        scores[method] = SplitScores(units)
+        finished[method], scores[method] = units, SplitScores(units)
         found = [_shares_of(unit, datasets[suffix]) for unit in units]
         shares[method] = [share for share in found if share]
     rows = []
     for method, of in scores.items():
         cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
-        if method != "gap" and "gap" in scores:
-            cells["minus gap", "MAP@R"] = cell(of.difference(scores["gap"], "MAP@R"))
+        if method != "gap" and reports.same_trainings(finished[method], finished.get("gap", [])):
+            cells["minus gap", "MAP@R"] = cell(of.difference(scores["gap"], "MAP@R"), is_difference=True)
         for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
             if shares[method]:
                 cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))

@@ -82,11 +82,13 @@ def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling
         folder: where the files go.
         name: of the files.
     """
-    scores = {
-        (config.loss, config.pooling): SplitScores(units) for config, units in zip(configs, runs, strict=True) if units
-    }
+    finished = {(config.loss, config.pooling): units for config, units in zip(configs, runs, strict=True) if units}
+    scores = {key: SplitScores(units) for key, units in finished.items()}
     missing = [config.name for config, units in zip(configs, runs, strict=True) if not units]
     lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
+    most = max(map(len, runs))
+    fewer = [f"{'+'.join(key)} ({len(units)} of {most})" for key, units in finished.items() if len(units) < most]
+    lines += [f"Not all trainings are finished: {', '.join(fewer)}."] if fewer else []
     if not scores:
         return "\n".join(lines)
     losses = list(dict.fromkeys(loss for loss, _ in scores))
@@ -94,10 +96,11 @@ def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling
     rows = []
     for (loss, pooling), figures in estimates.items():
         cells = {("test", metric): cell(figure) for metric, figure in figures.items()}
-        if pooling != "gap" and (loss, "gap") in scores:
-            cells["minus gap", "MAP@R"] = cell(scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R"))
+        if pooling != "gap" and reports.same_trainings(finished[loss, pooling], finished.get((loss, "gap"), [])):
+            difference = scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R")
+            cells["minus gap", "MAP@R"] = cell(difference, is_difference=True)
         rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
-    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {max(map(len, runs))} training(s)"
+    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {most} training(s)"
     text = write_tables(rows, folder, name, title)
     first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
     order = sorted(first, key=first.get, reverse=True)

@@ -80,10 +80,16 @@ class SplitScores:
         )
 
 
-def cell(figure: reports.Interval | float) -> reports.TableCell:
-    """A table's cell of an interval, or of a number without one; both are fractions."""
+def cell(figure: reports.Interval | float, *, is_difference: bool = False) -> reports.TableCell:
+    """A table's cell of an interval, or of a number without one; both are fractions.
+
+    Args:
+        figure: the interval, or the number.
+        is_difference: of two methods, see `reports.TableCell`.
+    """
     if isinstance(figure, reports.Interval):
-        return reports.TableCell(reports.FairEstimate(figure.estimate, interval=figure))
+        estimate = reports.FairEstimate(figure.estimate, interval=figure)
+        return reports.TableCell(estimate, is_difference=is_difference)
     return reports.TableCell(reports.FairEstimate(float(figure)))
 
 

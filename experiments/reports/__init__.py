@@ -1,7 +1,7 @@
 """What was measured, beside what is printed: collecting runs, statistics, verdicts, tables and figures."""
 
 from experiments.reports.bars import interval_bars
-from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method
+from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
 from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 from experiments.reports.intervals import Interval
@@ -82,6 +82,7 @@ __all__ = [
     "render_latex",
     "render_markdown",
     "render_text",
+    "same_trainings",
     "single_model_members",
     "validation_curves",
     "verdict",

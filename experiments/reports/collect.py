@@ -11,7 +11,7 @@ import itertools
 import json
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,6 +154,15 @@ def collect_method(path) -> MethodRuns:
     ]
     units.sort(key=lambda unit: (unit.fold, unit.repeat))
     return MethodRuns(path, path.parent.parent.name, path.parent.name, method, config_hash, tuple(units))
+
+
+def same_trainings(first: Sequence[UnitRun], second: Sequence[UnitRun]) -> bool:
+    """Whether the units of two methods are of the same folds and repeats, so that one can be subtracted from the other.
+
+    Of a study that was stopped they need not be; without any unit they are not.
+    """
+    pairs = [[(unit.fold, unit.repeat) for unit in units] for units in (first, second)]
+    return pairs[0] == pairs[1] != []
 
 
 def _unit(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> UnitRun:

@@ -62,8 +62,9 @@ class FixedProxies(Study):
             bars.setdefault(loss, {})[way] = estimate
             cells = {("test", "P@1"): cell(of.estimate("P@1")), ("test", "MAP@R"): cell(estimate)}
             for other in (_ALONE, _FIXED):
-                if way == _ALTERNATING and _same_units(units[loss, way], units[loss, other]):
-                    cells[f"minus {other}", "MAP@R"] = cell(of.difference(scores[loss, other], "MAP@R"))
+                if way == _ALTERNATING and reports.same_trainings(units[loss, way], units[loss, other]):
+                    difference = of.difference(scores[loss, other], "MAP@R")
+                    cells[f"minus {other}", "MAP@R"] = cell(difference, is_difference=True)
             rows.append(reports.TableRow(f"{loss}, {way}", cells))
         lines = [write_tables(rows, folder, name, self.title, self.notes)]
         reports.interval_bars(bars, folder / f"{name}a.png", title=self.title, highlighted=[_ALTERNATING])
@@ -91,10 +92,6 @@ def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
         whole += ended
         cut.append(last)
     return lengths
-
-
-def _same_units(first: Sequence[UnitRun], second: Sequence[UnitRun]) -> bool:
-    return [(unit.fold, unit.repeat) for unit in first] == [(unit.fold, unit.repeat) for unit in second] != []
 
 
 def _listed(kinds: dict[str, list[int]]) -> str:

@@ -82,7 +82,7 @@ class TokenSelection(Study):
         for method, of_method in units.items():
             states = [plane_of(unit, finished.dataset, finished.cache_dir) for unit in of_method]
             estimate, gain = scores[method].estimate("MAP@R"), ["-", "-"]
-            if method != "GAP" and _trainings(of_method) == _trainings(units.get("GAP", ())):
+            if method != "GAP" and reports.same_trainings(of_method, units.get("GAP", [])):
                 difference = scores[method].difference(scores["GAP"], "MAP@R")
                 bounds = (difference.low, difference.high)
                 gain = [f"{100 * difference.estimate:+.2f}", _bounds(*bounds)]
@@ -128,10 +128,6 @@ def plane_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> _
     selection = selection_of(trained.model, image_batches(test, trained.config, trained.dataset))
     on_own = np.sum(selection.weights * (test.inputs < NUM_CLASS_TOKENS), axis=1).mean()
     return _Plane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))
-
-
-def _trainings(units) -> list[tuple[int, int]]:
-    return [(unit.fold, unit.repeat) for unit in units]
 
 
 def _bounds(low: float, high: float) -> str:

@@ -76,7 +76,7 @@ class TrainingSteps(Study):
             best, total = _mean_steps(of_method)
             printed = [guesses[dataset].get(_PRINTED.get(method, ""), "-") for dataset in guesses]
             limit = any(unit.result["steps"] >= unit.config["max_steps"] for unit in of_method)
-            change = _change(units.get(method.removesuffix("+ccp"), ()), best) if method.endswith("+ccp") else "-"
+            change = _change(of_method, units[method.removesuffix("+ccp")]) if method.endswith("+ccp") else "-"
             validation = np.mean([unit.result["validation"]["best"]["MAP@R"] for unit in of_method])
             figures = [f"{best:,.0f}", change, f"{total:,.0f}{'*' if limit else ''}", f"{100 * validation:.2f}"]
             lines.append([method, *figures, *printed])
@@ -91,8 +91,11 @@ def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:
     return float(best), float(np.mean([unit.result["steps"] for unit in units]))
 
 
-def _change(plain: list[UnitRun], steps: float) -> str:
-    return f"{100 * (steps / _mean_steps(plain)[0] - 1):+.0f} %" if plain else "-"
+def _change(units: list[UnitRun], plain: list[UnitRun]) -> str:
+    """Steps over those of the same trainings without CCP, in per cent; a dash before both are finished."""
+    if not reports.same_trainings(units, plain):
+        return "-"
+    return f"{100 * (_mean_steps(units)[0] / _mean_steps(plain)[0] - 1):+.0f} %"
 
 
 def _guessed_rows(dataset: str) -> dict[str, str]:

@@ -79,12 +79,7 @@ class ZeroShotPrediction(Study):
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
         lines = [_line(side, units[side], of_side) for side, of_side in states.items()]
         chance = next(iter(states.values()))[0].accuracy.chance
-        verdicts = []
-        if len(states) == 2 and len(units[_WITH]) == len(units[_WITHOUT]):
-            for distance in ("euclidean", "cosine"):
-                gains = _means(states[_WITH], distance) - _means(states[_WITHOUT], distance)
-                sentence = reports.gain_verdict(gains.mean(), bounds_of(gains), PRINTED_GAIN, at_least=True)[1]
-                verdicts.append(f"L_ZS, {distance} distance. {sentence}")
+        verdicts = gain_sentences(units, states)
         header = ["training", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)", "trainings"]
         text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
         panels = [self._panel(side, units[side][0], states[side], dataset, cache_dir) for side in states]
@@ -137,6 +132,23 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
     histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
     return Attributes(histograms, names, zero_shot_accuracy(attributes, arrays["queries"], labels, ridge=ridge))
+
+
+def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attributes]]) -> list[str]:
+    """What is to be said of the gain under each distance; nothing before both sides are of the same trainings.
+
+    Args:
+        units: finished ones of each side.
+        states: what these units' attributes say.
+    """
+    if not reports.same_trainings(units.get(_WITH, []), units.get(_WITHOUT, [])):
+        return []
+    sentences = []
+    for distance in ("euclidean", "cosine"):
+        gains = _means(states[_WITH], distance) - _means(states[_WITHOUT], distance)
+        sentence = reports.gain_verdict(gains.mean(), bounds_of(gains), PRINTED_GAIN, at_least=True)[1]
+        sentences.append(f"L_ZS, {distance} distance. {sentence}")
+    return sentences
 
 
 def bounds_of(values: np.ndarray, confidence: float = 0.95) -> tuple[float, float] | None:

@@ -6,11 +6,13 @@ from matplotlib import colormaps
 from scipy import stats
 
 from experiments.figure import FIGURES
+from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.studies.zero_shot_prediction import bounds_of
+from experiments.studies.zero_shot_prediction import Attributes, bounds_of, gain_sentences
+from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy
 
 
 def attention(parts):
@@ -33,6 +35,25 @@ def test_bounds_are_students():
     expected = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     np.testing.assert_allclose(bounds_of(values), expected, rtol=1e-5)
     assert bounds_of(values[:1]) is None
+
+
+def test_a_gain_is_of_the_same_trainings_alone(tmp_path):
+    def side(folds, level):
+        accuracies = [ZeroShotAccuracy(np.array([level + fold / 10]), np.array([level]), 0.2) for fold in folds]
+        states = [Attributes(np.zeros((2, 8)), ["cat", "dog"], accuracy) for accuracy in accuracies]
+        return [UnitRun(tmp_path, fold, 0, {}, {}) for fold in folds], states
+
+    names = ("without L_ZS", "with L_ZS")
+
+    def sentences(*sides):
+        units, states = zip(*sides)
+        return gain_sentences(dict(zip(names, units)), dict(zip(names, states)))
+
+    both = sentences(side((0, 1), 0.2), side((0, 1), 0.6))
+    assert [sentence.partition(" distance")[0] for sentence in both] == ["L_ZS, euclidean", "L_ZS, cosine"]
+    assert all("+40.0 points" in sentence and "reproduced" in sentence for sentence in both)
+    assert sentences(side((0, 1), 0.2), side((0, 2), 0.6)) == []
+    assert sentences(side((0, 1), 0.2)) == []
 
 
 def test_positions_take_the_colour_of_their_largest_part():
