@@ -67,7 +67,7 @@ class ConventionalReport:
                 )
                 for metric in METRICS
             }
-            cells = {metric: reports.TableCell(estimate) for metric, estimate in estimates.items()}
+            cells = {metric: reports.TableCell(of, is_difference=True) for metric, of in estimates.items()}
             rows.append(self._row(f"{name}, optimism", cells))
         return rows
 

@@ -65,7 +65,9 @@ def rows_of(method: ConventionalReport) -> list[reports.TableRow]:
     if len(sides) == 2:
         best, unbiased = found["best test epoch of each metric"], found["unbiased"]
         gaps = {metric: float(best[metric].mean() - unbiased[metric].mean()) for metric in METRICS}
-        cells = {metric: reports.TableCell(reports.FairEstimate(gap)) for metric, gap in gaps.items()}
+        cells = {
+            metric: reports.TableCell(reports.FairEstimate(gap), is_difference=True) for metric, gap in gaps.items()
+        }
         rows.append(_row(method, "optimism: best minus unbiased", size, cells))
     return rows
 
