@@ -28,7 +28,7 @@ def write_report_files(
         folder: where the files go.
         title: of table and picture.
         metric: what the curves show.
-        notes: lines below the table, in the Markdown and on the terminal.
+        notes: lines below the table, in the Markdown, the LaTeX and on the terminal.
         name: of the table's files.
 
     Returns:
@@ -39,7 +39,7 @@ def write_report_files(
         renderings = {
             f"{name}.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *notes]) + "\n",
             f"{name}.csv": reports.render_csv(rows),
-            f"{name}.tex": reports.render_latex(rows, title),
+            f"{name}.tex": reports.render_latex(rows, title, notes),
         }
         for file_name, text in renderings.items():
             write_text(folder / file_name, text)

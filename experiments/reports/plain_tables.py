@@ -9,7 +9,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 _LATEX = str.maketrans(
-    {"%": r"\%", "&": r"\&", "#": r"\#", "_": r"\_", "$": r"\$", "±": r"$\pm$", "†": r"\dag{}", "{": r"\{", "}": r"\}"}
+    {
+        **{sign: f"\\{sign}" for sign in "%&#_${}"},
+        **{sign: f"${sign}$" for sign in "<>|"},  # as text they print as other signs
+        "\\": r"\textbackslash{}",
+        "^": r"\^{}",
+        "~": r"\~{}",
+        "±": r"$\pm$",
+        "†": r"\dag{}",
+    }
 )
 
 

@@ -35,3 +35,18 @@ def test_rows_that_hang_below_others_are_set_apart():
 
 def test_csv_has_header_and_rows_alone():
     assert TABLE.as_csv() == "after,cover\n(a),0.52\n(b.4) last,-\n"
+
+
+def test_latex_prints_every_sign_as_it_is():
+    table = PlainTable("a^b ~ c", ["1 < 2 | 3 > 2"], [[r"C:\data_{x}"]], ["90 % & more: 1 ± 2†, #1, $2"])
+    assert table.as_latex().splitlines() == [
+        r"a\^{}b \~{} c\\",
+        r"\begin{tabular}{l}",
+        r"\hline",
+        r"1 $<$ 2 $|$ 3 $>$ 2 \\",
+        r"\hline",
+        r"C:\textbackslash{}data\_\{x\} \\",
+        r"\hline",
+        r"\end{tabular}",
+        r"\par 90 \% \& more: 1 $\pm$ 2\dag{}, \#1, \$2",
+    ]

@@ -102,7 +102,7 @@ def test_latex_escapes_and_balances():
     assert {line.replace(r"\&", "").count("&") for line in table if line.endswith(r"\\")} == {2}
     assert r"pnca+gsp & 43.96 $\pm$ 0.14 & 73.96 \\" in table
     assert r"\quad 95 \% interval & [42.37, 45.55] & [72.58, 75.34]\dag{} \\" in table
-    assert r"c2|delf \& 100 \% & 43.96 $\pm$ 0.14 & 73.96 \\" in table
+    assert r"c2$|$delf \& 100 \% & 43.96 $\pm$ 0.14 & 73.96 \\" in table
 
 
 def test_csv_is_tidy_unrounded_percent():

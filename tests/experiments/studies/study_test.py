@@ -197,6 +197,8 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
     assert study.title.partition(" (")[0] in text
     written = (tmp_path / "out" / "item.md").read_text()
     assert all(note in written and note[:40] in text for note in study.notes)
+    if "tex" in endings:
+        assert "It shows a direction" in (tmp_path / "out" / "item.tex").read_text()
 
 
 @pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
@@ -253,6 +255,25 @@ def test_table_3_3_shows_the_guess_as_a_guess(drawn_cells, tmp_path):
     assert "| softtriple | 500 | - | 1,000* | 40.00 | 48,000 (row10) | 82,000 (row10) |" in text
     assert text.count("(row") == 20
     assert "guess" in text
+
+
+def test_steps_are_compared_on_the_same_trainings_alone(drawn_cells, tmp_path):
+    study = TABLES["3.3"](options(losses=("c1", "c2"), repeats=2))
+    missing = next(cell for cell in study.cells(NothingFinished()) if cell.label.startswith("c1+ccp"))
+    study.render(drawn_cells(lambda cell: None if cell == missing else 0.4), tmp_path, "item")
+    lines = {line.split(",")[0]: line.split(",")[2] for line in (tmp_path / "item.csv").read_text().splitlines()}
+    assert lines == {"method": "with CCP", "c1": "-", "c1+ccp": "-", "c2": "-", "c2+ccp": "+0 %"}
+
+
+def test_differences_of_figure_3_7_say_what_could_have_been_seen(drawn_cells, tmp_path):
+    study = FIGURES["3.7"](options(losses=("c2",), repeats=2))
+    qualities = {"loss alone": 0.3, "fixed proxies": 0.2, "alternating (CCP)": 0.8}
+    finished = drawn_cells(lambda cell: next(value for way, value in qualities.items() if way in cell.label))
+    text = study.render(finished, tmp_path, "item")
+    assert "detectable: the smallest true difference" in text
+    lines = [line for line in text.splitlines() if line.startswith("c2, alternating")]
+    assert len(lines) == 1
+    assert lines[0].count(" +") == 2
 
 
 def test_problems_that_training_cut_off_are_told_apart(drawn_cells):
