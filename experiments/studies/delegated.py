@@ -25,7 +25,8 @@ from experiments.config import config_fields
 from experiments.recipes import BUDGETS
 from experiments.studies.cost import duration
 
-_PLACES = ("data_dir", "cache_dir", "runs_dir", "checkpoint_seconds")
+_SESSION = ("checkpoint_seconds", "deterministic")
+_PLACES = ("data_dir", "cache_dir", "runs_dir", *_SESSION)
 _CONFIGURATION = tuple(field.name for field in config_fields())
 
 
@@ -90,7 +91,7 @@ DELEGATED = {
         module="experiments.mnist_study",
         cells={"proxies": "--anchors=proxies", "samples": "--anchors=samples"},
         minutes={"full": 40, "demo": 24, "smoke": 1},
-        forwarded=("data_dir", "runs_dir", "checkpoint_seconds", *MNIST_FLAGS),
+        forwarded=("data_dir", "runs_dir", *_SESSION, *MNIST_FLAGS),
         flags_of=_BUDGETS,
     ),
     "5.5": DelegatedFigure(

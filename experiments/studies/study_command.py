@@ -21,7 +21,11 @@ from experiments.studies.unit_command import unit_command
 
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _PLACES = ("data_dir", "cache_dir", "runs_dir")
-_ABOUT_TRAINING = ("dataset", "loss", "pooling", "recipe", "repeats", "max_cells", "data_dir", "cache_dir")
+_SESSION = ("checkpoint_seconds", "deterministic")
+_ABOUT_TRAINING = (
+    *("dataset", "loss", "pooling", "recipe", "repeats", "max_cells", "data_dir", "cache_dir"),
+    *_SESSION,
+)
 
 
 def define_study_flags(studies: Collection[str]) -> None:

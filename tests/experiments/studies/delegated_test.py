@@ -53,6 +53,18 @@ def test_a_flag_that_the_command_does_not_have_is_refused(tmp_path):
         run_study_here("figure", "--id=5.9", "--loss=c2", f"--runs_dir={tmp_path}")
 
 
+def test_what_changes_no_result_is_passed_on_or_refused(tmp_path, capsys):
+    session = ["--checkpoint_seconds=5", "--deterministic"]
+    for study_id in ("3.2", "5.5"):
+        run_study_here("figure", f"--id={study_id}", *session, f"--runs_dir={tmp_path}")
+        listed = capsys.readouterr().out
+        assert listed.count("--deterministic") == listed.count("--checkpoint_seconds=5") == listed.count("python -m")
+    for flag in session:
+        for study_id in ("5.2", "5.9"):
+            with pytest.raises(InvalidInput, match=f"{flag.partition('=')[0]} would have no effect"):
+                run_study_here("figure", f"--id={study_id}", flag, f"--runs_dir={tmp_path}")
+
+
 def test_the_message_of_the_command_is_the_only_one(tmp_path):
     finished = run_module(
         "experiments.figure", "--id=3.2", "--run", f"--data_dir={tmp_path / 'nowhere'}", f"--runs_dir={tmp_path}"
