@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ with quiet_start():
     from common.training import read_json, write_json, write_text
     from experiments import build, reports
     from experiments import flags as experiment_flags
+    from experiments.config import CONVENTIONAL_PROTOCOLS
     from experiments.reports.collect import UnitRun
     from experiments.reports.correlations import spearman_interval
     from experiments.selection import image_batches
@@ -135,7 +137,7 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
 
 
 def runs_table(points: Sequence[Point]) -> reports.PlainTable:
-    """Every run with its metrics and diagnostics."""
+    """Every run with its metrics, in per cent, and diagnostics."""
     names = list(points[0].figures)
     rows = [
         [
@@ -145,14 +147,21 @@ def runs_table(points: Sequence[Point]) -> reports.PlainTable:
         ]
         for point in points
     ]
-    return reports.PlainTable("", ["run", *METRICS, *names], rows)
+    units = [f"{name} (share)" if name.startswith(GAP) else name for name in names]
+    return reports.PlainTable("", ["run", *(f"{metric} (%)" for metric in METRICS), *units], rows)
 
 
 def main() -> None:
     """Reads the runs, writes the tables beside them and prints the correlations."""
     values = flags.FLAGS
     check_choice("--dataset", values.dataset, build.DATASETS)
-    methods = [found for found in reports.collect(values.runs_dir, values.protocol, values.dataset) if found.finished]
+    check_choice("--protocol", values.protocol, ("fair", *CONVENTIONAL_PROTOCOLS))
+    if not values.training:
+        experiment_flags.refuse_flags("data_dir", "cache_dir", "seed", because="only --training reads the data")
+    found_methods = reports.collect(values.runs_dir, values.protocol, values.dataset)
+    for problem in (problem for method in found_methods for problem in method.problems):
+        print(f"warning: {problem}", file=sys.stderr)
+    methods = [method for method in found_methods if method.finished]
     if len(methods) < 3:
         raise InvalidInput(
             f"Invalid --runs_dir: received {values.runs_dir} with {len(methods)} method(s) that have finished runs in "

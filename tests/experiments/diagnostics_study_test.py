@@ -51,7 +51,7 @@ def test_every_run_is_a_point_with_its_own_diagnostics(runs):
     assert any(note.startswith("4 methods are too few") for note in few.notes)
     text = runs_table(points).as_csv().splitlines()
     assert len(text) == 11
-    assert text[0].startswith("run,MAP@R,P@1,rho,rho@2,pi_intra")
+    assert text[0].startswith("run,MAP@R (%),P@1 (%),rho,rho@2,pi_intra")
 
 
 def test_training_embeddings_and_the_gap_come_beside(runs):
@@ -61,12 +61,28 @@ def test_training_embeddings_and_the_gap_come_beside(runs):
     of_training = {"figures": diagnose(embeddings, labels).as_dict(), "scores": {"MAP@R": 0.5, "P@1": 0.75}}
     points = points_of(reports.collect(folder, "fair", "glyphs"), lambda unit: of_training, clustering=False)
     assert points[0].figures["training rho"] == pytest.approx(spectral_decay(embeddings), rel=1e-6)
+    assert "generalisation gap of MAP@R (share),generalisation gap of P@1 (share)" in runs_table(points).as_csv()
     assert points[0].figures["generalisation gap of P@1"] == pytest.approx(points[0].scores["P@1"] - 0.75)
     cells = {row[0]: row for row in correlation_table(points, "glyphs").rows}
     assert cells["training rho"][2:] == ["does not vary", "does not vary"]
     assert cells["generalisation gap of MAP@R"][2].startswith("+1.00")
 
 
-def test_too_few_methods_end_the_command(tmp_path):
+def test_too_few_methods_end_the_command_and_what_is_left_out_is_named(tmp_path):
+    write_run(tmp_path, "pnca+gap", 0, 0.2)
+    (damaged,) = tmp_path.rglob("result.json")
+    damaged.write_text("{")
     finished = run_module("experiments.diagnostics_study", f"--runs_dir={tmp_path}")
+    assert f"warning: {damaged} is damaged" in finished.stderr
     check_clean_failure(finished, "--runs_dir", "with 0 method(s)", "fair/glyphs", "python -m experiments.fair_eval")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        (["--seed=3", "--data_dir=data"], ["--data_dir, --seed would have no effect", "--training"]),
+        (["--protocol=fold"], ["--protocol", "'fold'", "fair, conventional, held_out"]),
+    ],
+)
+def test_what_the_command_would_not_read_is_refused(arguments, phrases, tmp_path):
+    check_clean_failure(run_module("experiments.diagnostics_study", f"--runs_dir={tmp_path}", *arguments), *phrases)
