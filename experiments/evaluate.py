@@ -18,7 +18,6 @@ classes in two conventions, covering radius, alignment, uniformity, and a warnin
 
 from __future__ import annotations
 
-import json
 import pathlib
 import zipfile
 
@@ -33,7 +32,8 @@ with quiet_start():
     from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
     from common.retrieval.diagnostics import NAMES
     from common.retrieval.similarity_bounds import SIMILARITIES
-    from experiments.flags import run_command
+    from common.training import write_json
+    from experiments.flags import refuse_flags, run_command
 
 _FLAGS = flags.FLAGS
 _HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
@@ -124,10 +124,14 @@ def main() -> None:
     """Scores the files, prints the table, writes the JSON file."""
     if not _FLAGS.embeddings:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + _HOW_TO_WRITE)
+    if not (_FLAGS.clustering or _FLAGS.diagnostics):
+        refuse_flags("seed", because="only --clustering and --diagnostics draw anything")
+    if _FLAGS.json and not pathlib.Path(_FLAGS.json).absolute().parent.is_dir():
+        raise invalid("--json", received=_FLAGS.json, expected="a file in a folder that exists")
     found = scores()
     print(table(found))
     if _FLAGS.json:
-        pathlib.Path(_FLAGS.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(_FLAGS.json, found)
 
 
 if __name__ == "__main__":
@@ -139,6 +143,6 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
-    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.")
+    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.", lower_bound=0)
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

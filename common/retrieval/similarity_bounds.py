@@ -59,7 +59,7 @@ class SimilarityBounds:
     def __init__(self, queries: np.ndarray, gallery: np.ndarray, similarity: str):
         self.similarity = check_choice("similarity", similarity, SIMILARITIES)
         self.queries, self.gallery = queries, gallery
-        low, high = coordinate_range("gallery embeddings", gallery)
+        low, high = coordinate_range("embeddings" if queries is gallery else "gallery embeddings", gallery)
         if queries is not gallery:
             query_low, query_high = coordinate_range("query embeddings", queries)
             low, high = np.minimum(low, query_low), np.maximum(high, query_high)
