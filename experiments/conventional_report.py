@@ -11,6 +11,7 @@ import numpy as np
 
 from experiments import reports
 from experiments.config import ExperimentConfig
+from experiments.recipes import departures
 from experiments.report_files import write_report_files
 from experiments.reports import best_of_repeats
 from experiments.split_study import SplitScores
@@ -163,7 +164,8 @@ class ConventionalReport:
     def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
         conditions = reports.conventional_conditions(published) if published else {}
         stated = {**self.config.as_dict(), "repeats": self.repeats}
-        reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations)
+        departed = departures(self.config) if published else {}
+        reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
         if published and reports.is_quoted(published):
             reasons.append("the figure is quoted from another paper, which trained in another way")
         return reasons

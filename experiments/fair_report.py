@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
+from collections.abc import Collection
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from common.training import write_arrays
 from common.training.run_directory import read_arrays
 from experiments import reports
 from experiments.config import ExperimentConfig
+from experiments.recipes import departures
 from experiments.report_files import write_report_files
 from experiments.unit import evaluate_embeddings
 
@@ -32,6 +34,7 @@ class MethodReport:
         repeats: how many repeats a complete study has.
         label: its name in the table; by default the configuration's.
         printed: (table, row label) of the print that it is held against; by default what `fair_published` finds.
+        settings: fields with which that row differs from the recipe.
     """
 
     config: ExperimentConfig
@@ -39,6 +42,7 @@ class MethodReport:
     repeats: int
     label: str | None = None
     printed: tuple[str, str] | None = None
+    settings: Collection[str] = ()
 
     @property
     def name(self) -> str:
@@ -94,8 +98,15 @@ class MethodReport:
         config = self.config
         published = self._published(size, metric)
         conditions = reports.fair_conditions(published.table) if published else {}
-        reasons = reports.incomparable_reasons(config.as_dict(), conditions, self.runs.deviations)
+        departed = {} if published is None else self._departures()
+        reasons = reports.incomparable_reasons(config.as_dict(), conditions, self.runs.deviations, departed)
         return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
+
+    def _departures(self) -> dict[str, object]:
+        """What was set by hand, but for what makes the printed row, and the parts of GSP, which have printed rows."""
+        parts = {"zero_shot_weight": 0, "transport_ratio": 1}
+        row = {*self.settings, *(name for name, value in parts.items() if getattr(self.config, name) == value)}
+        return {name: value for name, value in departures(self.config).items() if name not in row}
 
     def _published(self, size: int, metric: str) -> reports.PublishedValue | None:
         config = self.config

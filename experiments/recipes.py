@@ -5,9 +5,11 @@ Reference: thesis sections 3.3.2, 3.3.4 and 5.3.4.1; errata and undecided points
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from common.ops.checks import InvalidInput, check_choice
 from experiments.benchmark_losses import benchmark_loss, proxy_pace, switch_probability
-from experiments.config import ExperimentConfig
+from experiments.config import ExperimentConfig, config_fields
 from experiments.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.loss_names import ANCHORED_LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
 from experiments.revisiting_recipe import RECIPE, revisiting_setting
@@ -327,6 +329,22 @@ def _budget_limits(budget: str, values: dict) -> dict:
     if uses_gsp(values["pooling"]) and budget == "smoke":
         changes["memory_size"] = max(2 * values["num_prototypes"], 128)
     return changes
+
+
+def departures(
+    config: ExperimentConfig, given: Iterable[str] = ("chapter", "backbone", "normalization")
+) -> dict[str, object]:
+    """The recipe's values of the fields in which a configuration differs from it, by field name.
+
+    Args:
+        config: resolved, with some fields set by hand.
+        given: fields that the recipe is asked for with the configuration's values, because others follow from them.
+    """
+    fixed = {name: getattr(config, name) for name in given}
+    method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
+    recipe = resolve(*method_of, fixed, config.method, config.protocol)
+    names = [field.name for field in config_fields()]
+    return {name: getattr(recipe, name) for name in names if getattr(config, name) != getattr(recipe, name)}
 
 
 def unused_overrides(values: dict, overrides: dict) -> list[str]:

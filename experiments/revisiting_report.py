@@ -14,6 +14,7 @@ import numpy as np
 
 from experiments import reports
 from experiments.conventional_report import ConventionalReport
+from experiments.recipes import departures
 from experiments.report_files import write_report_files
 from experiments.reports.collect import UnitRun
 from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published
@@ -96,7 +97,8 @@ def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printe
     config = method.config
     published = revisiting_published(config.dataset, config.loss, metric)
     stated = {**config.as_dict(), "repeats": method.repeats}
-    reasons = reports.incomparable_reasons(stated, revisiting_conditions(config.loss), method.runs.deviations)
+    conditions, departed = revisiting_conditions(config.loss), departures(config) if published else {}
+    reasons = reports.incomparable_reasons(stated, conditions, method.runs.deviations, departed)
     if published and ROWS[config.loss].differs:
         reasons.append(ROWS[config.loss].differs)
     return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))

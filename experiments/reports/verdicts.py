@@ -22,6 +22,7 @@ FAIR_CONDITIONS: Mapping[str, object] = {
 }
 NORMALIZATION = {"3.1": "clip", "5.1": "unit", "5.3": "unit", "ICCV-1": "unit", "ICCV-2": "unit"}
 
+_WITHOUT_EFFECT = ("seed", "ccp_keeps_problems")  # fields that decide nothing a printed figure was averaged over
 _HALF_DIGIT = 0.005  # printed figures are rounded to two decimals
 
 
@@ -37,7 +38,10 @@ def fair_conditions(table: str) -> dict[str, object]:
 
 
 def incomparable_reasons(
-    config: Mapping[str, object], conditions: Mapping[str, object], deviations: Sequence[str] = ()
+    config: Mapping[str, object],
+    conditions: Mapping[str, object],
+    deviations: Sequence[str] = (),
+    departures: Mapping[str, object] | None = None,
 ) -> list[str]:
     """Why a run cannot be measured against a table: one phrase a difference, none when it can.
 
@@ -45,6 +49,7 @@ def incomparable_reasons(
         config: the run's configuration. A condition that it does not state counts as a difference.
         conditions: required values by name, e.g. `fair_conditions("5.1")`; a tuple lists alternatives.
         deviations: how the data set on disk differs from the official one.
+        departures: the recipe's values of fields that were set by hand; what `conditions` names is judged by them.
     """
     reasons = [f"data set: {deviation}" for deviation in dict.fromkeys(deviations)]
     for name, wanted in conditions.items():
@@ -53,6 +58,9 @@ def incomparable_reasons(
             reasons.append(f"{name} is not stated")
         elif config[name] not in choices:
             reasons.append(f"{name} is {config[name]}, the table's is {' or '.join(map(str, choices))}")
+    for name, wanted in (departures or {}).items():
+        if name not in conditions and name not in _WITHOUT_EFFECT:
+            reasons.append(f"{name} is {config.get(name)}, the recipe's is {wanted}")
     return reasons
 
 

@@ -104,8 +104,9 @@ class FairTable(Study):
     def _method(self, label: str, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
         path = units[0].path.parent
         runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
-        printed = self.rows[label].printed
-        return MethodReport(cell.config, runs, self.repeats, label, printed and (self.table, printed))
+        row = self.rows[label]
+        printed = row.printed and (self.table, row.printed)
+        return MethodReport(cell.config, runs, self.repeats, label, printed, row.settings)
 
     def _draw(self, rows: Sequence[reports.TableRow], path: pathlib.Path) -> None:
         """Bars of MAP@R: single and concatenated models of every complete row."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from experiments.config import config_fields
 from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS
-from experiments.recipes import resolve
+from experiments.recipes import departures
 from experiments.studies.study import Cell
 
 _NAMED = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
@@ -23,12 +22,8 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
         places: flags that change no result, such as `runs_dir`; those that are None are left out.
     """
     config = cell.config
-    method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
-    recipe = resolve(*method_of, {"chapter": config.chapter}, config.method, config.protocol)
-    flags = {name: getattr(config, name) for name in _NAMED}
-    for field in config_fields():
-        if getattr(config, field.name) != getattr(recipe, field.name):
-            flags[field.name] = getattr(config, field.name)
+    names = (*_NAMED, *departures(config, given=("chapter",)))
+    flags = {name: getattr(config, name) for name in names}
     module, repeats = "experiments.fair_eval", 1
     if config.protocol is None:
         flags["fold"] = cell.fold

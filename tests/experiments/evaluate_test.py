@@ -104,7 +104,6 @@ def test_files_that_are_no_archive_of_embeddings_are_refused(tmp_path, name, mes
         ([], ["--embeddings"]),
         (["--embeddings=nan.npz"], ["Invalid embeddings: received 'NaN or infinity in row 0'"]),
         (["--embeddings=floats.npz", "--seed=1"], ["--seed would have no effect", "--clustering", "--diagnostics"]),
-        (["--embeddings=floats.npz", "--clustering", "--seed=-1"], ["--seed", "-1"]),
         (["--embeddings=floats.npz", "--json=no/such/folder/scores.json"], ["--json", "folder that exists"]),
         (["--embeddings=floats.npz"], ["labels", "integers [60]"]),
         (["--embeddings=floats.npz", "--recall_at=0,2"], ["--recall_at", "at least 1"]),

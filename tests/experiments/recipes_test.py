@@ -8,7 +8,7 @@ import pytest
 from common.ops.checks import InvalidInput
 from experiments import build
 from experiments.config import ExperimentConfig
-from experiments.recipes import DATASET_LOSSES, resolve
+from experiments.recipes import DATASET_LOSSES, departures, resolve
 
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
@@ -111,6 +111,18 @@ def test_overrides_win_and_useless_ones_are_refused():
         resolve("glyphs", "pnca", "gap", "paper", "full", {})
     with pytest.raises(InvalidInput, match="--chapter.*4.*3, 5"):
         resolve("glyphs", "pnca", "gap", "thesis", "full", {"chapter": 4})
+
+
+@pytest.mark.parametrize("protocol", [None, "conventional"])
+def test_departures_are_what_was_set_by_hand(protocol):
+    given = {"backbone": "resnet50", "normalization": "clip", "chapter": 5}
+    plain = resolve("cub200", "c2", "gsp", "thesis", "full", given, protocol=protocol)
+    assert departures(plain) == {}
+    changed = resolve(
+        "cub200", "c2", "gsp", "thesis", "full", {**given, "smoothing": 9.0, "seed": 2}, protocol=protocol
+    )
+    assert departures(changed) == {"smoothing": 5.0, "seed": 0}
+    assert departures(changed, given=("chapter",))["backbone"] == "bn_inception"
 
 
 def test_every_field_changes_the_hash_and_data_do_too(tmp_path):

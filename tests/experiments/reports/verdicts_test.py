@@ -90,6 +90,15 @@ def test_each_difference_from_the_thesis_is_a_reason():
     ]
 
 
+def test_what_was_set_by_hand_is_a_reason():
+    config = {**COMPARABLE, "learning_rate": 1e-3, "frozen_backbone": True, "seed": 4}
+    recipes = {"learning_rate": 1e-5, "frozen_backbone": None, "backbone": "resnet50", "seed": 0}
+    assert incomparable_reasons(config, fair_conditions("5.1"), (), recipes) == [
+        "learning_rate is 0.001, the recipe's is 1e-05",
+        "frozen_backbone is True, the recipe's is None",
+    ]
+
+
 @pytest.mark.parametrize(
     ("gain", "bounds", "at_least", "word"),
     [

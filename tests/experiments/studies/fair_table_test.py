@@ -105,6 +105,8 @@ def test_a_table_holds_printed_figures_and_paired_differences(drawn_cells, tmp_p
         "c2+gsp, L_ZS alone": "21.08",
         "c2+gsp": "21.52",
     }
+    verdicts = {row["verdict"] for method, row in single.items() if method != "untrained backbone"}
+    assert verdicts <= {"above", "below", "reproduced"}  # what makes a printed row is no departure from the recipe
     differences = {
         method: float(row["mean"]) for (method, size, _), row in cells.items() if size == "single minus baseline"
     }
@@ -113,6 +115,13 @@ def test_a_table_holds_printed_figures_and_paired_differences(drawn_cells, tmp_p
     assert "c2+gap" not in differences
     assert "c2+gsp with c2+gap" in (tmp_path / "item.md").read_text()
     assert "concatenated 512-D MAP@R" in text
+
+
+def test_a_row_that_was_trained_in_another_way_has_no_verdict(drawn_cells, tmp_path):
+    study = TABLES["5.3"](options(overrides={"learning_rate": 1e-3, "seed": 3}))
+    study.render(drawn_cells(lambda cell: 0.4 if cell.config.pooling == "gap" else None), tmp_path, "item")
+    verdict = cells_of(tmp_path / "item.csv")["c2+gap", "single 128-D", "MAP@R"]["verdict"]
+    assert verdict == "not comparable: learning_rate is 0.001, the recipe's is 1e-05"
 
 
 def test_parts_of_gsp_are_held_against_their_own_rows_in_any_report(drawn_cells):
