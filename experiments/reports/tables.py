@@ -179,7 +179,7 @@ def footnotes(rows: Sequence[TableRow]) -> list[str]:
         )
     if any(bound.training_error is None for bound in bounds):
         notes.append("† new test classes only: nothing was trained twice, so the spread of training is not known.")
-    if any(cell.is_difference for cell in cells):
+    if any(cell.is_difference and cell.estimate.interval for cell in cells):
         notes.append(SIGNIFICANT_NOTE)
     if any(_detectable(cell) for cell in cells):
         notes.append(DETECTABLE_NOTE)

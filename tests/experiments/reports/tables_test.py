@@ -139,6 +139,9 @@ def test_significant_differences_are_starred(estimate, training, starred):
         assert (f"{100 * estimate:+.2f}*" in render(compared)) == starred
         assert "excludes zero" in render(compared)
         assert f"{100 * estimate:.2f}*" not in render(alone)
+    bare = TableRow("method", {column: TableCell(FairEstimate(estimate), is_difference=True)})
+    assert f"{100 * estimate:+.2f}" in render_text([bare])
+    assert "Starred" not in render_text([bare])  # nothing that a star could be of
 
 
 def test_differences_have_a_sign_and_what_the_design_could_have_detected():
