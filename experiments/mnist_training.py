@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 
 import numpy as np
 import tensorflow as tf
@@ -41,6 +40,7 @@ from common.training import (
     TrainingSchedule,
     TwoSpeedOptimizer,
     fit,
+    training_session,
 )
 from experiments.problem_record import problem_recorder
 
@@ -149,9 +149,10 @@ class MnistTraining:
         finished = self.run.read_result()
         if finished is not None:
             return finished
-        keras.backend.clear_session()
-        gc.collect()
-        keras.utils.set_random_seed(self.settings.seed)
+        with training_session(self.settings.seed):
+            return self._train(checkpoint_seconds)
+
+    def _train(self, checkpoint_seconds: float) -> dict:
         cost = TrainingCost()
         backbone = resnet_v2_20(self.dataset.channels)
         head = EmbeddingHead(GlobalAveragePooling(), self.settings.embedding_dim)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import hashlib
 import pathlib
 
@@ -39,6 +38,7 @@ with quiet_start():
         TrainingSchedule,
         TwoSpeedOptimizer,
         fit,
+        training_session,
         write_atomically,
     )
     from experiments import build
@@ -122,9 +122,11 @@ def pretrain(
     finished = run.read_result()
     if finished is not None:
         return finished
-    keras.backend.clear_session()
-    gc.collect()
-    keras.utils.set_random_seed(settings.seed)
+    with training_session(settings.seed):
+        return _pretrain(settings, dataset, run, checkpoint_seconds)
+
+
+def _pretrain(settings: PretrainSettings, dataset: data.Dataset, run: RunDirectory, checkpoint_seconds: float) -> dict:
     cost = TrainingCost()
     batches_from = functools.partial(_batches_from, settings, dataset.train)
     backbone = BACKBONES[settings.backbone](dataset.channels)

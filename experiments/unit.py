@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 
 import numpy as np
@@ -23,6 +22,7 @@ from common.training import (
     TwoSpeedOptimizer,
     fit,
     read_json,
+    training_session,
     write_json,
 )
 from experiments import build
@@ -70,9 +70,10 @@ class Unit:
         finished = self.run.read_result()
         if finished is not None:
             return finished
-        keras.backend.clear_session()
-        gc.collect()
-        keras.utils.set_random_seed(self.seed)
+        with training_session(self.seed):
+            return self._train(checkpoint_seconds)
+
+    def _train(self, checkpoint_seconds: float) -> dict:
         cost = TrainingCost()
         model = self._build_model()
         untrained = self._untrained_metrics(model)

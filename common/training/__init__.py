@@ -26,6 +26,7 @@ from common.training.run_directory import (
     write_text,
 )
 from common.training.training_cost import TrainingCost
+from common.training.training_session import training_session
 
 __all__ = [
     "BestWeights",
@@ -49,6 +50,7 @@ __all__ = [
     "environment",
     "fit",
     "read_json",
+    "training_session",
     "write_arrays",
     "write_atomically",
     "write_json",
