@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
-import tempfile
+import secrets
 import warnings
 from collections.abc import Iterator
 
@@ -27,7 +27,8 @@ class DamagedFile(InvalidInput):
 def write_atomically(path: str | os.PathLike, write, *, keep_as: str | os.PathLike | None = None) -> None:
     """Calls `write(binary_file)` on a temporary file beside `path`, flushes it to disk and renames it over `path`.
 
-    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one.
+    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one. Who may
+    read it is what the process' umask says, as for any new file: pages are served and caches are shared.
 
     Args:
         path: the file.
@@ -36,9 +37,9 @@ def write_atomically(path: str | os.PathLike, write, *, keep_as: str | os.PathLi
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

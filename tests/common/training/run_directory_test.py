@@ -35,6 +35,16 @@ def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_who_may_read_a_file_is_what_the_umask_says(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_json(tmp_path / "value.json", {"a": 1})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "value.json").stat().st_mode & 0o777 == mode
+
+
 def test_nan_is_refused(tmp_path):
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(tmp_path / "value.json", {"a": float("nan")})
@@ -148,7 +158,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_two(tmp_path, monke
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(
-        "common.training.run_directory.os.fsync" if number == errno.ENOSPC else "tempfile.mkstemp", fail
+        "common.training.run_directory.os.fsync" if number == errno.ENOSPC else "pathlib.Path.open", fail
     )
     with pytest.raises(OSError, match=os.strerror(number)):
         run.write_checkpoint({"a": np.full(3, 3.0)})
