@@ -158,9 +158,10 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_two(tmp_path, monke
         raise OSError(number, os.strerror(number))
 
     broken = "common.training.run_directory.os.fsync" if number == errno.ENOSPC else "pathlib.Path.open"
-    with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(number)):
+    with monkeypatch.context() as patch:
         patch.setattr(broken, fail)
-        run.write_checkpoint({"a": np.full(3, 3.0)})
+        with pytest.raises(OSError, match=os.strerror(number)):
+            run.write_checkpoint({"a": np.full(3, 3.0)})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
