@@ -33,7 +33,7 @@ def log_sum_exp_of_sums(scale, similarities, positive_similarities, negative):
     of_anchors, of_positives = (tf.exp(scale * (s - 1.0)) for s in (similarities, positive_similarities))
     of_anchors = tf.where(negative, of_anchors, tf.zeros_like(of_anchors))
     sums = tf.matmul(of_anchors, of_positives, transpose_b=True)
-    return tf.math.log(tf.where(sums > 0.0, sums, tf.ones_like(sums))) + 2.0 * scale
+    return tf.math.log(tf.where(sums != 0.0, sums, tf.ones_like(sums))) + 2.0 * scale
 
 
 @keras.utils.register_keras_serializable(package="common")

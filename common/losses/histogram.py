@@ -23,7 +23,7 @@ def soft_histogram(values, mask, num_nodes):
     """
     values, mask = tf.reshape(values, [-1]), tf.reshape(mask, [-1])
     places = (tf.clip_by_value(values, -1.0, 1.0) + 1.0) * (0.5 * (num_nodes - 1))
-    lower = tf.minimum(tf.cast(places, tf.int32), num_nodes - 2)
+    lower = tf.clip_by_value(tf.cast(places, tf.int32), 0, num_nodes - 2)  # NaN has a place too, and is seen there
     upper_share = places - tf.cast(lower, places.dtype)
     nothing = tf.zeros_like(places)
     histogram = tf.math.unsorted_segment_sum(tf.where(mask, 1.0 - upper_share, nothing), lower, num_nodes)

@@ -27,7 +27,9 @@ class MetricLoss(keras.layers.Layer):
         references: `common.references.References`, or None: the batch itself without self-pairs, or the proxies that a
             proxy loss owns.
 
-    Output: a scalar, finite for every batch. A class without a partner in the references contributes nothing.
+    Output: a scalar, finite for every batch of finite embeddings. A class without a partner in the references
+    contributes nothing. Embeddings that are NaN or infinite make the loss NaN (or infinite), never a plausible number,
+    so that `keras.callbacks.TerminateOnNaN` and `common.training.fit` stop there.
 
     Raises:
         InvalidInput: an argument is out of its range.

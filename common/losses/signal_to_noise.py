@@ -28,7 +28,7 @@ def noise_to_signal_ratios(signals, others):
     signals_centered, others_centered = (x - tf.reduce_mean(x, axis=-1, keepdims=True) for x in (signals, others))
     power = tf.reduce_sum(signals_centered**2, axis=-1, keepdims=True)  # [a, 1]
     rounding = ROUNDING_UNITS * np.finfo(signals.dtype.as_numpy_dtype).eps * tf.reduce_sum(signals**2, -1, True)
-    varies = power > rounding
+    varies = tf.logical_not(power <= rounding)  # also where it is NaN
     ratios = pairwise_squared_distances(signals_centered, others_centered) / tf.where(varies, power, 1.0)
     return tf.where(varies, ratios, tf.zeros_like(ratios))
 

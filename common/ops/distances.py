@@ -27,6 +27,7 @@ def pairwise_squared_distances(x, y):
     """Squared Euclidean distances `‖x_i - y_j‖² = ‖x_i‖² + ‖y_j‖² - 2 x_iᵀ y_j` of all pairs.
 
     What is below the rounding error of that sum (a distance below 1e-3 for unit vectors in float32) is exactly zero.
+    Vectors that are not finite, or so long that their squares are not (9e18 in float32), have distance NaN from all.
 
     Args:
         x: `[..., a, dim]`.
@@ -36,10 +37,16 @@ def pairwise_squared_distances(x, y):
         `[..., a, b]`, at least float32, never negative. Exact gradient `2 (x_i - y_j)`, zero where the value is zero.
     """
     x, y = at_least_float32(x), at_least_float32(y)
-    squared_norms = tf.reduce_sum(x * x, axis=-1)[..., :, None] + tf.reduce_sum(y * y, axis=-1)[..., None, :]
+    squared_norms = _squared_norms(x)[..., :, None] + _squared_norms(y)[..., None, :]
     squared = squared_norms - 2.0 * tf.matmul(x, y, transpose_b=True)  # [..., a, b]
     rounding = ROUNDING_UNITS * np.finfo(x.dtype.as_numpy_dtype).eps * squared_norms
-    return tf.where(squared > rounding, squared, tf.zeros_like(squared))
+    return tf.where(squared <= rounding, tf.zeros_like(squared), squared)
+
+
+def _squared_norms(x):
+    """`[..., n, dim]` -> `[..., n]`; NaN where the sum of two of them would not be finite."""
+    squared = tf.reduce_sum(x * x, axis=-1)
+    return tf.where(squared < squared.dtype.max / 4, squared, np.nan)
 
 
 def pairwise_distances(x, y):
@@ -53,7 +60,7 @@ def pairwise_distances(x, y):
         `[..., a, b]`, at least float32. Exact gradient `(x_i - y_j) / ‖x_i - y_j‖`; zero, never NaN, at distance zero.
     """
     squared = pairwise_squared_distances(x, y)
-    apart = squared > 0.0
+    apart = squared != 0.0  # also where it is NaN
     # The square root is kept away from zero, where its derivative is infinite, and infinity times zero is NaN.
     roots = tf.sqrt(tf.where(apart, squared, tf.ones_like(squared)))
     return tf.where(apart, roots, tf.zeros_like(roots))

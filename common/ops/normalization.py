@@ -1,5 +1,6 @@
 """How embeddings are brought to comparable length."""
 
+import numpy as np
 import tensorflow as tf
 
 from common.ops.checks import check_choice
@@ -14,6 +15,9 @@ def normalize(x, mode):
     - `"unit"`: `v / ‖v‖`, the unit sphere; zero stays zero, with zero gradient.
     - `"clip"`: `v / max(1, ‖v‖)`, the projection onto the unit ball; the identity inside of it.
     - `"none"`: `v`.
+
+    What has no direction in its type is NaN, so that whoever computes with it notices: a vector with a component that
+    is not finite, or whose squared norm is not (beyond a length of 1.8e19 in float32).
 
     Reference: thesis 5.2 (`"unit"`, GSP and its baselines) and 3.2.4 (`"clip"`, CCP and its baselines).
 
@@ -32,10 +36,11 @@ def normalize(x, mode):
     if mode == "none":
         return x
     squared_norms = tf.reduce_sum(x * x, axis=-1, keepdims=True)
+    squared_norms = tf.where(tf.math.is_inf(squared_norms), np.nan, squared_norms)  # else x / inf would be zero
     if mode == "clip":
         # Times the inverse: the gradient of a division by a column takes four more passes over x.
         return x * (1.0 / tf.sqrt(tf.maximum(squared_norms, 1.0)))
-    nonzero = squared_norms > 0.0
+    nonzero = squared_norms != 0.0  # also where it is NaN
     norms = tf.sqrt(tf.where(nonzero, squared_norms, tf.ones_like(squared_norms)))
     return tf.where(nonzero, x / norms, tf.zeros_like(x))
 

@@ -25,9 +25,9 @@ def mean_of_nonzero(terms):
         terms: non-negative floats, any shape.
 
     Returns:
-        A scalar. Its gradient leaves the number of such terms constant.
+        A scalar, NaN if any term is. Its gradient leaves the number of such terms constant.
     """
-    return masked_mean(terms, terms > 0.0)
+    return masked_mean(terms, terms != 0.0)
 
 
 def log_sum_exp(logits, mask, axis=-1):
@@ -46,7 +46,7 @@ def log_sum_exp(logits, mask, axis=-1):
     highest = tf.stop_gradient(tf.reduce_max(members, axis=axis, keepdims=True))
     highest = tf.where(tf.math.is_finite(highest), highest, tf.zeros_like(highest))
     total = tf.reduce_sum(tf.exp(members - highest), axis=axis)  # at least 1, or 0 without members
-    occupied = total > 0.0
+    occupied = total != 0.0  # also where it is NaN
     logs = tf.math.log(tf.where(occupied, total, tf.ones_like(total)))
     return tf.where(occupied, logs + tf.squeeze(highest, axis), tf.zeros_like(total))
 
@@ -89,5 +89,5 @@ def softmax_means_by_group(values, valid, groups, num_groups, temperature):
     weights = tf.exp(logits - highest)
     totals = tf.math.unsorted_segment_sum(weights, groups, num_groups)
     sums = tf.math.unsorted_segment_sum(weights * values, groups, num_groups)
-    occupied = totals > 0.0
+    occupied = totals != 0.0  # also where they are NaN
     return sums / tf.where(occupied, totals, tf.ones_like(totals)), occupied

@@ -110,6 +110,13 @@ def test_returns_a_finite_float32_scalar(create, references):
     assert np.isfinite(value)
 
 
+def test_an_embedding_that_is_no_number_is_seen_in_the_loss(create):
+    loss, (embeddings, labels) = create(), random_batch()
+    for component, references in ((np.nan, None), (1e30, random_references(1))):  # its square is beyond float32
+        embeddings[2, 1] = component
+        assert np.isnan(loss(tf.constant(embeddings, tf.float32), labels, references))
+
+
 def assert_compiled_equals_eager(loss, sizes, references, jit_compile):
     """Values and gradients over given references and over the batch, through a function of unknown batch size."""
 

@@ -51,3 +51,10 @@ def test_equals_tensorflow_addons():
     addons = tfa.losses.metric_learning
     np.testing.assert_allclose(pairwise_distances(x, x), addons.pairwise_distance(x), atol=1e-5)
     np.testing.assert_allclose(pairwise_squared_distances(x, x), addons.pairwise_distance(x, squared=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("component", [np.nan, np.inf, -1e20])
+def test_a_vector_that_has_no_distance_is_nan_away_from_all(component):
+    x = tf.constant([[0.0, component], [3.0, 4.0]], tf.float32)
+    np.testing.assert_allclose(pairwise_distances(x, x), [[np.nan, np.nan], [np.nan, 0.0]])
+    np.testing.assert_allclose(pairwise_squared_distances(x, tf.zeros([1, 2])), [[np.nan], [25.0]])

@@ -62,3 +62,10 @@ def test_the_mean_norm_has_a_gradient_of_unit_vectors_and_none_at_zero():
         value = mean_norm(x)
     np.testing.assert_allclose(value, 5.5 / 3.0)
     np.testing.assert_allclose(tape.gradient(value, x), np.array([[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]) / 3.0)
+
+
+@pytest.mark.parametrize("mode", ["unit", "clip"])
+@pytest.mark.parametrize("component", [np.nan, np.inf, -1e20])
+def test_a_vector_without_a_direction_is_nan_and_no_other(mode, component):
+    normalized = normalize(tf.constant([[3.0, component], [3.0, 4.0]], tf.float32), mode)
+    np.testing.assert_allclose(normalized, [[np.nan, np.nan], [0.6, 0.8]], rtol=1e-6)

@@ -56,3 +56,13 @@ def test_softmax_means_by_group_equal_loops():
             expected = np.sum(weights * members) / np.sum(weights) if len(members) else 0.0
             np.testing.assert_allclose(means[group, column], expected, rtol=1e-10, atol=1e-15)
             assert bool(occupied[group, column]) == (len(members) > 0)
+
+
+def test_what_is_no_number_is_not_left_out():
+    values, mask = np.array([[1.0, np.nan], [2.0, 3.0]]), np.array([[True, True], [True, False]])
+    assert np.isnan(mean_of_nonzero(values))
+    np.testing.assert_allclose(log_sum_exp(values, mask), [np.nan, 2.0])
+    np.testing.assert_allclose(log1p_sum_exp(values, mask), [np.nan, np.log1p(np.exp(2.0))])
+    means, occupied = softmax_means_by_group(values, mask, np.array([0, 1]), 2, temperature=1.0)
+    np.testing.assert_allclose(means, [[1.0, np.nan], [2.0, 0.0]])
+    assert occupied.numpy().tolist() == [[True, True], [True, False]]
