@@ -15,11 +15,15 @@ from common.ops.normalization import normalize
 keras = tf.keras
 
 
+@keras.utils.register_keras_serializable(package="ccp_dml")
 class ChanceConstrainedModel(keras.Model):
     """Trains a network's embeddings under a chance-constrained loss and its proximal term.
 
     For plain Keras: `compile(optimizer)`, then `fit(batches, callbacks=[evaluation, AlternatingProjections(...)])`.
     The experiments of this project use `common.training.EmbeddingModel` with the same loss, term and callback.
+
+    Under a `mixed_float16` policy the loss is scaled, and the proximal term added to what the gradients are without
+    that. A `.keras` file holds network, proxies and rate, not θ*: the loaded weights are the new one.
 
     Args:
         network: any built Keras model from inputs to embeddings `[batch, dim]`.
@@ -46,10 +50,19 @@ class ChanceConstrainedModel(keras.Model):
         self.proximal_term = ProximalTerm(network.trainable_variables, rate)
         self.mean_loss = keras.metrics.Mean(name="loss")
         self.built = True
+        self._awaits_weights = False  # those of a file, which come after the constructor
 
     def compile(self, optimizer="adam", jit_compile=False, **kwargs):
         """As Keras' `compile`, without XLA by default: losses check labels and choose rows by the data."""
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
+        if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
+            self.optimizer.build(list(self.trainable_variables))  # its scale must exist before a step is traced
+
+    def make_train_function(self, force=False):  # noqa: D102
+        if self._awaits_weights:
+            self.proximal_term.set_targets()
+            self._awaits_weights = False
+        return super().make_train_function(force)
 
     def call(self, inputs, training=None):  # noqa: D102
         return normalize(self.network(inputs, training=training), self.metric_loss.normalization)
@@ -59,9 +72,14 @@ class ChanceConstrainedModel(keras.Model):
         variables = list(self.trainable_variables)
         with tf.GradientTape() as tape:
             loss = self.metric_loss(self(inputs, training=True), labels, training=True)
-        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        self.optimizer.apply_gradients(list(zip(self.proximal_term(gradients, variables), variables)))
+            scale, undone_by_optimizer = _loss_scale(self.optimizer)
+            scaled_loss = scale * loss
+        gradients = tape.gradient(scaled_loss, variables, unconnected_gradients="zero")
+        gradients = [tf.convert_to_tensor(gradient) / scale for gradient in gradients]
+        gradients = self.proximal_term(gradients, variables)
+        if undone_by_optimizer:
+            gradients = [gradient * scale for gradient in gradients]
+        self.optimizer.apply_gradients(list(zip(gradients, variables)))
         self.mean_loss.update_state(loss)
         return {"loss": self.mean_loss.result()}
 
@@ -77,3 +95,29 @@ class ChanceConstrainedModel(keras.Model):
     @tf.function(reduce_retracing=True)
     def _embedding_step(self, inputs):
         return self(inputs, training=False)
+
+    def get_config(self):  # noqa: D102
+        parts = {"network": self.network, "metric_loss": self.metric_loss}
+        serialized = {name: keras.utils.serialize_keras_object(part) for name, part in parts.items()}
+        return {**serialized, "rate": self.proximal_term.rate}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """The model that `get_config` describes, before it has the weights of a file."""
+        names = ("network", "metric_loss")
+        parts = [keras.utils.deserialize_keras_object(config[name], custom_objects) for name in names]
+        model = cls(*parts, rate=config["rate"])
+        model._awaits_weights = True
+        return model
+
+
+def _loss_scale(optimizer) -> tuple:
+    """The factor of the loss that keeps float16 gradients from vanishing, and whether `apply_gradients` divides by it.
+
+    Keras 3 does, Keras 2 leaves it to the train step. 1.0 without a `LossScaleOptimizer`.
+    """
+    if not isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        return 1.0, False
+    if hasattr(optimizer, "get_scaled_loss"):  # Keras 2
+        return optimizer.get_scaled_loss(tf.ones([])), False
+    return optimizer.scale_loss(tf.ones([])), True

@@ -172,3 +172,35 @@ def test_a_network_that_is_not_built_is_refused():
     loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
     with pytest.raises(InvalidInput, match="network: .* expected one that is built"):
         ChanceConstrainedModel(keras.Sequential([keras.layers.Dense(DIM)]), loss)
+
+
+def test_half_precision_takes_the_same_step():
+    contrastive, start_of_step = Contrastive(0.3, 1.1, normalization="clip"), start(0)
+    expected = keras_step(contrastive, *start_of_step)
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        found = keras_step(contrastive, *start_of_step)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    for values, exact, before in zip(found, expected, start_of_step):
+        assert np.abs(exact - before).max() > 0.05
+        np.testing.assert_allclose(values, exact, atol=5e-3)
+
+
+def test_a_keras_file_holds_network_and_proxies_and_training_goes_on_from_them(tmp_path):
+    network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.Dense(DIM)])
+    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    model = ChanceConstrainedModel(network, loss, rate=RATE)
+    model.compile(keras.optimizers.SGD(0.1))
+    inputs = start(0)[2].astype(np.float32)
+    model.fit(inputs, LABELS, batch_size=BATCH, epochs=2, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for values, saved in zip(loaded.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(values, saved)
+    np.testing.assert_allclose(loaded.embed([inputs]), model.embed([inputs]), rtol=1e-6)
+    loaded.compile(keras.optimizers.SGD(0.0))
+    loaded.fit(inputs, LABELS, batch_size=BATCH, verbose=0)
+    assert loaded.proximal_term.rate == RATE
+    for target, weight in zip(loaded.proximal_term.targets(), network.trainable_variables, strict=True):
+        np.testing.assert_array_equal(target, weight)
