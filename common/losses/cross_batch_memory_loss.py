@@ -21,7 +21,7 @@ class CrossBatchMemoryLoss(MetricLoss):
     Embedding Learning, CVPR 2020. The published code of the thesis sets both switches below.
 
     Args:
-        loss: the `MetricLoss` of both terms. It normalises; this one has no normalisation of its own.
+        loss: the `MetricLoss` of both terms. It normalises; this one only tells how.
         memory_size: number of embeddings in the memory (batches of memory times batch size).
         embedding_dim: number of components of an embedding.
         start_step: number of training steps before the second term.
@@ -50,7 +50,7 @@ class CrossBatchMemoryLoss(MetricLoss):
         enqueue_first=False,
         **kwargs,
     ):
-        super().__init__(normalization="none", **kwargs)
+        super().__init__(normalization=loss.normalization, **kwargs)
         self.loss = loss
         self.memory = CrossBatchMemory(memory_size, embedding_dim, dtype=self.dtype)
         self.start_step = check_non_negative("start_step", start_step)

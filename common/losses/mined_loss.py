@@ -4,7 +4,9 @@ import tensorflow as tf
 
 from common import miners
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_fraction, check_non_negative
+from common.losses.proxy_loss import ProxyLoss
+from common.losses.weighted_sum import WeightedSum
+from common.ops.checks import check_choice, check_fraction, check_non_negative, invalid
 from common.ops.normalization import normalize
 from common.references.reference_set import References
 
@@ -32,7 +34,8 @@ class MinedLoss(MetricLoss):
     Gradient: that of the loss; none through the drawing.
 
     Args:
-        loss: the `MetricLoss`; it normalises, this one has no normalisation of its own. Anchors are the batch.
+        loss: the `MetricLoss` over pairs or triplets; it normalises, this one only tells how. Anchors are the batch, so
+            that `anchors="references"` is refused when it is called.
         miner: one of `MINERS`.
         p_switch: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1].
         seed: at least 0.
@@ -40,13 +43,20 @@ class MinedLoss(MetricLoss):
 
     Call arguments: those of `MetricLoss`, and `training`.
 
+    Raises:
+        InvalidInput: a loss over proxies of its own, or another argument out of its range.
+
     Example:
         >>> loss = MinedLoss(Margin(), "distance_weighted", p_switch=0.35)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2), training=True)
     """
 
     def __init__(self, loss, miner="distance_weighted", p_switch=0.0, seed=0, **kwargs):
-        super().__init__(normalization="none", **kwargs)
+        super().__init__(normalization=loss.normalization, **kwargs)
+        parts = loss.parts if isinstance(loss, WeightedSum) else (loss,)
+        if any(isinstance(part, ProxyLoss) for part in parts):
+            expected = "a loss over the pairs of a batch"
+            raise invalid("loss", received=type(loss).__name__, expected=expected, fix="Its proxies would be left out.")
         self.loss = loss
         self.miner = check_choice("miner", miner, MINERS)
         self.p_switch = check_fraction("p_switch", p_switch, zero_allowed=True)

@@ -13,19 +13,23 @@ class WeightedSum(MetricLoss):
     """`Σ_i w_i loss_i(embeddings, labels, references)`: all losses see the same references.
 
     Args:
-        losses: the `MetricLoss`es, at least one. Each normalises for itself.
+        losses: the `MetricLoss`es, at least one. Each normalises for itself; `normalization` is the one that they
+            share, or `"none"`.
         weights: one number for each loss; None: 1 each.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Raises:
-        InvalidInput: no loss, or not as many weights as losses.
+        InvalidInput: no loss, something else than a loss, or not as many weights as losses.
 
     Example:
         >>> WeightedSum([Contrastive(), MultiSimilarity()], [1.0, 0.5])(embeddings, labels)
     """
 
     def __init__(self, losses, weights=None, **kwargs):
-        super().__init__(normalization="none", **kwargs)
+        if not isinstance(losses, (list, tuple)) or not all(isinstance(part, MetricLoss) for part in losses):
+            raise invalid("losses", received=losses, expected="a list of metric losses")
+        shared = {part.normalization for part in losses}
+        super().__init__(normalization=shared.pop() if len(shared) == 1 else "none", **kwargs)
         weights = [1.0] * len(losses) if weights is None else list(weights)
         if not losses or len(weights) != len(losses):
             raise invalid(

@@ -48,7 +48,8 @@ def compare(
         A `Comparison`, computed in at least float32.
 
     Raises:
-        InvalidInput: an argument has the wrong rank or type, or the dimensions of the two sides differ.
+        InvalidInput: an argument has the wrong rank or type, the dimensions of the two sides differ, or references with
+            pairs drawn for the batch are to be the anchors.
     """
     check_choice("anchors", anchors, ANCHORS)
     embeddings = normalize(embeddings, normalization)
@@ -65,6 +66,9 @@ def compare(
         raise invalid(
             "dimension of embeddings", received=embeddings.shape[-1], expected=f"the references' {others.shape[-1]}"
         )
+    if anchors == "references" and references.pairs is not None:
+        fix = "A drawn triplet has its anchor in the batch: over the references it falls apart."
+        raise invalid("anchors", received=anchors, expected="'embeddings' in a loss over drawn triplets", fix=fix)
     if anchors == "embeddings":
         return Comparison(embeddings, others, positive, negative, everyone, labels, reference_labels)
     valid = references.valid

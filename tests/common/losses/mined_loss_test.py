@@ -9,9 +9,11 @@ from common.losses import (
     Margin,
     MinedLoss,
     MultiSimilarity,
+    ProxyNCA,
     Quadruplet,
     SignalToNoise,
     Triplet,
+    WeightedSum,
 )
 from common.losses.mined_loss import MINERS
 from common.miners import switched
@@ -117,3 +119,11 @@ def test_unknown_miners_and_probabilities_are_refused():
         MinedLoss(Triplet(), "hard")
     with pytest.raises(InvalidInput, match=r"p_switch: received 1.5, expected a number in \[0, 1\]"):
         MinedLoss(Triplet(), p_switch=1.5)
+
+
+def test_losses_that_cannot_be_mined_are_refused():
+    for loss in (ProxyNCA(6, DIM), WeightedSum([Triplet(), ProxyNCA(6, DIM)])):
+        with pytest.raises(InvalidInput, match=f"loss: received '{type(loss).__name__}', expected a loss over"):
+            MinedLoss(loss)
+    with pytest.raises(InvalidInput, match="anchors: received 'references', expected 'embeddings' in a loss"):
+        MinedLoss(Triplet(anchors="references"))(*random_batch())

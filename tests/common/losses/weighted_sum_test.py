@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.losses import Contrastive, MultiSimilarity, ProxyNCA, WeightedSum
+from common.losses import Contrastive, CrossBatchMemoryLoss, MinedLoss, MultiSimilarity, ProxyNCA, Triplet, WeightedSum
 from common.ops.checks import InvalidInput
 
 
@@ -23,3 +23,17 @@ def test_fast_variables_are_those_of_all_parts():
 def test_weights_that_do_not_fit_are_refused(losses, weights):
     with pytest.raises(InvalidInput, match="Invalid weights"):
         WeightedSum(losses, weights)
+
+
+@pytest.mark.parametrize("losses", [Contrastive(), [Contrastive(), "triplet"]], ids=["no list", "a name"])
+def test_what_is_no_list_of_losses_is_refused(losses):
+    with pytest.raises(InvalidInput, match="Invalid losses: received .* expected a list of metric losses"):
+        WeightedSum(losses)
+
+
+def test_losses_around_losses_tell_how_those_normalise():
+    clipped = WeightedSum([Contrastive(normalization="clip"), Triplet(normalization="clip")])
+    for loss in (clipped, MinedLoss(clipped), CrossBatchMemoryLoss(clipped, 8, 2)):
+        assert loss.normalization == "clip"
+        assert type(loss).from_config(loss.get_config()).normalization == "clip"
+    assert WeightedSum([Contrastive(normalization="clip"), Triplet()]).normalization == "none"
