@@ -11,8 +11,8 @@ import numpy as np
 from ccp_dml.class_representatives import Representatives, choose_representatives, covering_radii
 from ccp_dml.projection_rules import ProjectionRules
 from ccp_dml.proximal_term import ProximalTerm
-from common.ops.checks import InvalidInput, invalid
-from common.training.callbacks import ResumableCallback
+from common.ops.checks import invalid
+from common.training.callbacks import ResumableCallback, logged_metric
 
 
 @dataclasses.dataclass
@@ -127,7 +127,7 @@ class AlternatingProjections(ResumableCallback):
         if not self.problems:
             self._begin_first_problem()
             return
-        value = self._read(logs or {})
+        value = self._read(logs)
         problem = self.problems[-1]
         problem.end_step = self._steps
         if value > self._best + self.rules.min_delta:
@@ -162,13 +162,8 @@ class AlternatingProjections(ResumableCallback):
         self._best_weights = list(arrays[num_targets:])
         self._set_rate()
 
-    def _read(self, logs: dict) -> float:
-        if self.rules.metric not in logs:
-            raise InvalidInput(
-                f"AlternatingProjections found no {self.rules.metric!r} in the logs ({', '.join(sorted(logs))}). Put "
-                "RetrievalEvaluation, or another callback that measures it, before this one."
-            )
-        value = float(logs[self.rules.metric])
+    def _read(self, logs: dict | None) -> float:
+        value = logged_metric(logs, self.rules.metric, self)
         if self.rules.reads_late:
             value, self._late_value = self._late_value, value
         return value

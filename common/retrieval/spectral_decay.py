@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.ops.checks import check_choice, check_non_negative, invalid
+from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
 from common.retrieval.similarity_bounds import coordinate_range
 
 DIRECTIONS = ("uniform_to_spectrum", "spectrum_to_uniform")
@@ -74,6 +74,7 @@ def spectral_decay(
         floor: the least share of a direction, > 0.
     """
     check_choice("direction", direction, DIRECTIONS)
+    check_positive("floor", floor)
     shares = spectrum(embeddings, skip_top=skip_top, centre=centre)
     dim = len(shares)
     if direction == "spectrum_to_uniform":

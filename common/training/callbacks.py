@@ -43,6 +43,20 @@ class ResumableCallback(keras.callbacks.Callback):
         """Lets go of files and lines on the terminal; called at the end of training, however it ends."""
 
 
+def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -> float:
+    """A value of the logs that a callback looks at.
+
+    Raises:
+        InvalidInput: no callback before this one has put it there.
+    """
+    if metric not in (logs or {}):
+        raise InvalidInput(
+            f"{type(callback).__name__} found no {metric!r} in the logs ({', '.join(sorted(logs or {}))}). Put "
+            "RetrievalEvaluation, or another callback that measures it, before this one."
+        )
+    return float(logs[metric])
+
+
 class RetrievalEvaluation(ResumableCallback):
     """Puts the validation metrics of the current weights into the logs at the end of every epoch.
 
@@ -113,8 +127,9 @@ class BestWeights(ResumableCallback):
         self._weights: list[np.ndarray] = []
 
     def on_epoch_end(self, epoch, logs=None):
-        if logs[self.metric] > self.best + self.min_delta:
-            self.best, self.best_epoch, self.waited = float(logs[self.metric]), epoch, 0
+        value = logged_metric(logs, self.metric, self)
+        if value > self.best + self.min_delta:
+            self.best, self.best_epoch, self.waited = value, epoch, 0
             self._weights = [np.asarray(weight) for weight in self.model.get_weights()]
         else:
             self.waited += 1
@@ -160,11 +175,11 @@ class PlateauSchedule(ResumableCallback):
         self.best, self.waited, self.cooling = -math.inf, 0, 0
 
     def on_epoch_end(self, epoch, logs=None):
-        learning_rate = self.model.optimizer.learning_rate
+        value, learning_rate = logged_metric(logs, self.metric, self), self.model.optimizer.learning_rate
         logs["learning_rate"] = float(np.asarray(learning_rate))
         self.cooling = max(0, self.cooling - 1)
-        if logs[self.metric] > self.best + self.min_delta:
-            self.best, self.waited = float(logs[self.metric]), 0
+        if value > self.best + self.min_delta:
+            self.best, self.waited = value, 0
         elif self.cooling == 0:
             self.waited += 1
         if self.waited >= self.patience:

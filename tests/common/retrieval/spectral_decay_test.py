@@ -75,6 +75,7 @@ def test_only_centring_takes_the_mean_away():
         (lambda: spectral_decay(np.ones((3, 2)), skip_top=-1), "skip_top: received -1"),
         (lambda: spectral_decay(np.float32([[1, np.nan]])), "NaN or infinity in row 0"),
         (lambda: spectral_decay(np.ones((3, 2)), direction="both"), "direction: received 'both'"),
+        (lambda: spectral_decay(np.ones((3, 2)), floor=0.0), "floor: received 0.0, expected a number greater than 0"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -1,4 +1,4 @@
-"""The diagnostics callback in a plain Keras `fit`; the other callbacks are tested where they train (`fit_test`)."""
+"""Callbacks in a plain Keras `fit`; in the project's own loop they are tested where they train (`fit_test`)."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ import tensorflow as tf
 from common.ops.checks import InvalidInput
 from common.retrieval import diagnose
 from common.training import EmbeddingDiagnostics
+from common.training.callbacks import BestWeights, PlateauSchedule
 
 keras = tf.keras
 
@@ -34,3 +35,12 @@ def test_diagnostics_are_logged_and_a_collapse_is_warned_of_once(capfd):
     assert capfd.readouterr().err == ""
     with pytest.raises(InvalidInput, match="EmbeddingDiagnostics needs the logs"):
         callback.on_epoch_end(5)
+
+
+@pytest.mark.parametrize("make", [BestWeights, PlateauSchedule])
+def test_a_metric_that_nothing_has_measured_is_named(make):
+    callback = make("MAP@R", 3)
+    callback.set_model(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
+    callback.model.compile("sgd", "mse")
+    with pytest.raises(InvalidInput, match=f"{make.__name__} found no 'MAP@R' in the logs .loss.. Put RetrievalEvalu"):
+        callback.on_epoch_end(0, {"loss": 1.0})
