@@ -44,7 +44,8 @@ class Angular(MetricLoss):
     has a negative. The vectors are unit vectors, whatever the `normalization`.
 
     Reference: Wang, Zhou, Wen, Liu, Lin: Deep Metric Learning with Angular Loss, ICCV 2017. Milbich's dissertation,
-    chapter 2, adds it with weight 2 to the N-pair loss: `WeightedSum([NPair(), Angular()], [1.0, 2.0])`.
+    chapter 2, adds it with weight 2 to its N-pair loss:
+    `WeightedSum([NPair(normalization="none", norm_penalty=0.005), Angular()], [1.0, 2.0])`.
 
     Args:
         angle: α in degrees, in (0, 60].

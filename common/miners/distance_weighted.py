@@ -34,10 +34,12 @@ def log_inverse_density(distances, dim, cutoff=0.5):
 
 
 def distance_weighted(embeddings, labels, seed, references: References | None = None, *, cutoff=0.5) -> Triplets:
-    """A random positive, and a negative drawn with weights `min(λ, 1 / q(d_an))`, λ being 1 / q(cutoff).
+    """A random positive, and a negative drawn with weights `1 / q(max(d_an, cutoff))`.
 
     Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017; Milbich's
-    dissertation eq. 5.3 and 5.4, whose code clips at a distance of .5 and does not leave out far negatives.
+    dissertation eq. 5.3 and 5.4, as its code draws (cutoff .5). The print has `min(λ, 1 / q(d_an))`, which agrees for
+    λ = 1 / q(cutoff) but beyond `sqrt(4 - cutoff²)` or so: there 1 / q grows again, and is not clipped here. Wu et al.
+    leave out negatives beyond 1.4; neither that code nor this does.
 
     Args:
         embeddings: `[batch, dim]`; their directions are compared.
