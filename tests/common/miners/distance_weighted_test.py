@@ -53,7 +53,7 @@ def test_many_dimensions_stay_finite_in_log_space(dim):
     weights = log_inverse_density(distances, dim).numpy()
     assert np.isfinite(weights).all()
     assert weights[0] == weights[1] > weights[2] > weights[3]
-    assert weights[5] > weights[4] > weights[0]  # far negatives are not clipped, as in the dissertation's code
+    assert weights[5] > weights[0] > weights[4]  # not clipped at large distances, as in the dissertation's code
 
 
 def test_a_cutoff_beyond_the_mode_is_refused():
