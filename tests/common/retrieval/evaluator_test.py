@@ -107,7 +107,8 @@ def assert_equals_oracle(result, expected, num_excluded):
 
 def documented_error(case, expected):
     """The message that a case must raise, or None if it has a value."""
-    for name, embeddings in (("gallery", case[2] if case[2] is not None else case[0]), ("query", case[0])):
+    alone = [("Invalid", case[0])]
+    for name, embeddings in alone if case[2] is None else [("gallery", case[2]), ("query", case[0])]:
         bad = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
         if len(bad):
             return f"{name} embeddings: received 'NaN or infinity in row {bad[0]}'"
