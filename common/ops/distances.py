@@ -46,7 +46,7 @@ def pairwise_squared_distances(x, y):
 def _squared_norms(x):
     """`[..., n, dim]` -> `[..., n]`; NaN where the sum of two of them would not be finite."""
     squared = tf.reduce_sum(x * x, axis=-1)
-    return tf.where(squared < squared.dtype.max / 4, squared, np.nan)
+    return tf.where(squared < squared.dtype.max / 4, squared, tf.constant(np.nan, squared.dtype))
 
 
 def pairwise_distances(x, y):

@@ -36,7 +36,8 @@ def normalize(x, mode):
     if mode == "none":
         return x
     squared_norms = tf.reduce_sum(x * x, axis=-1, keepdims=True)
-    squared_norms = tf.where(tf.math.is_inf(squared_norms), np.nan, squared_norms)  # else x / inf would be zero
+    overflow = tf.constant(np.nan, squared_norms.dtype)  # else x / inf would be zero
+    squared_norms = tf.where(tf.math.is_inf(squared_norms), overflow, squared_norms)
     if mode == "clip":
         # Times the inverse: the gradient of a division by a column takes four more passes over x.
         return x * (1.0 / tf.sqrt(tf.maximum(squared_norms, 1.0)))
