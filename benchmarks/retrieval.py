@@ -134,13 +134,14 @@ def run_case(name: str) -> tuple[list, dict]:
         _check_agreement(ours.as_dict(), functions["faiss"]())
     functions["matmul"] = lambda: full_product(embeddings[:num_queries], gallery)
     wall, processor = measure.paired_clocks(functions, _FLAGS.repeats)
-    for peer, function in _slow_peers().items():
+    slow = _slow_peers()
+    for peer, function in slow.items():
         results: list = []
         once = measure.paired_clocks({peer: lambda run=function, keep=results: keep.append(run(*data))}, 1)
         _check_agreement(ours.as_dict(), results[0])
         for clock, seconds in zip((wall, processor), once):
             clock[peer] = seconds[peer] * _FLAGS.repeats
-    functions.update(_slow_peers())
+    functions.update(slow)
     figures = {f"{name}_extra_gb": extra_gb, f"{name}_max_error": max_error, f"{name}_map_at_r": ours.map_at_r}
     ratios = []
     for peer in [peer for peer in functions if peer != "ours"]:

@@ -40,8 +40,12 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
             _define(field.name, types[field.name], f"{field.metadata['help']} (default: the recipe's).")
 
 
+PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
+SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
+
+
 def define_place_flags() -> None:
-    """Defines where data come from and results go, and how often a training is saved."""
+    """Defines `PLACE_FLAGS` and `SESSION_FLAGS`: where data come from and results go, and how a training runs."""
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")

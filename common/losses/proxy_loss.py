@@ -40,7 +40,7 @@ class ProxyLoss(MetricLoss):
             anchors: `"embeddings"` or `"references"`.
 
         Returns:
-            `Pairs` `[anchors, references]`.
+            A `Comparison` `[anchors, references]`.
         """
         if references is None:
             self.proxy_bank.check_labels(labels)

@@ -26,7 +26,7 @@ def negative_log_probability(logits, positive, negative):
 
 
 def softmax_loss(pairs, temperature):
-    """`negative_log_probability` of the inner products of `Pairs` over a temperature: a scalar."""
+    """`negative_log_probability` of the inner products of a `Comparison` over a temperature: a scalar."""
     logits = pairwise_inner_products(pairs.anchors, pairs.references) / temperature
     return negative_log_probability(logits, pairs.positive, pairs.negative)
 

@@ -21,12 +21,12 @@ from absl import flags
 
 from common.ops.checks import InvalidInput, check_choice
 from common.training import write_text
+from experiments import flags as experiment_flags
 from experiments.config import config_fields
 from experiments.recipes import BUDGETS
 from experiments.studies.cost import duration
 
-_SESSION = ("checkpoint_seconds", "deterministic")
-_PLACES = ("data_dir", "cache_dir", "runs_dir", *_SESSION)
+_PLACES = (*experiment_flags.PLACE_FLAGS, *experiment_flags.SESSION_FLAGS)
 _CONFIGURATION = tuple(field.name for field in config_fields())
 
 
@@ -91,7 +91,7 @@ DELEGATED = {
         module="experiments.mnist_study",
         cells={"proxies": "--anchors=proxies", "samples": "--anchors=samples"},
         minutes={"full": 40, "demo": 24, "smoke": 1},
-        forwarded=("data_dir", "runs_dir", *_SESSION, *MNIST_FLAGS),
+        forwarded=("data_dir", "runs_dir", *experiment_flags.SESSION_FLAGS, *MNIST_FLAGS),
         flags_of=_BUDGETS,
     ),
     "5.5": DelegatedFigure(

@@ -20,11 +20,9 @@ from experiments.studies.study_runs import NothingFinished, StudyRuns
 from experiments.studies.unit_command import unit_command
 
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
-_PLACES = ("data_dir", "cache_dir", "runs_dir")
-_SESSION = ("checkpoint_seconds", "deterministic")
 _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "max_cells", "data_dir", "cache_dir"),
-    *_SESSION,
+    *experiment_flags.SESSION_FLAGS,
 )
 
 
@@ -63,7 +61,7 @@ def run_study(kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, o
         _run_missing(study, runs, values.max_cells)
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
-        print(listing(study, runs, {name: values[name].value for name in _PLACES}))
+        print(listing(study, runs, {name: values[name].value for name in experiment_flags.PLACE_FLAGS}))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
