@@ -105,10 +105,12 @@ def _gradients(rows, prototypes, state: CostState, upstream):
     towards, own, squares = tf.split(tf.matmul(ratio, columns), [rows.shape[1], 1, 1], axis=1)
     along = tf.reduce_sum(upstream * distances, axis=1, keepdims=True)  # of e_ji c_ji^2
     radial = 0.5 * (row_norm * own + squares - row_scale * along)
-    rows_gradient = tf.where(row_scale < 1.0, radial, own) * row_scale * rows - towards
+    # The squared norm after clipping is exactly 1 outside the ball; the scale need not be exactly 1 inside it: the
+    # vectorised float32 rsqrt(1) of AVX-512 is .99999988.
+    rows_gradient = tf.where(row_norm < 1.0, own, radial) * row_scale * rows - towards
     others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
     sums = tf.matmul(ratio, tf.math.reciprocal_no_nan(row_scale), transpose_a=True)  # sum_j e_ji
-    own = tf.where(center_scale < 1.0, _row_sums(others * centers), sums) * center_scale
+    own = tf.where(center_norm < 1.0, sums, _row_sums(others * centers)) * center_scale
     return rows_gradient, own * centers - center_scale * others
 
 
