@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from experiments.figure import DEFAULTS, FIGURES
+from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
+from experiments.studies.token_selection import SELECTS_FROM, spread_of
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 
@@ -43,3 +45,14 @@ def test_one_loss_three_poolings():
     assert {(config.backbone, config.normalization, config.embedding_dim) for config in configs} == {
         ("token_embedding", "none", 2)
     }
+
+
+def test_the_spread_counts_trainings_that_select():
+    points = [SelectionPoint(0.5, 0.2), SelectionPoint(SELECTS_FROM, 0.9), SelectionPoint(0.98, 0.95)]
+    assert spread_of(points) == ["20.00", "90.00", "95.00", "2 of 3", "74.3"]
+
+
+def test_the_plot_of_selection_shows_every_method(tmp_path):
+    points = {"GAP": [SelectionPoint(0.5, 0.6)], "GSP": [SelectionPoint(0.9, 0.95), SelectionPoint(0.4, 0.3)]}
+    selection_plot(points, tmp_path / "selection.png", threshold=SELECTS_FROM, title="drawn")
+    assert (tmp_path / "selection.png").read_bytes().startswith(b"\x89PNG")
