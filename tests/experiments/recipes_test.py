@@ -8,7 +8,7 @@ import pytest
 from common.ops.checks import InvalidInput
 from experiments import build
 from experiments.config import ExperimentConfig
-from experiments.recipes import DATASET_LOSSES, departures, resolve
+from experiments.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, resolve
 
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
@@ -71,6 +71,49 @@ def test_thesis_values(method, expected):
     assert {name: getattr(config, name) for name in expected} == expected
     assert (config.learning_rate == 1e-5) or method[1] == "panchor"
     assert (config.beta_2, config.weight_decay, config.normalization, config.image_size) == (0.99, 1e-4, "unit", 227)
+
+
+EMBEDDED = sorted(set(DATASET_LOSSES) - set(PHOTOGRAPHS))
+
+
+@pytest.mark.parametrize("dataset", EMBEDDED)
+def test_validation_alone_ends_a_full_training_and_no_short_one(dataset):
+    for loss, chapter in itertools.product(("c2", "pnca"), (3, 5)):
+        of_chapter = {"chapter": chapter}
+        full, demo, smoke = (
+            resolve(dataset, loss, "gsp", "thesis", budget, of_chapter) for budget in ("full", "demo", "smoke")
+        )
+        assert full.max_steps == 10_000 * full.steps_per_evaluation
+        assert (demo.max_steps, smoke.max_steps) == (1000, 8)
+        assert demo.weight_decay == smoke.weight_decay == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ("synthetic_tokens", {"learning_rate": 1e-4, "weight_decay": 0.0, "patience": 30, "normalization": "none"}),
+        (
+            "cifar_collage",
+            {
+                "learning_rate": 1e-3,
+                "weight_decay": 0.0,
+                "frozen_batch_norm": False,
+                "plateau_patience": 5,
+                "steps_per_evaluation": 300,  # an epoch: 19,200 collages
+                "num_prototypes": 64,
+                "transport_ratio": 0.2,
+                "smoothing": 10.0,
+                "zero_shot_weight": 0.5,
+                "memory_features": None,
+            },
+        ),
+        ("glyphs", {"learning_rate": 1e-3, "weight_decay": 1e-4, "steps_per_evaluation": 200}),
+    ],
+)
+def test_full_trainings_from_scratch_follow_the_print(dataset, expected):
+    config = resolve(dataset, "c2", "gsp", "thesis", "full", {})
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert config.batch_size == 64
 
 
 def test_chapter_three_clips_the_norm_and_validates_more_often():

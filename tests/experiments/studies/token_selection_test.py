@@ -56,3 +56,11 @@ def test_the_plot_of_selection_shows_every_method(tmp_path):
     points = {"GAP": [SelectionPoint(0.5, 0.6)], "GSP": [SelectionPoint(0.9, 0.95), SelectionPoint(0.4, 0.3)]}
     selection_plot(points, tmp_path / "selection.png", threshold=SELECTS_FROM, title="drawn")
     assert (tmp_path / "selection.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_but_validation_ends_a_full_training():
+    cells = FIGURES["5.4"](StudyOptions(DEFAULTS["5.4"]["dataset"], "full")).cells(NothingFinished())
+    assert len(cells) == 12
+    assert {(cell.config.max_steps // cell.config.steps_per_evaluation, cell.config.patience) for cell in cells} == {
+        (10_000, 30)
+    }
