@@ -17,6 +17,7 @@ from common.training import EmbeddingHead, EmbeddingModel
 from experiments.config import ExperimentConfig
 from experiments.loss_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss
 from experiments.projections import chance_constrained
+from experiments.samplers import build_batches as build_batches  # one of this module's names
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
 
@@ -115,12 +116,6 @@ LOSSES = {
         classes, c.embedding_dim, c.margin, c.loss_scale, c.proxy_initializer, normalization=c.normalization
     ),
     "circle": lambda c, classes: losses.Circle(c.margin, c.loss_scale, _anchors(c), normalization=c.normalization),
-}
-
-SAMPLERS = {
-    "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
-    "spc": lambda c, labels, seed: data.SamplesPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
-    "spc_r": lambda c, labels, seed: data.AnyClassBatches(labels, c.batch_size, seed),
 }
 
 
@@ -242,11 +237,14 @@ def data_fingerprint(dataset: data.Dataset) -> str:
 def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
     """Makes smaller copies of image files once, whose shorter side suits `config.image_size`.
 
-    The published code's training crop works on the original images, so its training files stay as they are.
+    The published code's training crop works on the original images, so its training files stay as they are; copies
+    are made with a low-pass filter, so an evaluation without one takes the original files, too.
     """
     if dataset.kind != "image_files":
         return dataset
     left_out = ("train",) if config.crop == "published_code" else ()
+    if config.evaluation_antialias is False:
+        left_out = tuple(part for part, _ in data.parts_of(dataset))
     return prepare_copies(dataset, data.CenterCrop(config.image_size).shorter_side, cache_dir, left_out)
 
 
@@ -270,15 +268,11 @@ def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
     return AUGMENTATIONS[config.crop](config)
 
 
-def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
-    """The sampler of training batches for `labels` `[examples]`."""
-    sampler = check_choice("--sampler", config.sampler or "rounds", SAMPLERS)
-    return SAMPLERS[sampler](config, labels, seed)
-
-
 def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
     """What an image goes through at evaluation: a centre crop of image files, nothing for arrays."""
-    return data.CenterCrop(config.image_size) if dataset.kind == "image_files" else data.Identity()
+    if dataset.kind != "image_files":
+        return data.Identity()
+    return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias is not False)
 
 
 def evaluation_batch_size(config: ExperimentConfig) -> int:
@@ -317,6 +311,8 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
     settings = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
     if config.backbone in backbones.KERAS_APPLICATIONS:
         settings["image_size"] = config.image_size
+    if config.input_mean is not None and config.backbone == "bn_inception":
+        settings["input_mean"] = config.input_mean
     return BACKBONES[config.backbone](dataset.channels, **settings)
 
 
@@ -340,6 +336,21 @@ def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> Embeddin
     return EmbeddingHead(layer, None)
 
 
+def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShotPredictionLoss | None:
+    """The zero-shot prediction loss over the attributes of GSP, or None for a configuration without one."""
+    if not config.zero_shot_weight:
+        return None
+    return ZeroShotPredictionLoss(
+        num_classes,
+        config.embedding_dim,
+        ridge=config.zero_shot_ridge,
+        logit_scale=config.zero_shot_scale,
+        reduction=config.zero_shot_reduction,
+        halves=config.zero_shot_halves,
+        label_initializer=config.label_initializer or "he_normal",
+    )
+
+
 def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
     """The model that a configuration describes, with the backbone's initial parameters.
 
@@ -352,21 +363,11 @@ def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: in
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:
         backbone.trainable = False
-    attribute_loss = None
-    if config.zero_shot_weight:
-        attribute_loss = ZeroShotPredictionLoss(
-            num_classes,
-            config.embedding_dim,
-            ridge=config.zero_shot_ridge,
-            logit_scale=config.zero_shot_scale,
-            reduction=config.zero_shot_reduction,
-            halves=config.zero_shot_halves,
-        )
     return EmbeddingModel(
         backbone,
         head,
         build_loss(config, num_classes),
         normalization=config.normalization,
-        attribute_loss=attribute_loss,
+        attribute_loss=build_attribute_loss(config, num_classes),
         attribute_weight=config.zero_shot_weight or 0.0,
     )

@@ -116,9 +116,18 @@ class ExperimentConfig:
     zero_shot_scale: float | None = _field("gsp: scale of the zero-shot logits", None)
     zero_shot_reduction: str | None = _field("gsp: `sum_of_means` of the halves or the `mean` of the batch", None)
     zero_shot_halves: str | None = _field("gsp: halves of the batch by `classes` or by `even_odd` positions", None)
+    label_initializer: str | None = _field(
+        "gsp: first label embeddings, `he_normal` (default) or `he_normal_over_proxies` (over the classes)", None
+    )
+    input_mean: str | None = _field(
+        "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)", None
+    )
+    evaluation_antialias: bool | None = _field("files: low-pass filter of the evaluation's crop (default: yes)", None)
+    warm_up_trains_all: bool | None = _field("warm-up of the whole network, not of head and losses alone", None)
     frozen_backbone: bool | None = _field("train the head and the loss alone (default: everything)", None)
     sampler: str | None = _field(
-        "batches: `rounds` (all classes in turn; default), `spc` (random ones) or `spc_r` (any images, with a pair)",
+        "batches: `rounds` (all classes in turn; default), `m_per_class` (these, interleaved as in the published "
+        "code), `spc` (random classes) or `spc_r` (any images, with a pair)",
         None,
     )
     seed: int = _field("seed of weights, batches and augmentation; fold and repeat are mixed in", 0)

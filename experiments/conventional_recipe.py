@@ -75,6 +75,8 @@ def published_code_conventional(values: dict, size: str | None, backbone: str) -
     switches = {"plateau_patience": 3 if large else 4, "learning_rate": 1e-4 if large else 1e-5}
     if large and chapter == 3 and not is_resnet:
         switches["patience"] = 15
+    if values["warm_up_steps"]:
+        switches["warm_up_trains_all"] = True  # its conventional configurations: freeze_during_warmup false
     if "memory_batches" in values and not large:
         switches["memory_batches"] = 25 if is_resnet else 50
         switches["memory_start"] = 100 if is_resnet and chapter == 5 else 1000

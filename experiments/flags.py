@@ -31,7 +31,7 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or {FORM}.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
     flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
-    flags.DEFINE_string("recipe", "thesis", f"Which text a run follows: one of {', '.join(RECIPES)}.")
+    flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {', '.join(RECIPES)}.")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     types = typing.get_type_hints(ExperimentConfig)

@@ -12,6 +12,7 @@ from experiments.benchmark_losses import benchmark_loss, proxy_pace, switch_prob
 from experiments.config import ExperimentConfig, config_fields
 from experiments.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.loss_names import ANCHORED_LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
+from experiments.published_code_recipe import published_code_switches, unset_switches
 from experiments.revisiting_recipe import RECIPE, revisiting_setting
 
 RECIPES = ("thesis", "published_code", RECIPE)
@@ -155,7 +156,7 @@ def resolve(
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
         values["embedding_dim"] = 64 * 128
     if recipe == "published_code":
-        values |= _published_code_switches(values, base_loss)
+        values |= published_code_switches(values, base_loss, backbone)
         if protocol is not None:
             values |= published_code_conventional(values, size, backbone)
     if recipe == RECIPE:
@@ -292,30 +293,6 @@ def _gsp_parameters(dataset: str, base_loss: str) -> dict:
     }
 
 
-def _published_code_switches(values: dict, base_loss: str) -> dict:
-    switches = {"beta_2": 0.999, "clip_norm": 10.0, "clip_value": 10.0}
-    if "protocol" not in values:
-        switches["fold_order"] = "backward"
-    if values["crop"] == "thesis":
-        switches["crop"] = "published_code"
-    if values["warm_up_epochs"]:
-        switches |= {"warm_up_epochs": 0, "warm_up_steps": values["steps_per_evaluation"]}
-    if values.get("memory_batches"):
-        switches |= {"memory_fills_first": True, "memory_holds_batch": True}
-    if uses_gsp(values["pooling"]):
-        switches |= {"solver": "fixed_point", "num_iterations": 100}
-        switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
-    if values["method"] == "ccp":
-        switches |= {"ccp_in_batch_weight": 0.1, "ccp_first_lambda": 0.0, "ccp_continue_from": "last"}
-        switches |= {"ccp_first_centers": "origin", "ccp_reads_late": True}
-        switches |= {"ccp_anchors": "embeddings"} if "ccp_anchors" in values else {}
-    if base_loss in PROXY_LOSSES:
-        switches["proxy_initializer"] = "he_normal_over_proxies"
-    if base_loss == "pnca":
-        switches["temperature"] = 0.11
-    return switches
-
-
 def _budget_limits(budget: str, values: dict) -> dict:
     if budget == "full":
         return {}
@@ -334,8 +311,12 @@ def _budget_limits(budget: str, values: dict) -> dict:
         changes["steps_per_evaluation"] = min(changes["steps_per_evaluation"], 100)
         if values["plateau_patience"]:
             changes["plateau_patience"] = max(2, changes["patience"] // 5)
+    if values["warm_up_steps"]:
+        changes["warm_up_steps"] = min(values["warm_up_steps"], changes["steps_per_evaluation"])
+    if values.get("memory_delay"):
+        changes["memory_delay"] = changes["warm_up_steps"]
     if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
-        changes |= {"image_size": 64, "warm_up_epochs": 0, "warm_up_steps": 2 if values["warm_up_epochs"] else 0}
+        changes |= {"image_size": 64, **({"warm_up_epochs": 0, "warm_up_steps": 2} if values["warm_up_epochs"] else {})}
     if not values["weight_decay"]:
         changes["weight_decay"] = _SHORT_WEIGHT_DECAY
     if uses_gsp(values["pooling"]) and budget == "smoke":
@@ -368,6 +349,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
     """
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
     optional -= {"frozen_backbone", "sampler"}
+    optional -= unset_switches(values, overrides)
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}
     if values["method"] == "ccp":

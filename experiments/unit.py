@@ -154,6 +154,7 @@ class Unit:
             steps_per_evaluation=config.steps_per_evaluation,
             patience=config.patience,
             warm_up_steps=config.warm_up_steps or config.warm_up_epochs * self.batches.batches_per_epoch,
+            warm_up_trains_all=bool(config.warm_up_trains_all),
             plateau_patience=config.plateau_patience,
             monitor=config.monitor,
             checkpoint_seconds=checkpoint_seconds,

@@ -7,11 +7,11 @@ import tensorflow as tf
 from common.ops.checks import check_choice, check_positive
 from common.ops.precision import at_least_float32
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
+from gsp_dml.zero_shot_halves import HALVES, half_of
 
 keras = tf.keras
 
 REDUCTIONS = ("sum_of_means", "mean")
-HALVES = ("classes", "even_odd")
 
 
 @keras.utils.register_keras_serializable(package="gsp_dml")
@@ -38,7 +38,8 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         logit_scale: factor on the logits, above 0.
         reduction: "sum_of_means" (equation 5.2.4) or "mean" over the whole batch.
         halves: "classes" (classes in the order in which the batch shows them go to one half and the other in turn) or
-            "even_odd" (positions of the batch; disjoint only if it is interleaved over an even number of classes).
+            "even_odd" (positions of the batch; disjoint only if it is interleaved over an even number of classes, or
+            has one sample of each: `zero_shot_halves.check_halves`).
         label_initializer: as of `common.references.ProxyBank`.
         dtype: of the computation, "float32" or "float64".
 
@@ -95,7 +96,7 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
     def call(self, attributes, labels):
         attributes = tf.cast(attributes, self.compute_dtype)
         labels = tf.reshape(tf.cast(labels, tf.int64), [-1])
-        half = half_of_classes(labels) if self.halves == "classes" else half_of_positions(labels)
+        half = half_of(labels, self.halves)
         members = tf.cast(tf.equal(half[None, :], tf.constant([[0], [1]])), attributes.dtype)  # [2, batch]
         sizes = tf.reduce_sum(members, axis=1)
         tf.debugging.assert_positive(
@@ -146,23 +147,3 @@ def predict_other_half(attributes, targets, half, ridge: float):
     same = tf.cast(tf.equal(half[:, None], half[None, :]), gram.dtype)  # [batch, batch]
     factor = tf.linalg.cholesky(gram * same + ridge * tf.eye(tf.shape(gram)[0], dtype=gram.dtype))
     return tf.matmul(gram * (1.0 - same), tf.linalg.cholesky_solve(factor, targets))
-
-
-def half_of_classes(labels):
-    """Sends the classes of a batch, in order of their first appearance, to half 0 and half 1 in turn.
-
-    Args:
-        labels: integers, `[batch]`.
-
-    Returns:
-        int32 `[batch]`: 0 or 1, the same for all of a class; the numbers of classes differ by at most one.
-    """
-    same = tf.equal(labels[:, None], labels[None, :])  # [batch, batch]
-    first = tf.argmax(tf.cast(same, tf.int32), axis=1, output_type=tf.int32)  # where the class of each appears first
-    is_first = tf.cast(tf.equal(first, tf.range(tf.size(labels))), tf.int32)
-    return tf.gather(tf.cumsum(is_first, exclusive=True), first) % 2
-
-
-def half_of_positions(labels):
-    """Even positions of a batch to half 0, odd ones to half 1; int32 `[batch]`."""
-    return tf.range(tf.size(labels)) % 2

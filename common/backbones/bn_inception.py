@@ -7,12 +7,16 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
-from common.backbones.input_normalization import InputNormalization, check_image_channels
+from common.backbones.input_normalization import IMAGENET_MEAN, InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
+from common.ops.checks import check_choice
 
 keras = tf.keras
 
-MEAN_BGR = (104.0, 117.0, 128.0)
+INPUT_MEANS = {  # BGR, in 0..255
+    "caffe": (104.0, 117.0, 128.0),
+    "imagenet": tuple(255 * mean for mean in reversed(IMAGENET_MEAN)),
+}
 CHECKPOINT_URL = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
 IMAGENET_INSTRUCTIONS = (
     f"The ImageNet parameters are published for PyTorch only: fetch {CHECKPOINT_URL} (its SHA-256 starts with "
@@ -48,7 +52,7 @@ _MODULES = {
 _MAXIMUM_POOLED = ("5b",)  # the last module's projection is of a maximum, all others' of an average
 
 
-def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none"):
+def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none", input_mean="caffe"):
     """BN-Inception without its classifier, with the names and layers of pretrainedmodels 0.7.4's `bninception`.
 
     Reference: thesis sections 3.3.2 and 5.3.4 (backbone of all photograph experiments); Ioffe and Szegedy, Batch
@@ -62,6 +66,7 @@ def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none"):
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none", or the path of an `.npz` with these names; "imagenet" explains how to make one.
+        input_mean: "caffe" (as above), or "imagenet": minus (103.53, 116.28, 123.675), as in the published code.
 
     Input shape: [batch, height, width, input_channels], values 0..255; height and width 7 or more.
     Output shape: [batch, ceil(floor((height + 1) / 8) / 4), ceil(floor((width + 1) / 8) / 4), 1024]
@@ -70,11 +75,12 @@ def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none"):
         a keras.Model
 
     Raises:
-        InvalidInput: another number of channels, or weights that do not exist or do not fit.
+        InvalidInput: another number of channels or mean, or weights that do not exist or do not fit.
     """
     check_image_channels(input_channels)
+    mean = INPUT_MEANS[check_choice("--input_mean", input_mean, INPUT_MEANS)]
     images = keras.Input((None, None, input_channels), name="images")
-    x = InputNormalization(MEAN_BGR, scale=1.0, channel_order="bgr", name="input_normalization")(images)
+    x = InputNormalization(mean, scale=1.0, channel_order="bgr", name="input_normalization")(images)
     x = _convolution(x, 64, 7, "conv1_7x7_s2", stride=2)
     x = _halving_maximum(x, "pool1_3x3_s2")
     x = _convolution(x, 64, 1, "conv2_3x3_reduce")

@@ -17,7 +17,11 @@ class ClassBalancedBatches:
     once, in random order; the classes are cut into chunks of `classes_per_batch`, and an incomplete last chunk is
     dropped, so no batch holds a class twice. Within an epoch a class draws from its own shuffled queue without
     replacement, and the queue is refilled when it is empty. Only a class with fewer examples than `samples_per_class`
-    repeats an example within a batch.
+    repeats an example within a batch, unless `refills_blindly`.
+
+    The authors' published sampler is `interleaved` and `refills_blindly`. It also lets batches run on from one round
+    into the next, so that a batch may hold a class twice; that is left out here, because the halves of the zero-shot
+    prediction loss then share that class.
 
     Nothing is kept from epoch to epoch: `epoch(e)` depends on the arguments, the seed and e alone, so that a training
     run continues anywhere with the batches it would have had.
@@ -27,6 +31,9 @@ class ClassBalancedBatches:
         classes_per_batch: at most the number of classes.
         samples_per_class: 1 or more.
         seed: non-negative.
+        interleaved: the order within a batch, c1 c2 ... c1 c2 ...; by default class by class, c1 c1 ... c2 c2 ...
+        refills_blindly: a refilled queue does not know what the open group has drawn already, so that an example may
+            come twice in a batch wherever the size of a class is no multiple of `samples_per_class`.
 
     Raises:
         InvalidInput: fewer classes than a batch needs, or a class with one example where `samples_per_class` asks
@@ -38,7 +45,16 @@ class ClassBalancedBatches:
         (1, 6)
     """
 
-    def __init__(self, labels, classes_per_batch: int, samples_per_class: int, seed: int):
+    def __init__(
+        self,
+        labels,
+        classes_per_batch: int,
+        samples_per_class: int,
+        seed: int,
+        *,
+        interleaved: bool = False,
+        refills_blindly: bool = False,
+    ):
         check_positive("classes_per_batch", classes_per_batch)
         check_positive("samples_per_class", samples_per_class)
         check_non_negative("seed", seed)
@@ -55,6 +71,8 @@ class ClassBalancedBatches:
         self.classes_per_batch = classes_per_batch
         self.samples_per_class = samples_per_class
         self.seed = seed
+        self.interleaved = interleaved
+        self.refills_blindly = refills_blindly
         self._counts = counts
         self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
         self._first_of_class = np.concatenate([[0], np.cumsum(counts)[:-1]])  # [classes]
@@ -70,8 +88,15 @@ class ClassBalancedBatches:
         """Batches in an epoch: complete chunks in a round, times rounds."""
         return self._num_rounds * (len(self._counts) // self.classes_per_batch)
 
+    @property
+    def class_places(self) -> np.ndarray:
+        """Which of a batch's classes stands at each of its places, `[batch]` integers; the same in every batch."""
+        places = np.arange(self.classes_per_batch)
+        interleaved = np.tile(places, self.samples_per_class)
+        return interleaved if self.interleaved else np.repeat(places, self.samples_per_class)
+
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, batch]` int64 of one epoch, class by class in each batch (c1 c1 c2 c2 ...)."""
+        """Indices `[batches_per_epoch, batch]` int64 of one epoch; `class_places` has their order in each batch."""
         generator = np.random.default_rng((self.seed, epoch))
         groups = self._groups(generator)  # [classes, rounds, samples_per_class]
         num_classes = len(self._counts)
@@ -79,6 +104,9 @@ class ClassBalancedBatches:
         turns = generator.permuted(turns, axis=1)  # [rounds, classes]
         turns = turns[:, : num_classes - num_classes % self.classes_per_batch]
         chosen = groups[turns, np.arange(self._num_rounds)[:, None]]  # [rounds, classes, samples_per_class]
+        chosen = chosen.reshape(self.batches_per_epoch, self.classes_per_batch, self.samples_per_class)
+        if self.interleaved:
+            chosen = chosen.swapaxes(1, 2)
         return chosen.reshape(self.batches_per_epoch, self.batch_size)
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -89,7 +117,8 @@ class ClassBalancedBatches:
         groups = np.empty((len(self._counts), self._num_rounds, self.samples_per_class), np.int64)
         for class_size in np.unique(self._counts):
             same_size = np.flatnonzero(self._counts == class_size)
-            drawn = _draw_groups(generator, len(same_size), class_size, self._num_rounds, self.samples_per_class)
+            looks = not self.refills_blindly and class_size >= self.samples_per_class
+            drawn = _draw_groups(generator, len(same_size), class_size, self._num_rounds, self.samples_per_class, looks)
             groups[same_size] = self._examples_by_class[self._first_of_class[same_size, None, None] + drawn]
         return groups
 
@@ -109,12 +138,15 @@ def batches_from_step(batches, step: int) -> Iterator[tuple[int, np.ndarray]]:
         epoch, skipped = epoch + 1, 0
 
 
-def _draw_groups(generator, num_classes, class_size, num_rounds, samples_per_class) -> np.ndarray:
-    """Positions `[classes, rounds, samples_per_class]` within classes of one size, each from the class's own queue."""
+def _draw_groups(generator, num_classes, class_size, num_rounds, samples_per_class, looks: bool) -> np.ndarray:
+    """Positions `[classes, rounds, samples_per_class]` within classes of one size, each from the class's own queue.
+
+    With `looks`, a refilled queue begins with examples that the open group does not have.
+    """
     num_needed = num_rounds * samples_per_class
     drawn = np.empty((num_classes, 0), np.int64)
     while drawn.shape[1] < num_needed:
-        num_in_open_group = drawn.shape[1] % samples_per_class if class_size >= samples_per_class else 0
+        num_in_open_group = drawn.shape[1] % samples_per_class if looks else 0
         open_group = drawn[:, drawn.shape[1] - num_in_open_group :]
         refill = _refill(generator, num_classes, class_size, open_group, samples_per_class - num_in_open_group)
         drawn = np.concatenate([drawn, refill], axis=1)

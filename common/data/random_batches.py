@@ -52,6 +52,11 @@ class SamplesPerClassBatches:
         self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
         self._first_of_class = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])  # [classes]
 
+    @property
+    def class_places(self) -> np.ndarray:
+        """Which of a batch's classes stands at each of its places, `[batch]` integers; the same in every batch."""
+        return np.repeat(np.arange(self.classes_per_batch), self.samples_per_class)
+
     def epoch(self, epoch: int) -> np.ndarray:
         """Indices `[batches_per_epoch, batch]` int64 of one epoch, class by class in each batch (c1 c1 c2 c2 ...)."""
         generator = np.random.default_rng((self.seed, epoch))
@@ -80,9 +85,14 @@ class AnyClassBatches:
         batch_size: 2 or more, at most the number of examples.
         seed: non-negative.
 
+    Attributes:
+        class_places: None, because any class may stand at any place of a batch.
+
     Raises:
         InvalidInput: a batch size out of range, or a class with one example.
     """
+
+    class_places = None
 
     def __init__(self, labels, batch_size: int, seed: int):
         examples = Examples(labels)

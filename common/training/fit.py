@@ -32,6 +32,7 @@ class TrainingSchedule:
         steps_per_evaluation: update steps between two validations.
         patience: validations without improvement after which training stops.
         warm_up_steps: update steps of the head and the losses alone, before the first evaluation period.
+        warm_up_trains_all: the warm-up trains the whole network; what is left of it is an optimiser of its own.
         plateau_patience: validations without improvement after which the learning rate is halved; 0 keeps it constant.
         monitor: the validation metric to maximise.
         checkpoint_seconds: at least this long between two checkpoints; 0 saves at every validation.
@@ -41,6 +42,7 @@ class TrainingSchedule:
     steps_per_evaluation: int
     patience: int
     warm_up_steps: int = 0
+    warm_up_trains_all: bool = False
     plateau_patience: int = 0
     monitor: str = "MAP@R"
     checkpoint_seconds: float = 30.0
@@ -130,7 +132,7 @@ def _run_epochs(model, batches_from, schedule: TrainingSchedule, epochs_done: in
 
 
 def _warm_up(model, batches_from, schedule, make_update, gradient_transforms) -> None:
-    model.compile_training(make_update(), gradient_transforms, warming_up=True)
+    model.compile_training(make_update(), gradient_transforms, warming_up=not schedule.warm_up_trains_all)
     model.fit(
         batches_from(0),
         epochs=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.recipes import PHOTOGRAPHS
+from experiments.recipes import LARGE_DATASETS, PHOTOGRAPHS
 from experiments.studies.study import StudyOptions
 
 # Problems must end within minutes: a validation each 25 steps, and a problem ends at the first one that is no better.
@@ -31,6 +31,15 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
     if ablation and options.budget == "full" and options.dataset in PHOTOGRAPHS:
         settings["patience"] = 40
     return {**settings, **(_DEMO if options.budget == "demo" else {})}
+
+
+def row_settings(loss: str, dataset: str) -> dict:
+    """What a row of tables 3.1 and 3.3 has of its own: SoftTriple on SOP and In-shop is S, one centre a class.
+
+    Args:
+        loss, dataset: names.
+    """
+    return {"centers_per_class": 1} if loss == "softtriple" and dataset in LARGE_DATASETS else {}
 
 
 def budget_notes(options: StudyOptions, settings: Mapping[str, object]) -> tuple[str, ...]:

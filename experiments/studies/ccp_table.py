@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.recipes import LARGE_DATASETS
+from experiments.studies.ccp_settings import row_settings
 from experiments.studies.fair_table import FairRow, FairTable
 from experiments.studies.study import StudyOptions
 
@@ -44,9 +44,7 @@ def _rows(dataset: str) -> Sequence[FairRow]:
             rows.append(FairRow(f"{loss}+xbm+gap", f"{printed}+XBM-L", f"{loss}+gap"))
         rows.append(FairRow(f"{loss}+ccp+gap", f"{printed}+CCP-L", f"{loss}+gap"))
     for loss, printed in _PROXY_LOSSES.items():
-        one_center = loss == "softtriple" and dataset in LARGE_DATASETS
-        settings = {"centers_per_class": 1} if one_center else {}
-        rows.append(FairRow(f"{loss}+gap", printed, settings=settings))
+        rows.append(FairRow(f"{loss}+gap", printed, settings=row_settings(loss, dataset)))
     return rows
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from experiments import reports
 from experiments.build import PAIR_LOSSES
 from experiments.reports import PlainTable, UnitRun
-from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.ccp_settings import budget_notes, ccp_settings, row_settings
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 
 _LOSSES = ("c1", "c1+xbm", "c2", "ms", "panchor", "pnca", "softtriple")
@@ -48,7 +48,8 @@ class TrainingSteps(Study):
         settings = {**ccp_settings(options), **(_DEMO if options.budget == "demo" else {})}
         self.rows: dict[str, list[Cell]] = {}
         for loss in options.losses or _LOSSES:
-            self.rows[loss] = options.cells(loss, options.configuration(loss, settings=settings))
+            of_row = {**settings, **row_settings(loss, options.dataset)}
+            self.rows[loss] = options.cells(loss, options.configuration(loss, settings=of_row))
             if loss in PAIR_LOSSES:
                 config = options.configuration(loss, "ccp", settings=settings)
                 self.rows[f"{loss}+ccp"] = options.cells(f"{loss}+ccp", config)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
-from common.data import Dataset, Examples
+from common.data import CenterCrop, Dataset, Examples
 from common.ops.checks import InvalidInput
 from experiments import build
 from experiments.recipes import resolve
@@ -92,6 +93,25 @@ def test_a_name_without_a_pooling_is_refused(name):
 EMBEDDINGS, LABELS = np.random.default_rng(0).normal(size=(16, 128)).astype(np.float32), np.repeat(np.arange(4), 4)
 
 
+@pytest.mark.parametrize(("recipe", "has_filter"), [("thesis", True), ("published_code", False)])
+def test_evaluation_of_files_has_the_filter_and_the_copies_of_its_recipe(recipe, has_filter, tmp_path):
+    Image.fromarray(np.zeros((300, 400, 3), np.uint8)).save(tmp_path / "image.png")
+    examples = Examples(np.zeros(1, int), paths=np.array([str(tmp_path / "image.png")]))
+    dataset = Dataset("files", examples, examples)
+    config = resolve("cub200", "c2", "gap", recipe, "full", {})
+    assert build.build_preprocessing(config, dataset) == CenterCrop(227, antialias=has_filter)
+    prepared = build.prepare_dataset(dataset, config, str(tmp_path / "cache"))
+    assert [part.paths[0] == examples.paths[0] for part in (prepared.train, prepared.test)] == [not has_filter] * 2
+
+
+@pytest.mark.parametrize(("recipe", "blue"), [("thesis", 104.0), ("published_code", 103.53)])
+def test_bn_inception_takes_the_mean_of_its_recipe_off(recipe, blue):
+    examples = Examples(np.zeros(1, int), paths=np.array(["image.png"]))
+    config = resolve("cub200", "c2", "gap", recipe, "full", {"weights": "none"})
+    network = build.build_backbone(config, Dataset("files", examples, examples))
+    assert network.get_layer("input_normalization").mean[0] == pytest.approx(blue)
+
+
 @pytest.mark.parametrize("name", build.LOSSES)
 def test_every_loss_builds_and_learns(name):
     config = resolve("glyphs", name, "gap", "thesis", "demo", {})
@@ -121,16 +141,3 @@ def test_the_parts_of_a_name_are_built_around_the_loss(name):
 def test_parts_that_do_not_fit_are_refused(name):
     with pytest.raises(InvalidInput, match="--loss: received .*a miner \\(random, semihard, softhard, distance"):
         build.check_loss_name(name)
-
-
-def test_samplers_are_built_by_name():
-    labels = np.repeat(np.arange(20), 6)
-    expected = {"rounds": "ClassBalancedBatches", "spc": "SamplesPerClassBatches", "spc_r": "AnyClassBatches"}
-    for sampler, name in expected.items():
-        overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}
-        config = resolve("glyphs", "margin+distance", "gap", "thesis", "demo", overrides)
-        batches = build.build_batches(config, labels, seed=0)
-        assert type(batches).__name__ == name
-        assert next(batches.from_step(3))[1].shape == (8,)
-    with pytest.raises(InvalidInput, match="--sampler: received 'spc_2', expected one of rounds, spc, spc_r"):
-        build.build_batches(resolve("glyphs", "c2", "gap", "thesis", "demo", {"sampler": "spc_2"}), labels, seed=0)

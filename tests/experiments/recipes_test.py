@@ -134,6 +134,9 @@ def test_the_published_code_flips_its_switches():
         "clip_norm": 10.0,
         "clip_value": 10.0,
         "crop": "published_code",
+        "evaluation_antialias": False,
+        "input_mean": "imagenet",
+        "sampler": "m_per_class",
         "fold_order": "backward",
         "memory_fills_first": True,
         "memory_holds_batch": True,
@@ -142,8 +145,23 @@ def test_the_published_code_flips_its_switches():
         "zero_shot_scale": 9.5,
         "zero_shot_reduction": "mean",
         "zero_shot_halves": "even_odd",
+        "label_initializer": "he_normal_over_proxies",
     }
     assert differences("sop", "pnca", "gap").keys() >= {"warm_up_epochs", "warm_up_steps", "proxy_initializer"}
+
+
+@pytest.mark.parametrize(
+    ("method", "way", "protocol", "expected"),
+    [
+        (("sop", "pnca", "gsp"), "plain", None, "877777ca73"),
+        (("cub200", "c2", "gsp"), "plain", None, "4f216bae4f"),
+        (("inshop", "c1+xbm", "gsp"), "plain", None, "27a34e6ecf"),
+        (("cars196", "c1", "gsp"), "ccp", None, "1211e4d642"),
+        (("sop", "panchor", "gap+gmp"), "plain", "conventional", "15a6e611af"),
+    ],
+)
+def test_the_thesis_recipe_keeps_its_hashes_so_that_finished_runs_are_found_again(method, way, protocol, expected):
+    assert resolve(*method, "thesis", "full", {}, way, protocol).hash("data") == expected
 
 
 def test_overrides_win_and_useless_ones_are_refused():

@@ -19,7 +19,8 @@ def samplers(draw):
     labels = np.repeat(np.array(names), sizes)
     labels = np.random.default_rng(draw(st.integers(0, 9))).permutation(labels)
     classes, samples = draw(st.integers(1, len(sizes))), draw(st.integers(1, 5))
-    return ClassBalancedBatches(labels, classes, samples, seed=draw(st.integers(0, 2**32))), labels
+    seed, interleaved = draw(st.integers(0, 2**32)), draw(st.booleans())
+    return ClassBalancedBatches(labels, classes, samples, seed, interleaved=interleaved), labels
 
 
 @settings(max_examples=NUM_EXAMPLES)
@@ -30,7 +31,8 @@ def test_every_batch_is_balanced_and_repeats_only_what_it_must(sampler, epoch):
     assert indices.shape == (batches.batches_per_epoch, batches.batch_size)
     sizes = dict(zip(*np.unique(labels, return_counts=True)))
     for batch in indices:
-        groups = batch.reshape(batches.classes_per_batch, batches.samples_per_class)
+        by_class = batch[np.argsort(batches.class_places, kind="stable")]
+        groups = by_class.reshape(batches.classes_per_batch, batches.samples_per_class)
         assert (labels[groups] == labels[groups[:, :1]]).all()
         assert len(set(labels[groups[:, 0]])) == batches.classes_per_batch
         for group in groups:

@@ -46,6 +46,14 @@ def test_images_are_taken_as_caffe_does(model):
     np.testing.assert_allclose(normalization(red), [[[[1 - 104, -117, 255 - 128]]]], atol=1e-4)
 
 
+def test_images_are_taken_as_the_published_code_does():
+    normalization = bn_inception(input_mean="imagenet").get_layer("input_normalization")
+    red = tf.constant([[[[255.0, 0.0, 1.0]]]])
+    np.testing.assert_allclose(normalization(red), [[[[1 - 103.53, -116.28, 255 - 123.675]]]], atol=1e-4)
+    with pytest.raises(InvalidInput, match="--input_mean: received 'mine', expected one of caffe, imagenet"):
+        bn_inception(input_mean="mine")
+
+
 def test_imagenet_weights_say_where_they_are_and_which_command_converts_them():
     with pytest.raises(InvalidInput) as raised:
         bn_inception(weights="imagenet")

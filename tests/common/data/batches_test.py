@@ -22,6 +22,40 @@ def test_batches_hold_different_classes_one_after_the_other():
         assert len(np.unique(indices)) == 12
 
 
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_class_places_are_the_order_of_classes_in_every_batch(interleaved):
+    labels = _labels(*range(4, 11))
+    batches = ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=4, seed=1, interleaved=interleaved)
+    expected = [0, 1, 2] * 4 if interleaved else [0] * 4 + [1] * 4 + [2] * 4
+    np.testing.assert_array_equal(batches.class_places, expected)
+    for indices in batches.epoch(0):
+        classes = [set(labels[indices[batches.class_places == place]]) for place in range(3)]
+        assert [len(of_place) for of_place in classes] == [1, 1, 1]
+        assert len(set.union(*classes)) == 3
+
+
+def test_interleaving_changes_the_order_within_batches_and_nothing_else():
+    labels = _labels(5, 6, 7, 4, 9)
+    plain, interleaved = (ClassBalancedBatches(labels, 2, 3, 4, interleaved=value) for value in (False, True))
+    np.testing.assert_array_equal(
+        interleaved.epoch(3), plain.epoch(3).reshape(-1, 2, 3).swapaxes(1, 2).reshape(plain.epoch(3).shape)
+    )
+
+
+def test_a_blind_refill_may_repeat_an_example_within_a_group():
+    def repeats(size, **options):
+        batches = ClassBalancedBatches(_labels(size, 41), classes_per_batch=2, samples_per_class=4, seed=5, **options)
+        groups = np.concatenate([batches.epoch(epoch) for epoch in range(50)]).reshape(-1, 4)
+        groups = groups[groups[:, 0] < size]
+        return np.mean([len(np.unique(group)) < 4 for group in groups])
+
+    assert repeats(5) == repeats(8, refills_blindly=True) == 0
+    # The six groups of an epoch find 5, 1, 2, 3, 4 and 5 examples in the queue of five; the rest of each four come from
+    # a new queue. The chance that these are others: C(4, 3) / C(5, 3), C(3, 2) / C(5, 2), C(2, 1) / C(5, 1).
+    distinct = [1, 2 / 5, 3 / 10, 2 / 5, 1, 1]
+    assert abs(repeats(5, refills_blindly=True) - (1 - np.mean(distinct))) < 0.1
+
+
 def test_an_epoch_has_the_rounds_of_the_mean_class_size():
     labels = _labels(10, 2, 3, 4, 6, 2, 9)  # mean 36 / 7 = 5.14..., three rounds of two
     batches = ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=2, seed=0)

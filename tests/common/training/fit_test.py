@@ -191,6 +191,19 @@ def test_plateau_halves_the_learning_rate(tmp_path):
     np.testing.assert_allclose(float(np.asarray(model.optimizer.learning_rate)), 0.01 / 4, rtol=1e-6)
 
 
+def test_a_warm_up_of_everything_moves_the_backbone_with_an_optimiser_of_its_own(tmp_path):
+    model = make_model()
+    before = [np.array(weight) for weight in model.backbone.get_weights()]
+    schedule = {"warm_up_steps": 4, "warm_up_trains_all": True, "max_steps": 1}
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path, model, Validation(model, stop_after=0), **schedule)
+    checkpoint = RunDirectory(tmp_path, {}).read_checkpoint()
+    saved = [checkpoint[key] for key in sorted(checkpoint) if key.startswith("weights.")]
+    by_shape = {value.shape: value for value in saved}
+    assert np.any(by_shape[before[0].shape] != before[0])
+    assert int(np.asarray(model.optimizer.iterations)) == 2  # those of the interrupted training alone
+
+
 def test_warm_up_leaves_the_backbone_as_it_is(tmp_path):
     model = make_model()
     before = [np.array(weight) for weight in model.backbone.get_weights()]
