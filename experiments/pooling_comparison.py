@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
@@ -22,6 +22,7 @@ with quiet_start():
     from common.ops.checks import check_choice
     from experiments import build, reports
     from experiments import flags as experiment_flags
+    from experiments.collage_study import start_notes
     from experiments.config import ExperimentConfig
     from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
@@ -56,7 +57,8 @@ def main() -> None:
         report_only=values.report_only,
     )
     digest = hashlib.sha256(repr([config.as_dict() for config in configs]).encode()).hexdigest()[:10]
-    print(report(configs, runs, pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"))
+    folder = pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"
+    print(report(configs, runs, folder, notes=start_notes(values.dataset, values.weights)))
 
 
 def comparison_configuration(
@@ -73,7 +75,9 @@ def comparison_configuration(
     return resolve(dataset, loss, pooling, recipe, budget, values)
 
 
-def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison") -> str:
+def report(
+    configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison", notes: Sequence[str] = ()
+) -> str:
     """Writes table and picture of what is finished; returns the text for the terminal.
 
     Args:
@@ -81,6 +85,7 @@ def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling
         runs: the finished units of each.
         folder: where the files go.
         name: of the files.
+        notes: footnotes.
     """
     finished = {(config.loss, config.pooling): units for config, units in zip(configs, runs, strict=True) if units}
     scores = {key: SplitScores(units) for key, units in finished.items()}
@@ -101,7 +106,7 @@ def report(configs: list, runs: list, folder: pathlib.Path, name: str = "pooling
             cells["minus gap", "MAP@R"] = cell(difference, is_difference=True)
         rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
     title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {most} training(s)"
-    text = write_tables(rows, folder, name, title)
+    text = write_tables(rows, folder, name, title, notes)
     first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
     order = sorted(first, key=first.get, reverse=True)
     groups = {loss: {p: estimates[loss, p]["MAP@R"] for p in order if (loss, p) in estimates} for loss in losses}

@@ -15,19 +15,26 @@ import pathlib
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from absl import flags
 
 from common.ops.checks import InvalidInput, check_choice
 from common.training import write_text
 from experiments import flags as experiment_flags
+from experiments.collage_study import GLYPHS, STARTS, start_notes, starts_of
 from experiments.config import config_fields
 from experiments.recipes import BUDGETS
 from experiments.studies.cost import duration
 
 _PLACES = (*experiment_flags.PLACE_FLAGS, *experiment_flags.SESSION_FLAGS)
 _CONFIGURATION = tuple(field.name for field in config_fields())
+
+
+def _nothing(given: Mapping[str, object]) -> list[str]:
+    """What holds for figures that can make all of their cells, whatever the flags."""
+    del given
+    return []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +49,8 @@ class DelegatedFigure:
         forwarded: flags of `experiments.figure` that the module has, too.
         flags_of: by budget, flags that the module is given.
         picture_flag: of the module, for the path of the picture; empty where it has a place of its own.
+        impossible: by the values of the user's flags, labels of the cells that these cannot make.
+        notes_on: by the values of the user's flags, what is to be said of the cells.
     """
 
     title: str
@@ -51,11 +60,8 @@ class DelegatedFigure:
     forwarded: Sequence[str]
     flags_of: Mapping[str, Sequence[str]]
     picture_flag: str = ""
-
-    @property
-    def num_cells(self) -> int:
-        """How many trainings or measurements it has."""
-        return len(self.cells)
+    impossible: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
+    notes_on: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
 
     def command(self, budget: str, given: Mapping[str, str], folder: pathlib.Path, cell: str = "") -> list[str]:
         """Module and flags that make the figure, or one cell of it.
@@ -73,6 +79,15 @@ class DelegatedFigure:
 
 def _by_budget(**flags_of: str) -> dict[str, tuple[str, ...]]:
     return {budget: tuple(words.split()) for budget, words in flags_of.items()}
+
+
+def _impossible_starts(given: Mapping[str, object]) -> list[str]:
+    possible = starts_of(given.get("dataset", GLYPHS), given.get("weights"))
+    return [f"start {start}" for start in STARTS if start not in possible]
+
+
+def _notes_on_starts(given: Mapping[str, object]) -> list[str]:
+    return start_notes(given.get("dataset", GLYPHS), given.get("weights"))
 
 
 _BUDGETS = _by_budget(full="--budget=full", demo="--budget=demo", smoke="--budget=smoke")
@@ -97,10 +112,12 @@ DELEGATED = {
     "5.5": DelegatedFigure(
         title="One image that matters among three that do not (thesis figure 5.5)",
         module="experiments.collage_study",
-        cells={f"start {start}": f"--starts={start}" for start in ("scratch", "pretrained", "frozen")},
-        minutes={"full": 120, "demo": 25, "smoke": 2},
+        cells={f"start {start}": f"--starts={start}" for start in STARTS},
+        minutes={"full": 300, "demo": 25, "smoke": 2},
         forwarded=(*_PLACES, *_CONFIGURATION, "repeats"),
         flags_of=_BUDGETS,
+        impossible=_impossible_starts,
+        notes_on=_notes_on_starts,
     ),
     "5.9": DelegatedFigure(
         title="Time of the transport over the number of iterations (thesis figure 5.9)",
@@ -146,17 +163,22 @@ def listing(figure: DelegatedFigure, budget: str, given: Mapping[str, str], fold
         folder: for its picture.
         is_done: whether its command has been run with these flags.
     """
-    done = figure.num_cells if is_done else 0
-    lines = [figure.title, f"{figure.num_cells} cells: {done} done, {figure.num_cells - done} missing."]
-    seconds = 60 * figure.minutes[budget]
+    values = {name: flags.FLAGS[name].value for name in given}
+    left_out = figure.impossible(values)
+    cells = [cell for cell in figure.cells if cell not in left_out]
+    done = len(cells) if is_done else 0
+    lines = [figure.title, f"{len(cells)} cells: {done} done, {len(cells) - done} missing.", *figure.notes_on(values)]
+    seconds = 60 * figure.minutes[budget] / len(figure.cells)
     if not is_done:
-        lines[1] = lines[1][:-1] + f", about {duration(seconds)} on 2 CPU cores. --run runs what is missing."
-    for cell in figure.cells:
+        cost = f", about {duration(len(cells) * seconds)} on 2 CPU cores. --run runs what is missing."
+        lines[1] = lines[1][:-1] + cost
+    for cell in cells:
         if is_done:
             lines.append(f"done     {cell}")
             continue
         command = shlex.join(["python", "-m", *figure.command(budget, given, folder, cell)])
-        lines += [f"missing  {cell} (about {duration(seconds / figure.num_cells)})", f"         {command}"]
+        lines += [f"missing  {cell} (about {duration(seconds)})", f"         {command}"]
+    lines += [f"left out {cell}: it needs a trained network, --weights=FILE.npz" for cell in left_out]
     return "\n".join(lines)
 
 

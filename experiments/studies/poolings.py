@@ -4,6 +4,7 @@ Regenerates: thesis figure 5.12 (bars of MAP@R of 17 poolings under C2 and PNCA:
     four models).
 Command: python -m experiments.figure --id=5.12 --dataset=glyph_collage --budget=demo --run
 Expected: thesis section 5.3.5: GSP ahead of all others on Cifar Collage, GeMean next on CUB; the bars are not printed.
+    Cifar Collage starts from a CIFAR-100 classifier there: --dataset=cifar_collage --weights=resnet20.npz.
 Cost: `--budget=demo` on glyph_collage 38 trainings, 25 minutes on 2 CPU cores; `--budget=full` on CUB 152 trainings of
     about 20 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 2 trainings, half a minute.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import pathlib
 
 from experiments.build import POOLINGS
+from experiments.collage_study import start_notes
 from experiments.pooling_comparison import comparison_configuration, report
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 
@@ -41,7 +43,7 @@ class Poolings(Study):
                 self.groups.append(options.cells(config.name, config))
         self.num_cells = sum(map(len, self.groups))
         self.title = f"Poolings on {options.dataset} (thesis figure 5.12)"
-        self.notes = ()
+        self.notes = tuple(start_notes(options.dataset, options.overrides.get("weights")))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """All cells, whatever is finished."""
@@ -51,4 +53,4 @@ class Poolings(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table and the bars."""
         units = [finished_units(cells, finished) for cells in self.groups]
-        return report([cells[0].config for cells in self.groups], units, folder, name)
+        return report([cells[0].config for cells in self.groups], units, folder, name, self.notes)

@@ -16,12 +16,28 @@ from tests.command_line import check_clean_failure, run_module, run_study_here
 def test_every_cell_is_listed_with_its_command(study_id, budget, tmp_path, capsys):
     run_study_here("figure", f"--id={study_id}", f"--budget={budget}", f"--runs_dir={tmp_path}")
     listed, figure = capsys.readouterr().out, DELEGATED[study_id]
-    assert f"{figure.num_cells} cells: 0 done, {figure.num_cells} missing, about" in listed
+    count = len(figure.cells)
+    assert f"{count} cells: 0 done, {count} missing, about" in listed
     assert listed.count(f"         python -m {figure.module} ") == len(figure.cells)
     for label, flag in figure.cells.items():
         assert f"missing  {label}" in listed
         assert flag in listed
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_what_can_be_made_of_collages_of_photographs_is_listed(tmp_path, capsys):
+    arguments = ["--id=5.5", "--dataset=cifar_collage", "--data_dir=cifar", f"--runs_dir={tmp_path}"]
+    run_study_here("figure", *arguments)
+    listed = capsys.readouterr().out
+    assert "1 cells: 0 done, 1 missing" in listed
+    assert "Trained from scratch: the thesis starts from a CIFAR-100 classifier" in listed
+    assert listed.count("python -m experiments.collage_study") == listed.count("--starts=scratch") == 1
+    assert listed.count("it needs a trained network, --weights=FILE.npz") == 2
+    run_study_here("figure", *arguments, "--weights=resnet20.npz")
+    listed = capsys.readouterr().out
+    assert "3 cells: 0 done, 3 missing" in listed
+    assert listed.count("--weights=resnet20.npz") == 3
+    assert "from scratch:" not in listed
 
 
 def test_the_benchmark_reads_its_command(tmp_path):
