@@ -32,14 +32,15 @@ class ConventionalReport:
     Attributes:
         config: stops on the test set.
         held_out_config: stops on held-out classes.
-        runs, held_out_runs: what is on disk of each.
+        runs: what is on disk of the first.
+        held_out_runs: likewise of the second; None where it is not wanted.
         repeats: how many of each a complete study has.
     """
 
     config: ExperimentConfig
     held_out_config: ExperimentConfig
     runs: reports.MethodRuns
-    held_out_runs: reports.MethodRuns
+    held_out_runs: reports.MethodRuns | None
     repeats: int
 
     @functools.cached_property
@@ -97,9 +98,8 @@ class ConventionalReport:
 
     def curves(self) -> list[reports.Curve]:
         """The monitored curve of every unit that has been evaluated: of the test set, and of held-out classes."""
-        sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
         drawn = []
-        for config, runs in sides:
+        for config, runs in self._sides():
             for unit in runs.units:
                 steps, values = unit.validation_curve(config.monitor)
                 if len(steps):
@@ -109,7 +109,7 @@ class ConventionalReport:
     def partial_lines(self) -> list[str]:
         """For a study that is not complete: each finished unit's figures, and what is missing."""
         lines, missing = [], []
-        for config, runs in ((self.config, self.runs), (self.held_out_config, self.held_out_runs)):
+        for config, runs in self._sides():
             lines += [f"warning: {problem}" for problem in runs.problems]
             absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
             missing += [unit_label(config, 0, repeat) for repeat in absent]
@@ -128,8 +128,12 @@ class ConventionalReport:
         """The repeat with the largest P@1 on the test set."""
         return best_of_repeats.best_repeat(self.biased.scores["P@1"])
 
-    def _scores(self, runs: reports.MethodRuns) -> SplitScores | None:
-        if runs.missing(1, self.repeats):
+    def _sides(self) -> list[tuple[ExperimentConfig, reports.MethodRuns]]:
+        sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
+        return [(config, runs) for config, runs in sides if runs is not None]
+
+    def _scores(self, runs: reports.MethodRuns | None) -> SplitScores | None:
+        if runs is None or runs.missing(1, self.repeats):
             return None
         return SplitScores([runs.finished[0, repeat] for repeat in range(self.repeats)])
 

@@ -77,7 +77,12 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
     define_place_flags()
     for name in units:
         flags.DEFINE_integer(name, None, f"Run this {name} only (a unit of a job array).", lower_bound=0)
-    flags.DEFINE_integer("repeats", 1, "Trainings of each unit, with different seeds.", lower_bound=1)
+    flags.DEFINE_integer(
+        "repeats",
+        1,
+        "Trainings of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
+        lower_bound=1,
+    )
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
 
 

@@ -15,19 +15,20 @@ _DEMO = {
     "projection_patience": 1,
     "memory_start": 200,
 }
+NUM_BLOCKS = 3
 
 
 def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
     """The studies' own values of configuration fields.
 
-    Reference: thesis section 3.3: ablations train on two thirds of the training classes and validate on the rest, in
-    three splits with patience 40.
+    Reference: thesis section 3.3.2.1: for ablations, three blocks of the training classes; a single model trains on two
+    and validates on one, with patience 40.
 
     Args:
         options: of the study.
         ablation: whether the study is one of these.
     """
-    settings = {"num_folds": 3} if ablation else {}
+    settings = {"num_folds": NUM_BLOCKS} if ablation else {}
     if ablation and options.budget == "full" and options.dataset in PHOTOGRAPHS:
         settings["patience"] = 40
     return {**settings, **(_DEMO if options.budget == "demo" else {})}
@@ -40,6 +41,11 @@ def row_settings(loss: str, dataset: str) -> dict:
         loss, dataset: names.
     """
     return {"centers_per_class": 1} if loss == "softtriple" and dataset in LARGE_DATASETS else {}
+
+
+def ablation_protocol(options: StudyOptions) -> str:
+    """Which trainings each configuration of an ablation has."""
+    return options.one_split_protocol(NUM_BLOCKS, 1, "3.3.2.1")
 
 
 def budget_notes(options: StudyOptions, settings: Mapping[str, object]) -> tuple[str, ...]:

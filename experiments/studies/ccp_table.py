@@ -6,8 +6,8 @@ Command: python -m experiments.table --id=3.1 --dataset=glyphs --budget=demo --r
     --id=3.4
 Expected: the printed cells, beside ours in the table itself. The rows are the variants L; SoftTriple on SOP and
     In-shop is S (one centre a class) as in the print. No table prints the variants S of figure 3.4.
-Cost: `--budget=demo` on glyphs 52 trainings, about an hour on 2 CPU cores; `--budget=full` on SOP 52 trainings of about
-    2.5 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 trainings, five minutes.
+Cost: `--budget=demo` on glyphs 52 trainings, about an hour on 2 CPU cores; `--budget=full` on SOP 52 trainings of
+    4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 trainings, five minutes.
 """
 
 from __future__ import annotations

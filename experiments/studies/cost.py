@@ -7,23 +7,37 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from experiments.config import ExperimentConfig
-from experiments.recipes import LARGE_DATASETS, PHOTOGRAPHS
+from experiments.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 from experiments.reports import UnitRun
 
-_START_SECONDS = 12.0  # building, tracing, evaluating before training
-_GLYPH_SECONDS_PER_IMAGE = 8e-4  # resnet10 on 32 x 32 pixels, validations included, on 2 CPU cores
-_TOKEN_SECONDS_PER_IMAGE = 1e-4  # synthetic tokens, likewise
-_PHOTOGRAPH_SECONDS_PER_IMAGE = 0.097 / 32  # thesis chapter 3: 97 ms a batch of 32, RTX 2080 Ti
+_START_SECONDS = 12.0  # building, tracing
+# With validations, on 2 CPU cores: resnet10 on characters, tokens, and resnet20 on 32 x 32 photographs.
+_GLYPH_SECONDS_PER_IMAGE = 8e-4
+_TOKEN_SECONDS_PER_IMAGE = 1e-4
+_CIFAR_SECONDS_PER_IMAGE = 2.3e-3
+_CIFAR_SIZE = 32  # pixels; time grows with their number
+# Without validations, on an RTX 2080 Ti: 97 ms a batch of 32 (thesis chapter 3, BN-Inception).
+_PHOTOGRAPH_SECONDS_PER_IMAGE = 0.097 / 32
+_EMBEDDING_SHARE = 1 / 3  # of a training step is its forward pass, which is all that embedding takes
+_NETWORK_RATIO = {"resnet50": 2.0}  # multiplications over BN-Inception's: 4.1 and 2.0 billion at 224 pixels
 _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 # Steps until the end of training; thesis table 3.3 prints 48,000 to 131,000 for the large sets, nothing for the others.
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}
+_IMAGES = {"cub200": (5_864, 5_924), "cars196": (8_054, 8_131), "sop": (59_551, 60_502), "inshop": (25_882, 26_830)}
 
 
 class Rate(NamedTuple):
-    """Seconds for an image in a batch, and on what."""
+    """How fast something is, and on what.
+
+    Attributes:
+        seconds_per_image: in a training batch.
+        hardware: in words.
+        seconds_per_embedding: of an image that validates or tests; 0 where `seconds_per_image` includes these.
+    """
 
     seconds_per_image: float
     hardware: str
+    seconds_per_embedding: float = 0.0
 
 
 def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
@@ -40,18 +54,33 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
         ]
         return Rate(statistics.median(rates), "this machine")
     if config.dataset in PHOTOGRAPHS:
-        return Rate(_PHOTOGRAPH_SECONDS_PER_IMAGE, "an RTX 2080 Ti")
+        seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0)
+        return Rate(seconds, "an RTX 2080 Ti", seconds * _EMBEDDING_SHARE)
+    if config.dataset in CIFAR:
+        return Rate(_CIFAR_SECONDS_PER_IMAGE * (config.image_size / _CIFAR_SIZE) ** 2, "2 CPU cores")
     seconds = _TOKEN_SECONDS_PER_IMAGE if config.dataset == "synthetic_tokens" else _GLYPH_SECONDS_PER_IMAGE
     return Rate(seconds, "2 CPU cores")
 
 
 def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
-    """A rough estimate of a cell's duration."""
+    """A rough estimate of a cell's duration: training, its validations, and the test set before and after."""
     steps = config.max_steps
-    if config.budget == "full" and config.dataset in PHOTOGRAPHS:
+    if config.budget == "full":
         steps = min(steps, _EXPECTED_STEPS[config.dataset in LARGE_DATASETS])
     ratio = _CCP_RATIO if config.method == "ccp" else 1.0
-    return _START_SECONDS + steps * config.batch_size * rate.seconds_per_image * ratio
+    training = steps * config.batch_size * rate.seconds_per_image * ratio
+    validating, testing = _images_to_embed(config)
+    num_validations = -(-steps // config.steps_per_evaluation)
+    return _START_SECONDS + training + (num_validations * validating + 2 * testing) * rate.seconds_per_embedding
+
+
+def _images_to_embed(config: ExperimentConfig) -> tuple[float, int]:
+    """Images of a validation and of the test set, of photographs; of one's own as many as CUB has."""
+    training, testing = _IMAGES.get(config.dataset, _IMAGES["cub200"])
+    if config.protocol == "conventional":
+        return testing, testing
+    share = 1 / config.num_folds if config.protocol is None else config.held_out_fraction
+    return share * training, testing
 
 
 def duration(seconds: float) -> str:

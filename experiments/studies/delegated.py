@@ -184,7 +184,7 @@ def listing(figure: DelegatedFigure, budget: str, given: Mapping[str, str], fold
 
 def _given_flags(figure: DelegatedFigure) -> dict[str, str]:
     """The user's flags that the figure's command has, as they are written; others would have no effect."""
-    names = (*_CONFIGURATION, *_PLACES, "repeats", "max_cells")
+    names = (*_CONFIGURATION, *_PLACES, "repeats", "fold", "monitor", "max_cells")
     present = [name for name in names if name in flags.FLAGS and flags.FLAGS[name].present and name != "budget"]
     unused = [f"--{name}" for name in present if name not in figure.forwarded and name != "runs_dir"]
     if unused:

@@ -11,7 +11,9 @@ from experiments import reports
 from experiments.build import parse_method
 from experiments.fair_report import MethodReport, partial_lines
 from experiments.report_files import write_report_files
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
+
+THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +76,7 @@ class FairTable(Study):
             )
             self._cells[label] = options.cells(label, config, all_folds=True)
         self.num_cells = sum(map(len, self._cells.values()))
+        self.protocol = _protocol(config.num_folds, options.repeats, chapter) if table else ""
         baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
         compared = [f"Compared as 'minus baseline', paired: {'; '.join(baselines)}."] if baselines else []
         self.notes = (*notes, *compared, *_budget_notes(options))
@@ -136,6 +139,14 @@ def _forms(loss: str) -> list[str]:
     """What a loss may be called: `margin+distance+rho` is also a `margin+distance` and a `margin`."""
     parts = loss.split("+")
     return ["+".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _protocol(num_folds: int, repeats: int, chapter: int) -> str:
+    """What each row has, beside what the thesis' rows have (sections 3.3.2.1 and 5.3.4.1)."""
+    of_thesis = trainings(THESIS_REPEATS[chapter])
+    return (
+        f"Each row: {num_folds} folds, {trainings(repeats)} each; thesis chapter {chapter}: 4 folds, {of_thesis} each."
+    )
 
 
 def _budget_notes(options: StudyOptions) -> tuple[str, ...]:

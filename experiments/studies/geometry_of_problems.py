@@ -5,8 +5,8 @@ Regenerates: thesis figure 3.3 (t-SNE of CUB's unseen classes under C2+CCP, (a) 
 Command: python -m experiments.figure --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.1: after (a), the radius falls and the distance between classes rises. The panels' figures
     are lost.
-Cost: one training: two minutes (`--budget=demo` on glyphs) on 2 CPU cores, or about 20 minutes (`--budget=full` on CUB)
-    on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
+Cost: one training: two minutes (`--budget=demo` on glyphs) on 2 CPU cores; `--budget=full` on CUB 1 training of
+    28 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations

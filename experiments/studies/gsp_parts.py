@@ -4,8 +4,8 @@ Regenerates: thesis table 5.3 (C2 with L_ZS and GSP on and off, four data sets, 
 Command: python -m experiments.table --id=5.3 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours in the table itself; on CUB 20.58, 20.85 (GSP), 21.08 (L_ZS), 21.52 (both),
     128-D MAP@R.
-Cost: `--budget=demo` on glyphs 16 trainings, about 20 minutes on 2 CPU cores; `--budget=full --repeats=3` on CUB 48
-    trainings, about 14 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 8 trainings, two minutes.
+Cost: `--budget=demo` on glyphs 16 trainings, about 20 minutes on 2 CPU cores; `--budget=full` on CUB 48 trainings
+    of 19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 8 trainings, two minutes.
 """
 
 from __future__ import annotations

@@ -3,15 +3,17 @@
 Regenerates: thesis figures 5.8 (MAP@R over mu; CUB, C2), 5.10 (over the number of prototypes m and the smoothing;
     CUB, C2 and PNCA) and 5.11 (over m; SOP and In-shop, C2 with smoothing 5, PNCA with 0.5).
 Command: python -m experiments.figure --id=5.8 --dataset=glyphs --budget=demo --run; likewise --id=5.10 and --id=5.11
-Expected: thesis section 5.3.6: mu = 0.3 is chosen; m = 64 with smoothing 5 (C2) or 0.5 (PNCA) is best on CUB; every
-    m >= 64 does on SOP and In-shop, 128 is chosen. No value of a figure and no grid is printed, the grids are ours.
-Cost: `--budget=demo` on glyphs 5, 9 and 6 trainings, about a minute each on 2 CPU cores; `--budget=full` on CUB 50 and
-    90 trainings of 20 minutes, on SOP 50 of 2.5 hours, on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
+Expected: thesis sections 5.3.4.3 and 5.3.4.5: mu = 0.3 is chosen; m = 64 with smoothing 5 (C2) or 0.5 (PNCA)
+    is best on CUB; every m >= 64 does on SOP and In-shop, 128 is chosen. No value of a figure and no grid is printed,
+    the grids are ours.
+Cost: `--budget=demo` on glyphs 5, 9 and 6 trainings, about a minute each on 2 CPU cores; `--budget=full`, one split and
+    three repeats, on CUB 30 and 54 trainings of 19 minutes, on SOP 30 of 2.8 hours, on an RTX 2080 Ti (estimated);
+    `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations
 
-from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes
+from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes, tuning_protocol
 from experiments.studies.study import StudyOptions
 from experiments.studies.sweep import Sweep, SweepAxes, SweepPoint
 
@@ -30,6 +32,7 @@ _PROTOTYPES = {  # budget: losses, numbers of prototypes
     "demo": (("c2", "pnca"), (16, 64, 128)),
     "smoke": (("c2",), (16, 64)),
 }
+_PROTOTYPE_AXES = SweepAxes("prototypes m", "validation", logarithmic=True)
 
 
 def transport_ratio(options: StudyOptions) -> Sweep:
@@ -41,7 +44,8 @@ def transport_ratio(options: StudyOptions) -> Sweep:
     ]
     notes = ("A transport ratio of 1 is average pooling with the zero-shot prediction loss.", *tuning_notes(options))
     title = f"Transport ratio of GSP on {options.dataset} (thesis figure 5.8)"
-    return Sweep(title, points, options, SweepAxes("transport ratio mu", "validation"), notes)
+    axes = SweepAxes("transport ratio mu", "validation")
+    return Sweep(title, points, options, axes, notes, tuning_protocol(options))
 
 
 def prototypes_and_smoothing(options: StudyOptions) -> Sweep:
@@ -58,7 +62,7 @@ def prototypes_and_smoothing(options: StudyOptions) -> Sweep:
         for count in counts
     ]
     title = f"Prototypes and smoothing of GSP on {options.dataset} (thesis figure 5.10)"
-    return Sweep(title, points, options, SweepAxes("prototypes m", "validation", True), tuning_notes(options))
+    return Sweep(title, points, options, _PROTOTYPE_AXES, tuning_notes(options), tuning_protocol(options))
 
 
 def prototypes(options: StudyOptions) -> Sweep:
@@ -70,4 +74,4 @@ def prototypes(options: StudyOptions) -> Sweep:
         for count in counts
     ]
     title = f"Prototypes of GSP on {options.dataset} (thesis figure 5.11)"
-    return Sweep(title, points, options, SweepAxes("prototypes m", "validation", True), tuning_notes(options))
+    return Sweep(title, points, options, _PROTOTYPE_AXES, tuning_notes(options), tuning_protocol(options))

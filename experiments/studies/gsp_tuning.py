@@ -6,12 +6,14 @@ from experiments.config import ExperimentConfig
 from experiments.recipes import LARGE_DATASETS, PHOTOGRAPHS
 from experiments.studies.study import StudyOptions
 
+NUM_BLOCKS, THESIS_REPEATS = 5, 3
+
 
 def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp", **varied) -> ExperimentConfig:
-    """A configuration on the tuning splits.
+    """A configuration on the tuning split.
 
-    Reference: thesis section 5.3.4.1: five splits of the training classes, four fifths train and one validates;
-    patience 10 (CUB, Cars) or 7 (SOP, In-shop).
+    Reference: thesis section 5.3.4.1: five blocks of the training classes, a single model trains on four and validates
+    on one; three repeats, whose average is reported; patience 10 (CUB, Cars) or 7 (SOP, In-shop).
 
     Args:
         options: of the study.
@@ -22,10 +24,15 @@ def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp",
     Raises:
         InvalidInput: `--pooling` was given; the study has its own.
     """
-    settings = {"chapter": 5, "num_folds": 5}
+    settings = {"chapter": 5, "num_folds": NUM_BLOCKS}
     if options.budget == "full" and options.dataset in PHOTOGRAPHS:
         settings["patience"] = 7 if options.dataset in LARGE_DATASETS else 10
     return options.with_pooling(pooling).configuration(loss, settings=settings, **varied)
+
+
+def tuning_protocol(options: StudyOptions) -> str:
+    """Which trainings each configuration has."""
+    return options.one_split_protocol(NUM_BLOCKS, THESIS_REPEATS, "5.3.4.1")
 
 
 def tuning_notes(options: StudyOptions) -> tuple[str, ...]:
@@ -33,4 +40,7 @@ def tuning_notes(options: StudyOptions) -> tuple[str, ...]:
     note = "Figures are the best validation on the held-out fifth of the training classes, not on the test set."
     if options.budget == "full":
         return (note,)
-    return (note, f"Budget {options.budget}: one split, a coarse grid. It shows a direction, not the thesis' figures.")
+    return (
+        note,
+        f"Budget {options.budget}: short trainings, a coarse grid. It shows a direction, not the thesis' figures.",
+    )

@@ -5,8 +5,8 @@ Regenerates: thesis figure 3.5 (surface of a Gaussian-process regression of vali
 Command: python -m experiments.figure --id=3.5 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3: lambda 2e-4 with 8 proxies (pool of 12) on CUB; useful lambda from 1e-5 to 1e-1. The
     surface's values and the range of proxies are not printed.
-Cost: `--budget=demo` on glyphs 11 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 points in three
-    splits, 78 trainings, about 23 hours on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
+Cost: `--budget=demo` on glyphs 11 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 trainings (one
+    split) of 31 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from experiments.config import ExperimentConfig
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
 from experiments.studies.bayesian_search import BayesianSearch, Surface
-from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
 from experiments.studies.study import (
     Cell,
     FinishedCells,
@@ -55,7 +55,8 @@ class LambdaAndProxies(Study):
         self.candidates = list(itertools.product(_EXPONENTS, range(1, self.pool_size + 1)))
         self.grid = np.array([self._scaled(*candidate) for candidate in self.candidates])
         self.search = BayesianSearch(self.grid, *_NUM_POINTS[options.budget])
-        self.without = options.cells("lambda 0", self._configuration(0.0, plain.proxies_per_class))
+        self.without = options.cells("lambda 0", self._configuration(0.0, plain.proxies_per_class), one_split=True)
+        self.protocol = ablation_protocol(options)
         self.num_cells = (1 + self.search.num_points) * len(self.without)
         self.title = f"{self.loss}+ccp: lambda and number of proxies on {options.dataset} (thesis figure 3.5)"
         self.notes = (
@@ -79,7 +80,7 @@ class LambdaAndProxies(Study):
         exponent, proxies = self.candidates[index]
         rate = float(f"{10**exponent:.4g}")
         label = f"lambda {rate:.3g}, {proxies} {'proxies' if proxies > 1 else 'proxy'}"
-        return tuple(self.options.cells(label, self._configuration(rate, proxies)))
+        return tuple(self.options.cells(label, self._configuration(rate, proxies), one_split=True))
 
     def _value_at(self, index: int, finished: FinishedCells) -> float | None:
         cells = self._cells_at(index)

@@ -6,7 +6,7 @@ Command: python -m experiments.figure --id=4.2 --dataset=cifar10 --data_dir=DIR 
     (the same cell); --dataset=glyphs --budget=demo needs no data.
 Expected: Proposition 4.2.1: |PCC - GAP| is at most the covering radius for every image; figure 4.4 prints a radius of
     0.057 for the image of a dog. The loss is not printed; ours is C2, `--loss` takes others.
-Cost: one training of a minute (`--budget=demo` on glyphs) or about an hour (`--budget=full` on CIFAR-10) on 2 CPU
+Cost: one training of a minute (`--budget=demo` on glyphs) or half an hour (`--budget=full` on CIFAR-10) on 2 CPU
     cores; `--budget=smoke` half a minute.
 """
 

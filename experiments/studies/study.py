@@ -56,12 +56,15 @@ class Study(abc.ABC):
         notes: what a reader must know, such as what a small budget leaves out.
         num_cells: how many trainings the complete study has.
         needs_data: whether it reads the data set that the flags name.
+        protocol: which trainings each configuration has, and how many the thesis has; empty where there is no more to
+            say than the cells do.
     """
 
     title: str
     notes: tuple[str, ...]
     num_cells: int
     needs_data: bool = True
+    protocol: str = ""
 
     @abc.abstractmethod
     def cells(self, finished: FinishedCells) -> list[Cell]:
@@ -83,6 +86,8 @@ class StudyOptions:
         dataset, recipe, budget, pooling: as in `ExperimentConfig`.
         losses: losses to study instead of the study's own; empty: its own.
         repeats: trainings of each fold, with different seeds.
+        fold: which block of classes validates where one does; None: the first.
+        monitors: of `experiments.conventional_protocol.MONITORS`, for tables of that protocol; empty: all.
         overrides: configuration fields set by hand; they hold wherever a method has them.
     """
 
@@ -92,6 +97,8 @@ class StudyOptions:
     pooling: str = "gap"
     losses: tuple[str, ...] = ()
     repeats: int = 1
+    fold: int | None = None
+    monitors: tuple[str, ...] = ()
     overrides: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     def configuration(
@@ -144,25 +151,56 @@ class StudyOptions:
             raise InvalidInput(f"--pooling={self.pooling} would have no effect: this study has its own. Remove it.")
         return dataclasses.replace(self, pooling=pooling)
 
-    def cells(self, label: str, config: ExperimentConfig, *, all_folds: bool = False) -> list[Cell]:
-        """All folds and repeats of a configuration; the first fold alone below the full budget.
+    def cells(
+        self, label: str, config: ExperimentConfig, *, all_folds: bool = False, one_split: bool = False
+    ) -> list[Cell]:
+        """All folds and repeats of a configuration; one fold alone below the full budget.
 
         Args:
             label: of the cells; fold and repeat are added where there are several.
             config: the configuration.
             all_folds: all folds whatever the budget, for studies that concatenate their models.
+            one_split: one fold whatever the budget, for studies that tune hyper-parameters.
+
+        Raises:
+            InvalidInput: `--fold` is none of the folds, or all of them are trained.
         """
-        folds = range(config.num_folds if self.budget == "full" or all_folds else 1)
+        several_folds = all_folds or (self.budget == "full" and not one_split)
+        folds = range(config.num_folds) if several_folds else [self.fold or 0]
+        if self.fold is not None and several_folds:
+            raise InvalidInput("--fold would have no effect: this study trains every fold. Remove it.")
+        if folds[-1] >= config.num_folds:
+            raise invalid("--fold", received=self.fold, expected=f"a number from 0 to {config.num_folds - 1}")
         several = len(folds) > 1 or self.repeats > 1
         return [
             Cell(f"{label}, fold {fold}, repeat {repeat}" if several else label, config, fold, repeat)
             for fold, repeat in itertools.product(folds, range(self.repeats))
         ]
 
+    def one_split_protocol(self, num_folds: int, thesis_repeats: int, section: str) -> str:
+        """What a study of hyper-parameters trains, beside what the thesis does.
+
+        Args:
+            num_folds: blocks of the training classes, of which one validates.
+            thesis_repeats: of the thesis.
+            section: of the thesis.
+        """
+        return (
+            f"Each configuration: one split (block {(self.fold or 0) + 1} of {num_folds} of the training classes "
+            f"validates), {trainings(self.repeats)}; thesis section {section}: one split, {trainings(thesis_repeats)}."
+        )
+
     def digest(self) -> str:
         """Ten hexadecimal digits that differ whenever the options do."""
-        text = repr(sorted({**dataclasses.asdict(self), "overrides": sorted(self.overrides.items())}.items()))
+        values = {**dataclasses.asdict(self), "overrides": sorted(self.overrides.items())}
+        rarely_given = {name for name in ("fold", "monitors") if values[name] in (None, ())}
+        text = repr(sorted((name, value) for name, value in values.items() if name not in rarely_given))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def trainings(count: int) -> str:
+    """`1 training` or `3 trainings`."""
+    return f"{count} training" if count == 1 else f"{count} trainings"
 
 
 def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitRun]:

@@ -21,7 +21,7 @@ from experiments.studies.unit_command import unit_command
 
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (
-    *("dataset", "loss", "pooling", "recipe", "repeats", "max_cells", "data_dir", "cache_dir"),
+    *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
     *experiment_flags.SESSION_FLAGS,
 )
 
@@ -33,24 +33,38 @@ def define_study_flags(studies: Collection[str]) -> None:
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
     flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
     flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
-    flags.DEFINE_integer("repeats", 1, "Trainings of each fold, with different seeds.", lower_bound=1)
+    flags.DEFINE_integer(
+        "repeats",
+        1,
+        "Trainings of each fold, with different seeds; with --budget=full the default is the thesis' number.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer("fold", None, "Block of classes that validates, for studies of one split.", lower_bound=0)
+    flags.DEFINE_list(
+        "monitor", None, "What stops the trainings of tables 3.2 and 5.2: test_set, or test_set,held_out (default)."
+    )
 
 
-def run_study(kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, object]] | None = None) -> None:
+def run_study(
+    kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, object]], full_repeats: Mapping[str, int]
+) -> None:
     """Does what the flags say.
 
     Args:
         kind: `figure` or `table`; names folders and files.
         studies: by number in the thesis.
         defaults: of flags that the user does not give, by number in the thesis, where a study has its own.
+        full_repeats: `--repeats` of the full budget where the user gives none, likewise.
 
     Raises:
         InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
     """
     values = flags.FLAGS
     study_id = check_choice("--id", values.id, studies)
-    for name, value in (defaults or {}).get(study_id, {}).items():
+    for name, value in defaults.get(study_id, {}).items():
         flags.FLAGS.set_default(name, value)
+    if values.budget == "full" and study_id in full_repeats:
+        flags.FLAGS.set_default("repeats", full_repeats[study_id])
     if values.max_cells and not values.run:
         raise InvalidInput("--max_cells would have no effect without --run.")
     options = options_from_flags()
@@ -88,6 +102,8 @@ def options_from_flags() -> StudyOptions:
         pooling=check_choice("--pooling", values.pooling[0], build.POOLINGS),
         losses=losses,
         repeats=values.repeats,
+        fold=values.fold,
+        monitors=tuple(values.monitor or ()),
         overrides=experiment_flags.overrides_from_flags(),
     )
 
@@ -105,6 +121,7 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
         total = average * (study.num_cells - len(done))
         summary += f", about {duration(total)} on {rate_of(missing[0].config, done).hardware}"
     lines.append(f"{summary}. --run trains what is missing." if missing else f"{summary}.")
+    lines += [study.protocol] if study.protocol else []
     for cell in known:
         unit = runs.unit(cell)
         if unit is None:
@@ -164,6 +181,10 @@ def _refuse_unused(study: Study, options: StudyOptions) -> None:
     if not study.needs_data:
         experiment_flags.refuse_flags(*_ABOUT_TRAINING, because="nothing is trained for this one")
     cells: Sequence[Cell] = study.cells(NothingFinished())
+    if options.fold is not None and any(cell.fold != options.fold for cell in cells):
+        raise InvalidInput("--fold would have no effect: this study chooses its folds. Remove it.")
+    if options.monitors and all(cell.config.protocol is None for cell in cells):
+        raise InvalidInput("--monitor would have no effect: validation stops the trainings of this study. Remove it.")
     for name, value in options.overrides.items():
         if not any(getattr(cell.config, name) == value for cell in cells):
             raise InvalidInput(f"--{name} would have no effect on any cell of this study. Remove it.")

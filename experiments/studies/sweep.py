@@ -38,8 +38,8 @@ class SweepAxes:
 
     Attributes:
         x_label: the hyper-parameter, in words.
-        held_out: `"validation"` (the best MAP@R on held-out training classes; a bar is the range over folds) or
-            `"test"` (MAP@R on the test classes; a bar is the 95 % interval).
+        held_out: `"validation"` (the best MAP@R on the held-out training classes of one split; a bar is the range over
+            repeats) or `"test"` (MAP@R on the test classes, all folds; a bar is the 95 % interval).
         logarithmic: whether x doubles from point to point.
     """
 
@@ -54,9 +54,10 @@ class Sweep(Study):
     Args:
         title: of the study.
         points: in the order of running.
-        options: say which folds and repeats there are.
+        options: say which split and how many repeats there are.
         axes: what is drawn.
         notes: footnotes.
+        protocol: see `Study`.
     """
 
     def __init__(
@@ -66,10 +67,13 @@ class Sweep(Study):
         options: StudyOptions,
         axes: SweepAxes,
         notes: Sequence[str] = (),
+        protocol: str = "",
     ):
-        self.title, self.axes, self.notes = title, axes, tuple(notes)
+        self.title, self.axes, self.notes, self.protocol = title, axes, tuple(notes), protocol
+        one_split = axes.held_out == "validation"
         self._cells = {
-            point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config) for point in points
+            point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config, one_split=one_split)
+            for point in points
         }
         self.num_cells = sum(map(len, self._cells.values()))
 

@@ -7,7 +7,7 @@ Command: python -m experiments.figure --id=5.6 --dataset=cifar10_seen --data_dir
 Expected: thesis section 6.2: L_ZS brings more than 30 points of MAP@R; neither side's figure is printed. The thesis
     says PNCA and 8 prototypes; mu, epsilon, lambda and the ridge of this study are not printed.
 Cost: `--budget=demo` on CIFAR-10 2 trainings of about five minutes on 2 CPU cores; `--budget=full` 8 of about
-    20 minutes each (both estimated from 250 steps); `--budget=smoke` half a minute.
+    25 minutes each (both estimated from 250 steps); `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations

@@ -66,6 +66,20 @@ def test_every_own_row_of_the_print_has_a_configuration_that_is_held_against_it(
         assert found == printed
 
 
+def test_the_thesis_own_trainings_alone(drawn_cells, tmp_path):
+    study = TABLES["3.2a"](options(monitors=("test_set",)))
+    assert {cell.config.protocol for cell in study.cells(NothingFinished())} == {"conventional"}
+    assert study.num_cells == 9
+    text = study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
+    assert "c1+ccp+gap, best of 3" in text
+    assert "missing" not in text
+    assert "unbiased" not in text
+    with pytest.raises(InvalidInput, match="--monitor: received 'held_out', expected test_set, or both"):
+        TABLES["3.2a"](options(monitors=("held_out",)))
+    with pytest.raises(InvalidInput, match="--monitor.*'validation'"):
+        TABLES["3.2a"](options(monitors=("validation",)))
+
+
 def test_quoted_rows_are_trained_on_request():
     assert [config.name for config in configs_of("3.2b", losses=("panchor",))[::2]] == ["panchor+gap"]
     assert {config.embedding_dim for config in configs_of("3.2b", losses=("c1+xbm",))} == {128}

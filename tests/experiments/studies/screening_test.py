@@ -51,10 +51,10 @@ def test_a_known_response_comes_back_with_its_interval():
     assert main_effects(values[:1])[0].half_width is None
 
 
-def test_cells_are_those_of_the_print_on_the_tuning_splits():
+def test_cells_are_those_of_the_print_on_the_tuning_split():
     study = TABLES["5.4"](options(repeats=3))
     cells = study.cells(NothingFinished())
-    assert len(cells) == 2 * 9 * 5 * 3
+    assert len(cells) == 2 * 9 * 3
     configs = {cell.config for cell in cells}
     assert {(config.num_folds, config.patience, config.chapter) for config in configs} == {(5, 10, 5)}
     levels = {tuple(getattr(config, factor.field) for factor in FACTORS) for config in configs}
@@ -63,11 +63,13 @@ def test_cells_are_those_of_the_print_on_the_tuning_splits():
 
 
 def test_effects_come_from_complete_trainings_alone(drawn_cells, tmp_path):
-    study = TABLES["5.4"](options(losses=("c2",)))
-    held = [cell for cell in study.cells(NothingFinished()) if cell.fold == 3 and cell.config.num_prototypes == 16][:1]
+    study = TABLES["5.4"](options(losses=("c2",), repeats=5))
+    held = [cell for cell in study.cells(NothingFinished()) if cell.repeat == 3 and cell.config.num_prototypes == 16][
+        :1
+    ]
 
     def value(cell):
-        return None if cell in held else 0.4 + 0.001 * cell.fold + (0.02 if cell.config.smoothing == 0.5 else 0)
+        return None if cell in held else 0.4 + 0.001 * cell.repeat + (0.02 if cell.config.smoothing == 0.5 else 0)
 
     text = study.render(drawn_cells(value), tmp_path, "item")
     effects = (tmp_path / "item_effects.csv").read_text().splitlines()

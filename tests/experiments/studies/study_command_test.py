@@ -92,6 +92,17 @@ def test_cells_are_listed_without_the_data(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "count"), [([], 54), (["--budget=demo"], 9), (["--repeats=1"], 18), (["--fold=2"], 54)]
+)
+def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_path, capsys):
+    run_study_here("table", "--id=5.4", "--dataset=cub200", f"--runs_dir={tmp_path}", *arguments)
+    listed = capsys.readouterr().out
+    assert f"\n{count} cells: 0 done" in listed
+    assert listed.count(f"--fold={2 if '--fold=2' in arguments else 0}") == count
+    assert "thesis section 5.3.4.1: one split, 3 trainings." in listed
+
+
+@pytest.mark.parametrize(
     ("arguments", "phrases"),
     [
         ([], ["--id", "None", "3.5, 3.6, 3.7, 3.8"]),
@@ -106,6 +117,10 @@ def test_cells_are_listed_without_the_data(tmp_path, capsys):
         (["--id=3.6", "--temperature=0.2"], ["--temperature", "no effect"]),
         (["--id=3.6", "--max_cells=2"], ["--max_cells", "--run"]),
         (["--id=3.6", "--loss=pnca"], ["pnca", "pair loss"]),
+        (["--id=3.6", "--fold=3"], ["--fold", "from 0 to 2"]),
+        (["--id=3.7", "--fold=0"], ["--fold", "every fold"]),
+        (["--id=3.3", "--fold=1"], ["--fold", "no effect"]),
+        (["--id=3.6", "--monitor=test_set"], ["--monitor", "no effect"]),
         (["--id=3.5", "--loss=c1,c2"], ["--loss", "one loss"]),
         (["--id=3.6", "--pooling=gap,gsp"], ["--pooling", "expected one"]),
         (["--id=3.6", "--budget=tiny"], ["--budget", "'tiny'", "smoke"]),

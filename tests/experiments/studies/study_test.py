@@ -10,10 +10,12 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments.figure import DEFAULTS, DELEGATED, FIGURES
+from experiments.figure import FULL_REPEATS as figure_repeats
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_command import listing
 from experiments.studies.study_runs import NothingFinished
 from experiments.studies.unit_command import unit_command
+from experiments.table import FULL_REPEATS as table_repeats
 from experiments.table import TABLES
 from tests.command_line import ROOT, environment
 
@@ -40,6 +42,7 @@ STUDIES_AND_DATA = [
     ("5.4", "synthetic_tokens"),
     ("5.6", "cifar10_seen"),
 ]
+ONE_SPLIT = {"3.5": 1, "3.6": 1, "table 5.4": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # with the thesis' repeats
 FAIR_TABLES = ("3.1", "3.4", "5.1", "5.3", "5.7", "losses")
 
 
@@ -77,7 +80,8 @@ def test_every_study_resolves_all_of_its_cells(study_id, dataset, budget, drawn_
     assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)
     assert len({cell.label for cell in cells}) == len(cells)
     assert all((cell.config.dataset, cell.config.budget) == (dataset, budget) for cell in cells)
-    all_folds = study_id in FAIR_TABLES or (budget == "full" and study_id not in (*ONE_FOLD, *CONVENTIONAL))
+    one_fold = (*ONE_FOLD, *ONE_SPLIT, *CONVENTIONAL)
+    all_folds = study_id in FAIR_TABLES or (budget == "full" and study_id not in one_fold)
     assert {cell.fold for cell in cells} == (set(range(cells[0].config.num_folds)) if all_folds else {0})
     if study_id not in (*FAIR_TABLES, *MANY_CELLS):
         assert study.num_cells <= (12 if budget != "full" else 100)
@@ -88,6 +92,40 @@ def test_ablations_validate_on_a_third_with_the_thesis_patience():
         config = STUDIES[study_id](options("cub200", "full")).cells(NothingFinished())[0].config
         assert (config.num_folds, config.patience, config.projection_patience or 3) == (folds, patience, 3)
         assert (config.backbone, config.normalization, config.max_steps) == ("bn_inception", "clip", 250_000)
+
+
+@pytest.mark.parametrize("study_id", ONE_SPLIT)
+def test_hyperparameters_are_tuned_on_one_split_with_the_thesis_repeats(study_id):
+    name = study_id.removeprefix("table ")
+    repeats = {**figure_repeats, **table_repeats}.get(name, 1)
+    assert repeats == ONE_SPLIT[study_id]
+    study = STUDIES[study_id](options("cub200", "full", repeats=repeats))
+    cells = study.cells(NothingFinished())
+    assert {(cell.fold, cell.repeat) for cell in cells} == {(0, repeat) for repeat in range(repeats)}
+    assert {(cell.config.num_folds, cell.config.patience) for cell in cells} == {(3, 40) if repeats == 1 else (5, 10)}
+    counts = "1 training; thesis section 3.3.2.1" if repeats == 1 else "3 trainings; thesis section 5.3.4.1"
+    assert counts in study.protocol
+    assert study.protocol in listing(study, NothingFinished(), {})
+    others = STUDIES[study_id](options("cub200", "full", fold=1)).cells(NothingFinished())
+    assert {(cell.fold, cell.repeat) for cell in others} == {(1, 0)}
+
+
+def test_a_fold_that_is_none_or_of_no_use_is_refused():
+    with pytest.raises(InvalidInput, match="--fold: received 5, expected a number from 0 to 4"):
+        FIGURES["5.8"](options(fold=5))
+    for study_id in ("5.7", "3.8"):
+        with pytest.raises(InvalidInput, match="--fold would have no effect: this study trains every fold"):
+            STUDIES[study_id](options("cub200", "full", fold=0))
+
+
+def test_fair_tables_say_how_often_they_and_the_thesis_train():
+    assert {study: table_repeats.get(study, 1) for study in ("3.1", "5.1", "5.3")} == {"3.1": 1, "5.1": 3, "5.3": 3}
+    assert figure_repeats["5.7"] == 3
+    study = TABLES["5.1"](options("sop", "full", repeats=3))
+    assert study.num_cells == 15 * 12
+    line = "Each row: 4 folds, 3 trainings each; thesis chapter 5: 4 folds, 3 trainings each."
+    assert line in listing(study, NothingFinished(), {})
+    assert "1 training each; thesis chapter 3: 4 folds, 1 training each" in TABLES["3.1"](options()).protocol
 
 
 def test_full_grids_hold_the_thesis_choices():

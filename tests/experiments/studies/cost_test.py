@@ -1,0 +1,116 @@
+"""Estimates count what is trained and what is embedded, and documents say the estimated figure."""
+
+import inspect
+import pathlib
+import re
+
+import pytest
+
+from experiments import conventional_eval, fair_eval
+from experiments.figure import FIGURES
+from experiments.figure import FULL_REPEATS as FIGURE_REPEATS
+from experiments.recipes import resolve
+from experiments.studies.cost import duration, estimated_seconds, rate_of
+from experiments.studies.study import StudyOptions
+from experiments.studies.study_runs import NothingFinished
+from experiments.table import DEFAULTS, FULL_REPEATS, TABLES
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+DATASETS = {"SOP": "sop", "CUB": "cub200"}
+COST = re.compile(
+    r"on (SOP|CUB) (\d+) trainings?(?: \([^)]*\))? of ([\d.]+) (hours|minutes)"  # "full on SOP 52 trainings of 4 hours"
+)
+
+
+def seconds_of(config):
+    return estimated_seconds(config, rate_of(config, ()))
+
+
+def test_validations_and_tests_are_counted_with_a_third_of_a_step_an_image():
+    step = 0.097 / 32
+    config = resolve("sop", "pnca", "gap", "thesis", "full", {})
+    validating, testing = 90 * 59_551 / 4, 2 * 60_502
+    expected = 12 + 90_000 * 32 * step + (validating + testing) * step / 3
+    assert seconds_of(config) == pytest.approx(expected)
+    often = resolve("sop", "pnca", "gap", "thesis", "full", {"chapter": 3})
+    assert seconds_of(often) - seconds_of(config) == pytest.approx(3 * 90 * 59_551 / 4 * step / 3)
+    on_test = resolve("sop", "c2", "gap", "thesis", "full", {}, protocol="conventional")
+    assert seconds_of(on_test) == pytest.approx(12 + 90_000 * 128 * step + (360 + 2) * 60_502 * step / 3)
+    held_out = resolve("sop", "c2", "gap", "thesis", "full", {}, protocol="held_out")
+    assert seconds_of(on_test) - seconds_of(held_out) == pytest.approx(360 * (60_502 - 5_955.1) * step / 3)
+
+
+def test_a_network_of_twice_the_work_takes_twice_the_time():
+    small, large = (
+        seconds_of(resolve("cub200", "c2", "gap", "thesis", "full", {"backbone": backbone})) - 12
+        for backbone in ("bn_inception", "resnet50")
+    )
+    assert large == pytest.approx(2 * small)
+
+
+def test_a_finished_cell_says_how_fast_this_machine_is_validations_included(drawn_cells):
+    cell = FIGURES["3.8"](StudyOptions("glyphs", "demo")).cells(NothingFinished())[0]
+    unit = drawn_cells(lambda cell: 0.4).unit(cell)
+    rate = rate_of(cell.config, [unit])
+    assert (rate.hardware, rate.seconds_per_embedding) == ("this machine", 0)
+    assert estimated_seconds(cell.config, rate) == pytest.approx(unit.result["train_seconds"])
+
+
+def test_nothing_is_thought_to_train_to_the_far_bound():
+    for dataset in ("synthetic_tokens", "glyphs", "cifar_collage"):
+        config = resolve(dataset, "c2", "gsp", "thesis", "full", {})
+        shorter = resolve(dataset, "c2", "gsp", "thesis", "full", {"max_steps": 10_000})
+        assert seconds_of(config) == seconds_of(shorter)
+
+
+def stated_costs(text, number, studies, repeats):
+    """(data set, stated trainings, stated seconds each, the study's cells) of each cost in a text."""
+    for name, count, figure, unit in COST.findall(" ".join(text.split())):
+        options = StudyOptions(DATASETS[name], "full", repeats=repeats.get(number, 1))
+        yield name, int(count), float(figure) * {"hours": 3600, "minutes": 60}[unit], studies[number](options)
+
+
+def check_cost(text, number, studies, repeats):
+    costs = list(stated_costs(text, number, studies, repeats))
+    for name, count, seconds, study in costs:
+        cells = study.cells(NothingFinished())
+        mean = sum(seconds_of(cell.config) for cell in cells) / len(cells)
+        assert study.num_cells == count, (number, name)
+        assert seconds == pytest.approx(mean, rel=0.06), (number, name, duration(mean))
+    return len(costs)
+
+
+REPEATS = {"Tables": {**dict.fromkeys(DEFAULTS, 3), **FULL_REPEATS}, "Figures": FIGURE_REPEATS}
+
+
+@pytest.mark.parametrize(("kind", "studies"), [("Tables", TABLES), ("Figures", FIGURES)])
+def test_the_index_states_the_estimates(kind, studies):
+    text = (ROOT / "experiments" / "README.md").read_text().split(f"\n## {kind}\n")[1].split("\n## ")[0]
+    lines = {line.split("|")[1].split(":")[0].strip(): line for line in text.splitlines() if line.startswith("| ")}
+    stated = [check_cost(line, number, studies, REPEATS[kind]) for number, line in lines.items() if number in studies]
+    assert sum(stated) == {"Tables": 10, "Figures": 9}[kind]
+
+
+ONE_ITEM = [  # modules of several items are left out: their costs are in another order
+    *(("Tables", TABLES, number) for number in ("3.1", "3.3", "5.1", "5.3", "5.4", "losses")),
+    *(("Figures", FIGURES, number) for number in ("3.3", "3.5", "3.6", "3.7", "3.8", "5.12")),
+]
+
+
+@pytest.mark.parametrize(("kind", "studies", "number"), ONE_ITEM)
+def test_a_module_states_the_estimate(kind, studies, number):
+    text = inspect.getmodule(studies[number]).__doc__.split("Cost:")[1]
+    assert check_cost(text, number, studies, REPEATS[kind]) == 1
+
+
+def test_commands_state_the_estimates():
+    (stated,) = COST.findall(" ".join(fair_eval.__doc__.split()))
+    fair = seconds_of(resolve("sop", "pnca", "gsp", "thesis", "full", {}))
+    assert duration(fair) == f"{stated[2]} h"
+    conventional, held_out = (
+        seconds_of(resolve("sop", "c1+xbm", "gap+gmp", "thesis", "full", {}, protocol=protocol))
+        for protocol in ("conventional", "held_out")
+    )
+    text = " ".join(conventional_eval.__doc__.split())
+    assert f"three trainings of {conventional / 3600:.0f} hours" in text
+    assert f"and three of {held_out / 3600:.0f} hours" in text
