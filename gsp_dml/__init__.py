@@ -2,15 +2,25 @@
 
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 from gsp_dml.partial_transport import Transport, partial_transport, weight_perplexity
+from gsp_dml.prototype_combination import (
+    PrototypeCombination,
+    PrototypeHistogram,
+    histogram_operator,
+    prototype_combination,
+)
 from gsp_dml.prototype_costs import prototype_costs
 from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, predict_other_half
 
 __all__ = [
     "GeneralizedSumPooling",
+    "PrototypeCombination",
+    "PrototypeHistogram",
     "Transport",
     "ZeroShotPredictionLoss",
+    "histogram_operator",
     "partial_transport",
     "predict_other_half",
+    "prototype_combination",
     "prototype_costs",
     "weight_perplexity",
 ]

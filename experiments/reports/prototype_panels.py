@@ -28,7 +28,7 @@ class PrototypePlane:
         labels: of the images, from 0, `[images]`.
         prototypes: `[prototypes, 2]`.
         combination: with `nearest`, `weights`, `averages`, `combinations`, `errors`, `mean_distances` and
-            `covering_radius`, as `experiments.studies.prototype_combination.combine` gives them.
+            `covering_radius`, as `gsp_dml.prototype_combination` gives them.
         class_names: of each label.
     """
 
