@@ -59,7 +59,7 @@ def choose_representatives(pools, num_representatives: int, previous=None) -> Re
 def covering_radii(pools, centers) -> np.ndarray:
     """The covering radius of each class: the largest distance from a member of the pool to its nearest center.
 
-    Reference: thesis section 3.2.3 (the bound) and figures 3.2 and 3.3, which print the mean over classes.
+    Reference: thesis section 3.2.2 (the bound) and figures 3.2 and 3.3, which print the mean over classes.
 
     Args:
         pools: `[classes, pool, dim]`.

@@ -24,7 +24,7 @@ class ConventionalProtocol:
     and picks its weights. The unbiased unit keeps some training classes back for all of that, and sees the test set
     once.
 
-    Reference: thesis sections 3.3.2 and 5.3.4.1, tables 3.2 and 5.2 (best of three); after Musgrave et al., "A metric
+    Reference: thesis sections 3.3.2.1 and 5.3.4.1, tables 3.2 and 5.2 (best of three); after Musgrave et al., "A metric
     learning reality check", 2020, on why its figures are optimistic.
 
     Args:

@@ -1,6 +1,6 @@
 """The hyper-parameters of the conventional protocol, where they differ from those of the fair one.
 
-Reference: thesis sections 3.3.2 and 5.3.4.1 (tables 3.2 and 5.2).
+Reference: thesis sections 3.3.2.1 and 5.3.4.1 (tables 3.2 and 5.2).
 """
 
 from __future__ import annotations

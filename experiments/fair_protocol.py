@@ -1,6 +1,6 @@
 """The fair protocol: which units there are, and running those that are missing.
 
-Reference: thesis section 3.3.2 (after Musgrave et al., "A metric learning reality check", 2020): the training classes
+Reference: thesis section 3.3.2.1 (after Musgrave et al., "A metric learning reality check", 2020): the training classes
 are cut into four folds, each model validates on one of them and trains on the rest, and is tested on unseen classes.
 """
 

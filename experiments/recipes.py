@@ -1,6 +1,6 @@
 """The thesis' hyper-parameters, and the switches between its text and the published code.
 
-Reference: thesis sections 3.3.2, 3.3.4 and 5.3.4.1; errata and undecided points as named in each field's help.
+Reference: thesis sections 3.3.2.1 and 5.3.4.1; errata and undecided points as named in each field's help.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COLLAGE_EPOCHS = {"cifar_collage": 300, "cifar_collage_published_code": 600, "c
 _SHORT_WEIGHT_DECAY = 1e-4  # of short budgets, where the recipe has none: their figures here were measured with it
 _CIFAR_COLLAGE_GSP = {"transport_ratio": 0.2, "smoothing": 10.0, "zero_shot_weight": 0.5}
 
-# Per data set, by loss. Thesis section 3.3.4, "Hyperparameters"; the embedded data sets are shaped like SOP (many
+# Per data set, by loss. Thesis section 3.3.2.1, "Hyperparameters"; the embedded data sets are shaped like SOP (many
 # classes, few images) and take its values.
 _SOP_LOSSES = {
     "c2": {"positive_margin": 0.2858, "negative_margin": 0.5130},
@@ -251,7 +251,7 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: 
 
 
 def _ccp_parameters(dataset: str, loss: str, weights: str) -> dict:
-    """Reference: thesis section 3.3.2; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven.
+    """Reference: thesis section 3.3.2.1; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven.
 
     The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network begins at
     random and learns at 1e-3, the first problem has to wait and proxies learn at a tenth: with neither, CCP stays far

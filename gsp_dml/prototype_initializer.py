@@ -106,8 +106,9 @@ def remember(memory, count, embeddings):
 def pick_prototypes(memory, num_prototypes: int):
     """Greedy k-center over a memory; its first vectors, as many as there are prototypes, only repel.
 
-    Reference: thesis section 5.3.4 and its published code: the first m of 1,024 image-level embeddings are the initial
-    set of Algorithm 2, m more are picked. With fewer than 2 m vectors only those that can be spared repel.
+    Reference: the published code (the thesis does not say where prototypes start): the first m of 1,024 image-level
+    embeddings are the initial set of thesis Algorithm 2, m more are picked. With fewer than 2 m vectors only those that
+    can be spared repel.
 
     Args:
         memory: `[memory, channels]`, at least `num_prototypes` rows.

@@ -55,7 +55,7 @@ _MAXIMUM_POOLED = ("5b",)  # the last module's projection is of a maximum, all o
 def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none", input_mean="caffe"):
     """BN-Inception without its classifier, with the names and layers of pretrainedmodels 0.7.4's `bninception`.
 
-    Reference: thesis sections 3.3.2 and 5.3.4 (backbone of all photograph experiments); Ioffe and Szegedy, Batch
+    Reference: thesis sections 3.2.4 and 5.2.4 (backbone of all photograph experiments); Ioffe and Szegedy, Batch
     normalization (ICML 2015), figure 5. The published code loads an opaque Keras file in its place; this is the public
     port of the Caffe network. Images are taken as BGR in 0..255 minus (104, 117, 128), as that network was trained.
 

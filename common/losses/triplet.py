@@ -141,8 +141,8 @@ class Triplet(MetricLoss):
     `mean [d_ap - d_an + m]₊` over triplets of an anchor a, one of its positives p and one of its negatives n. Time
     O(references · log references) an anchor, memory O(anchors · references), with and without mining.
 
-    Reference: thesis 2.1.2 and 3.3.2.1, without mining; Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015, without
-    the squares.
+    Reference: thesis equation 2.1.2 and section 3.3.2.1, without mining; Schroff, Kalenichenko, Philbin: FaceNet, CVPR
+    2015, without the squares.
 
     Args:
         margin: m, at least 0.

@@ -59,7 +59,7 @@ def greedy_k_center(points, num_centers: int, initial=None):
 def covering_radius(points, centers):
     """The largest distance from a point to its nearest center: `max_j min_i ||x_j - v_i||`.
 
-    Reference: thesis section 3.2 (the covering radius in the bound of the chance-constrained problem).
+    Reference: thesis section 3.2.2 (the covering radius in the bound of the chance-constrained problem).
 
     Args:
         points: `[..., points, dim]`.

@@ -19,7 +19,7 @@ def normalize(x, mode):
     What has no direction in its type is NaN, so that whoever computes with it notices: a vector with a component that
     is not finite, or whose squared norm is not (beyond a length of 1.8e19 in float32).
 
-    Reference: thesis 5.2 (`"unit"`, GSP and its baselines) and 3.2.4 (`"clip"`, CCP and its baselines).
+    Reference: thesis 5.2.4 (`"unit"`, GSP and its baselines) and 3.2.4 (`"clip"`, CCP and its baselines).
 
     Args:
         x: `[..., dim]`.

@@ -241,7 +241,7 @@ def combine_embeddings(embeddings: Sequence[np.ndarray]) -> np.ndarray:
 
     Four 128-D models make the 512-D embedding of the fair protocol. A zero vector stays zero.
 
-    Reference: thesis section 3.5.1; Musgrave et al. 2020, section 3.3.
+    Reference: thesis sections 3.3.2.1 and 5.3.4.1, "Embedding vectors"; Musgrave et al. 2020, section 3.3.
 
     Args:
         embeddings: one array `[items, dim]` for each model, dims may differ.

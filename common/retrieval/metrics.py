@@ -4,7 +4,7 @@
 `num_relevant` `[queries]` is R, the number of relevant items that the query could find (at least 1). Where a metric
 looks R deep, `hits` must reach that far or to the end of the gallery. All return one value for each query, `[queries]`.
 
-Reference: thesis section 2.4; Musgrave et al., A Metric Learning Reality Check, 2020, section 3.2. (The thesis prints
+Reference: thesis section 1.2; Musgrave et al., A Metric Learning Reality Check, 2020, section 3.2. (The thesis prints
 P@R_i inside the sum of MAP@R; the definition that it and everybody else computes has P@k.)
 """
 

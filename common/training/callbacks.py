@@ -110,7 +110,7 @@ class EmbeddingDiagnostics(ResumableCallback):
 class BestWeights(ResumableCallback):
     """Keeps the weights of the best evaluation and stops after `patience` evaluations without improvement.
 
-    Reference: thesis sections 3.3.2 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
+    Reference: thesis sections 3.3.2.1 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
 
     Args:
         metric: the log entry to maximise.
@@ -158,7 +158,7 @@ class BestWeights(ResumableCallback):
 class PlateauSchedule(ResumableCallback):
     """Multiplies the learning rate by `factor` after `patience` evaluations without improvement.
 
-    Reference: thesis sections 3.3.2 and 5.3.4.1 ("reduce on plateau, patience 4"); factor .5, min_delta 1e-3,
+    Reference: thesis sections 3.3.2.1 and 5.3.4.1 ("reduce on plateau, patience 4"); factor .5, min_delta 1e-3,
     cooldown 2 and the floor of 1e-6 are the published code's.
 
     Args:

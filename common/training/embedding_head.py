@@ -18,7 +18,7 @@ class EmbeddingHead(keras.layers.Layer):
     embedding space). For average pooling both are the same function. Without `embedding_dim` nothing is projected, and
     the pooled features are the embedding.
 
-    Reference: thesis section 5.3.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code; section
+    Reference: thesis section 5.2.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code; section
     5.3.1 (nothing is projected).
 
     Args:

@@ -20,7 +20,8 @@ class EmbeddingModel(keras.Model):
     The loss is `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`; without an
     attribute loss it is the metric loss alone.
 
-    Reference: thesis section 5.2.4 (the mixture with the zero-shot prediction loss, lambda = `attribute_weight`).
+    Reference: thesis section 5.2.3, equation 5.2.5 (the mixture with the zero-shot prediction loss, lambda =
+    `attribute_weight`).
 
     Args:
         backbone: images `[batch, height, width, channels]` to feature maps (or tokens to token features).

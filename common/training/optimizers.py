@@ -12,7 +12,7 @@ keras = tf.keras
 class CoupledWeightDecay:
     """Adds `rate * w` to the gradient of every weight but those of batch normalisation (L2, not decoupled).
 
-    Reference: thesis sections 3.3.2 and 5.3.4.1 ("weight decay 1e-4"), with the published code's reading of it
+    Reference: thesis sections 3.3.2.1 and 5.3.4.1 ("weight decay 1e-4"), with the published code's reading of it
     (added to the gradient, so that Adam rescales it).
 
     Args:

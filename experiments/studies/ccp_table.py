@@ -21,7 +21,7 @@ from experiments.studies.study import StudyOptions
 _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}
 _WITH_MEMORY = ("c1", "c2")
 _PROXY_LOSSES = {"panchor": "ProxyAnchor", "pnca": "ProxyNCA++", "softtriple": "SoftTriple-S/L"}
-_SMALL_MEMORY_BATCHES = {"inshop": 100, "sop": 400}  # thesis section 3.3.4; 3 on CUB and Cars
+_SMALL_MEMORY_BATCHES = {"inshop": 100, "sop": 400}  # thesis section 3.3.2.1; 3 on CUB and Cars
 
 
 def ccp_table(options: StudyOptions) -> FairTable:

@@ -3,7 +3,7 @@
 Regenerates: thesis figure 3.7: (a) bars of MAP@R for a loss, "Loss-Proxy" (one problem, proxies never replaced) and
     Loss+CCP; (b) histogram of update steps per projection problem.
 Command: python -m experiments.figure --id=3.7 --dataset=glyphs --budget=demo --run
-Expected: thesis section 3.3: alternating is more than 10 points of MAP@R above fixed proxies on SOP and In-shop; the
+Expected: thesis section 6.2: alternating is more than 10 points of MAP@R above fixed proxies on SOP and In-shop; the
     bars, their losses and the histogram's values are not printed.
 Cost: `--budget=demo` on glyphs 12 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on SOP 48 trainings of
     4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` a minute.

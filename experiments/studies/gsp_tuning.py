@@ -1,4 +1,4 @@
-"""What the studies of GSP's hyper-parameters (thesis section 5.3) share: tuning splits, and how their losses begin."""
+"""What the studies of GSP's hyper-parameters (thesis section 5.3.4) share: the tuning split and its notes."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Regenerates: thesis figure 3.5 (surface of a Gaussian-process regression of validation MAP@R over lambda and the number
     of proxies; CUB, C2 with CCP, an ablation split).
 Command: python -m experiments.figure --id=3.5 --dataset=glyphs --budget=demo --run
-Expected: thesis section 3.3: lambda 2e-4 with 8 proxies (pool of 12) on CUB; useful lambda from 1e-5 to 1e-1. The
+Expected: thesis section 3.3.2.3: lambda 2e-4 with 8 proxies (pool of 12) on CUB; useful lambda from 1e-5 to 1e-1. The
     surface's values and the range of proxies are not printed.
 Cost: `--budget=demo` on glyphs 11 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 trainings (one
     split) of 31 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.

@@ -2,8 +2,8 @@
 
 Regenerates: thesis table 3.3 (total training steps on SOP and In-shop, mean of the four models, in thousands).
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
-Expected: thesis section 3.3: CCP takes 10 to 35 % more steps. The table's row labels are lost; the rows' methods shown
-    here are a guess (in the order of table 3.1), under which the ratios are +11 % to +58 %.
+Expected: thesis section 3.3.2.3: CCP takes 10 to 35 % more steps. The table's row labels are lost; the rows' methods
+    shown here are a guess (in the order of table 3.1), under which the ratios are +11 % to +58 %.
 Cost: `--budget=demo` on glyphs 10 trainings, about 15 minutes on 2 CPU cores; `--budget=full` on SOP 40 trainings of
     4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` five minutes.
 """
