@@ -1,4 +1,4 @@
-"""Posterior refinement of a trained run: other metric matrices between the features of its trunk, by retrieval.
+"""Posterior refinement of trained runs: other metric matrices between the features of their trunks, by retrieval.
 
 Training ends with a trunk x and a neck W, hence the similarity x^T M x' with M = W^T W. The command replaces M by the
 paper's D(r), R(r) and identity, and, because the identity ranks more dimensions than the embedding has, by two controls
@@ -6,13 +6,13 @@ of the embedding's size: the principal axes of the trunk on the training images,
 times: normalised (by the lengths sqrt(x^T |M'| x), as the trained embedding of unit length is), with features of unit
 length, and as it is; the paper does not say which it does.
 
-Regenerates: "Posterior refinement" table 1 and figures 2 and 3, for one trained run.
-Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+gap-0123456789/fold0-repeat0
-    [--restraint=D,R,identity] [--ratio=0,.25,.5,.75,1] [--draws=3]
+Regenerates: "Posterior refinement" table 1 (mean of the four folds' models) and figures 2 and 3.
+Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+gap-0123456789
+    [--restraint=D,R,identity] [--ratio=0,.25,.5,.75,1] [--draws=3]; one run alone: .../fold0-repeat0
 Expected: table 1, Cars196, ProxyNCA (BN-Inception, 128-D of 1024): MAP@R 18.85 as trained, 18.43 with the identity,
     19.58 with D(1); P@1 73.91, 80.10 and 79.82.
 Cost: the refinements take milliseconds to seconds and no data; ranking takes seconds each, and the features one pass
-    over the training and test images.
+    over the training and test images; all of it once a run.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ with quiet_start():
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
-SHOWN = ("MAP@R", "P@1")
+DRAWN = ("MAP@R", "P@1")
 DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
+_PRINTED_METRICS = {"MAP@R": "MAP@R", "P@1": "P@1", "P@R": "RP"}
 _PRINTED = {"pnca": "ProxyNCA", "triplet": "Triplet", "arcface": "ArcFace"}
 _PRINTED_ROWS = (
     ("as trained", "", "128 (trained W)"),
@@ -64,8 +65,8 @@ class Refinement(NamedTuple):
         label: what it is called.
         restraint: `D`, `R`, or None for all that has no ratio.
         ratio: r, or None.
-        properties: of the first draw's matrix.
-        scores: by mode, then metric: the figure of each draw, as fractions `[draws]`.
+        properties: of the first run's first draw's matrix.
+        scores: by mode, then metric: the figure of each run and draw, as fractions `[runs * draws]`.
     """
 
     label: str
@@ -131,6 +132,22 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
     return rows
 
 
+def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinement]:
+    """The same rows of several runs as one list, the figures of all runs side by side; each run has as many.
+
+    Args:
+        rows_of_runs: what `refinements` gives for each run, with the same restraints, ratios and draws.
+    """
+    merged = []
+    for same in zip(*rows_of_runs, strict=True):
+        scores = {
+            mode: {metric: [score for row in same for score in row.scores[mode][metric]] for metric in METRICS}
+            for mode in MODES
+        }
+        merged.append(same[0]._replace(scores=scores))
+    return merged
+
+
 def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
     """Metrics on the test set when `x^T M x'` decides, by mode."""
     scores = {}
@@ -148,21 +165,27 @@ def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
 
 
 def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:
-    """The rows as a table: the matrix, then the metrics in per cent, mean of the draws."""
+    """The rows as a table: the matrix, then the metrics in per cent, mean of the runs and draws."""
     header = ["M'", "rank", "trace", "||M'||_F", "trace/||M'||_F", "smallest eigenvalue"]
-    header += [f"{metric} {mode}" for mode in MODES for metric in SHOWN]
+    header += [f"{metric} {mode}" for mode in MODES for metric in METRICS]
     lines = []
     for row in rows:
         of = row.properties
         matrix = [of.trace, of.frobenius_norm, of.trace / of.frobenius_norm if of.frobenius_norm else 0.0]
         cells = [str(of.rank), *(f"{value:.4g}" for value in matrix), f"{of.smallest_eigenvalue:.2g}"]
-        cells += [f"{100 * np.mean(row.scores[mode][metric]):.2f}" for mode in MODES for metric in SHOWN]
+        cells += [f"{100 * np.mean(row.scores[mode][metric]):.2f}" for mode in MODES for metric in METRICS]
         lines.append([row.label, *cells])
     return reports.PlainTable(title, header, lines, notes)
 
 
-def notes_on(trunk: Trunk, draws: int) -> list[str]:
-    """What one has to know to read the table, and what the paper prints for this loss and data set."""
+def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
+    """What one has to know to read the table, and what the paper prints for this loss and data set.
+
+    Args:
+        trunk: of the first run.
+        draws: seeds of each D(r) and R(r).
+        num_runs: that the figures are means of.
+    """
     channels, dim = trunk.neck.shape
     controls = (
         f"The identity ranks {channels} dimensions, the trained neck {dim}: only PCA and random axes are identities of "
@@ -179,17 +202,22 @@ def notes_on(trunk: Trunk, draws: int) -> list[str]:
     ]
     if draws > 1:
         notes.append(f"D(r), R(r) and random axes: mean of {draws} draws; the picture shows their range.")
+    if num_runs > 1:
+        notes.append(
+            f"Mean of {num_runs} runs (folds and repeats); rank, trace and norms are of the first one's matrix."
+        )
     config = trunk.config
     printed = []
     for name, suffix, dimensions in _PRINTED_ROWS:
         row = _PRINTED.get(config.loss, "") + suffix
-        values = [reports.published_value("PR-1", config.dataset, row, dimensions, metric) for metric in SHOWN]
+        place = ("PR-1", config.dataset, row, dimensions)
+        values = [reports.published_value(*place, _PRINTED_METRICS[metric]) for metric in METRICS]
         if None not in values:
             printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in values))
     if printed:
         notes.append(
-            f"The paper prints for {_PRINTED[config.loss]} on {config.dataset} (MAP@R / P@1; BN-Inception, mean of "
-            f"four folds): {'; '.join(printed)}."
+            f"The paper prints for {_PRINTED[config.loss]} on {config.dataset} ({' / '.join(METRICS)}; BN-Inception, "
+            f"mean of four folds): {'; '.join(printed)}."
         )
     return notes
 
@@ -200,7 +228,7 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
     if len(ratios) < 2:
         return []
     paths = []
-    for mode, metric in itertools.product(MODES, SHOWN):
+    for mode, metric in itertools.product(MODES, DRAWN):
         series = {}
         for row in rows:
             values = row.scores[mode][metric]
@@ -212,10 +240,19 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
     return paths
 
 
-def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path, draws: int) -> str:
-    """Writes `posterior_refinement.md`, `.csv`, `.json` and the pictures; returns the text for the terminal."""
+def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path, draws: int, num_runs: int = 1) -> str:
+    """Writes `posterior_refinement.md`, `.csv`, `.json` and the pictures; returns the text for the terminal.
+
+    Args:
+        trunk: of the first run.
+        rows: the table's.
+        folder: for the files.
+        draws: seeds of each D(r) and R(r).
+        num_runs: that the rows are of.
+    """
     title = f"Posterior refinement of {trunk.config.name} on {trunk.config.dataset}"
-    found = table(rows, title, notes_on(trunk, draws))
+    title += f", mean of {num_runs} runs" if num_runs > 1 else ""
+    found = table(rows, title, notes_on(trunk, draws, num_runs))
     name = "posterior_refinement"
     write_text(folder / f"{name}.md", found.as_markdown())
     write_text(folder / f"{name}.csv", found.as_csv())
@@ -224,8 +261,16 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
     return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
 
 
+def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    """A run's folder itself, or the finished runs of a method's folder, in the order of folds and repeats."""
+    if (folder / "config.json").exists():
+        return [folder]
+    finished = reports.collect_method(folder).finished if folder.is_dir() else {}
+    return [finished[unit].path for unit in sorted(finished)] or [folder]
+
+
 def main() -> None:
-    """Refines and ranks one run, writes the report into its folder and prints it."""
+    """Refines and ranks one run or all of a method, writes the report into the folder and prints it."""
     values = flags.FLAGS
     restraints = [check_choice("--restraint", name, RESTRAINTS) for name in values.restraint]
     if not restraints:
@@ -234,13 +279,17 @@ def main() -> None:
         experiment_flags.refuse_flags("ratio", because="the identity has no ratio")
     ratios = parse_ratios(values.ratio)
     draws = int(check_positive("--draws", values.draws))
-    trunk = trunk_of(load_trained_model(values.run, data_dir=values.data_dir, cache_dir=values.cache_dir))
-    rows = refinements(trunk, restraints, ratios, draws, values.seed)
-    print(write_report(trunk, rows, pathlib.Path(values.run), draws))
+    folder, first, rows = pathlib.Path(values.run), None, []
+    runs = runs_in(folder)
+    for path in runs:
+        trunk = trunk_of(load_trained_model(path, data_dir=values.data_dir, cache_dir=values.cache_dir))
+        rows.append(refinements(trunk, restraints, ratios, draws, values.seed))
+        first = first or trunk
+    print(write_report(first, mean_over_runs(rows), folder, draws, len(runs)))
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
+    flags.DEFINE_string("run", None, "A finished run's directory, or a method's: the mean of its runs.", required=True)
     flags.DEFINE_list("restraint", list(RESTRAINTS), "What is done to the metric matrix: D, R, identity.")
     flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in DEFAULT_RATIOS], "r of D and R, in [0, 1].")
     flags.DEFINE_integer("draws", 3, "Seeds of each D(r) and R(r).")

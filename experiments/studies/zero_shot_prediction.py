@@ -13,7 +13,9 @@ Cost: `--budget=demo` on CIFAR-10 2 trainings of about five minutes on 2 CPU cor
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +32,12 @@ from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels
 from experiments.selection import image_batches
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.trained_model import load_trained_model
-from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy, zero_shot_accuracy
+from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
 
 NUM_PROTOTYPES = 8
 PRINTED_GAIN = 30.0  # points of MAP@R, "more than"
 _WITHOUT, _WITH = "without L_ZS", "with L_ZS"
+_DRAWN_FIT = "samples"
 _NUM_IMAGES, _NUM_DRAWN_CLASSES = 3, 20
 
 
@@ -65,6 +68,8 @@ class ZeroShotPrediction(Study):
             "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
             "the means of the other half; right is a prediction that is nearest to its own class (MAP@R and P@1 are "
             "the same here). Mean over 1,000 divisions; in brackets the range over trainings.",
+            'The text fits "attribute vectors to the mean embeddings" by (P3), which sums over samples: fitted to the '
+            "mean attributes of classes, or to the attributes of all their samples; the picture has the latter.",
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
@@ -77,10 +82,11 @@ class ZeroShotPrediction(Study):
         units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
         dataset, cache_dir = finished.dataset, finished.cache_dir
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
-        lines = [_line(side, units[side], of_side) for side, of_side in states.items()]
-        chance = next(iter(states.values()))[0].accuracy.chance
+        lines = [_line(side, fit, units[side], of_side) for side, of_side in states.items() for fit in FITS]
+        chance = next(iter(states.values()))[0].accuracies[_DRAWN_FIT].chance
         verdicts = gain_sentences(units, states)
-        header = ["training", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)", "trainings"]
+        header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
+        header.append("trainings")
         text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
         panels = [self._panel(side, units[side][0], states[side], dataset, cache_dir) for side in states]
         path = folder / f"{name}.png"
@@ -90,7 +96,8 @@ class ZeroShotPrediction(Study):
 
     def _panel(self, side: str, unit: UnitRun, states: list, dataset: Dataset, cache_dir: str | None) -> ZeroShotPanel:
         trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-        accuracies = {"l2": _means(states, "euclidean"), "cosine": _means(states, "cosine")}
+        names = {"l2": "euclidean", "cosine": "cosine"}
+        accuracies = {name: _means(states, _DRAWN_FIT, distance) for name, distance in names.items()}
         images = attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
         return ZeroShotPanel(side, states[0].histograms[:_NUM_DRAWN_CLASSES], accuracies, images)
 
@@ -101,12 +108,12 @@ class Attributes(NamedTuple):
     Attributes:
         histograms: mean attributes of each class `[classes, prototypes]`.
         class_names: of its rows.
-        accuracy: of zero-shot prediction.
+        accuracies: of zero-shot prediction, by what the regression is fitted to, see `zero_shot_accuracy`.
     """
 
     histograms: np.ndarray
     class_names: list[str]
-    accuracy: ZeroShotAccuracy
+    accuracies: Mapping[str, ZeroShotAccuracy]
 
 
 def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> Attributes:
@@ -131,11 +138,12 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
     classes = np.unique(labels)
     histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
-    return Attributes(histograms, names, zero_shot_accuracy(attributes, arrays["queries"], labels, ridge=ridge))
+    predicted = (attributes, arrays["queries"], labels)
+    return Attributes(histograms, names, {fit: zero_shot_accuracy(*predicted, ridge=ridge, fit=fit) for fit in FITS})
 
 
 def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attributes]]) -> list[str]:
-    """What is to be said of the gain under each distance; nothing before both sides are of the same trainings.
+    """What is to be said of the gain of each fit and distance; nothing before both sides are of the same trainings.
 
     Args:
         units: finished ones of each side.
@@ -144,10 +152,10 @@ def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attri
     if not reports.same_trainings(units.get(_WITH, []), units.get(_WITHOUT, [])):
         return []
     sentences = []
-    for distance in ("euclidean", "cosine"):
-        gains = _means(states[_WITH], distance) - _means(states[_WITHOUT], distance)
+    for fit, distance in itertools.product(FITS, ("euclidean", "cosine")):
+        gains = _means(states[_WITH], fit, distance) - _means(states[_WITHOUT], fit, distance)
         sentence = reports.gain_verdict(gains.mean(), bounds_of(gains), PRINTED_GAIN, at_least=True)[1]
-        sentences.append(f"L_ZS, {distance} distance. {sentence}")
+        sentences.append(f"L_ZS, fitted to {fit}, {distance} distance. {sentence}")
     return sentences
 
 
@@ -159,15 +167,15 @@ def bounds_of(values: np.ndarray, confidence: float = 0.95) -> tuple[float, floa
     return float(values.mean() - half), float(values.mean() + half)
 
 
-def _means(states: list[Attributes], distance: str) -> np.ndarray:
+def _means(states: list[Attributes], fit: str, distance: str) -> np.ndarray:
     """The mean accuracy of each training `[trainings]`."""
-    return np.array([getattr(state.accuracy, distance).mean() for state in states])
+    return np.array([getattr(state.accuracies[fit], distance).mean() for state in states])
 
 
-def _line(side: str, units: list[UnitRun], states: list[Attributes]) -> list[str]:
-    entries = [side, f"{100 * np.mean([unit.result['test']['MAP@R'] for unit in units]):.2f}"]
+def _line(side: str, fit: str, units: list[UnitRun], states: list[Attributes]) -> list[str]:
+    entries = [side, fit, f"{100 * np.mean([unit.result['test']['MAP@R'] for unit in units]):.2f}"]
     for distance in ("euclidean", "cosine"):
-        values = 100 * _means(states, distance)
+        values = 100 * _means(states, fit, distance)
         spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""
         entries.append(f"{values.mean():.1f}{spread}")
-    return [*entries, f"{100 * states[0].accuracy.chance:.1f}", f"{len(units)}"]
+    return [*entries, f"{100 * states[0].accuracies[fit].chance:.1f}", f"{len(units)}"]

@@ -11,7 +11,15 @@ from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
 from common.training import EmbeddingHead, RunDirectory
 from experiments import build
-from experiments.posterior_refinement import notes_on, parse_ratios, refinements, write_report
+from experiments.posterior_refinement import (
+    METRICS,
+    mean_over_runs,
+    notes_on,
+    parse_ratios,
+    refinements,
+    runs_in,
+    write_report,
+)
 from experiments.recipes import resolve
 from experiments.selection import image_batches
 from experiments.splits import split_of
@@ -116,7 +124,7 @@ def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_p
     printed = write_report(trunk, rows, tmp_path, draws=2)
     stored = json.loads((tmp_path / "posterior_refinement.json").read_text())
     assert [row["ratio"] for row in stored["rows"]] == [None, 0.0, 0.5, 1.0, 0.0, 0.5, 1.0, None, None]
-    mean = 100 * np.mean(rows[5].scores["as it is"]["P@1"])
+    mean = 100 * np.mean(rows[5].scores["as it is"]["P@R"])
     (line,) = (line for line in printed.splitlines() if line.startswith("R(0.5)"))
     assert line.endswith(f"{mean:.2f}")
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
@@ -130,7 +138,43 @@ def test_the_print_is_named_where_it_has_the_loss_and_the_data(trunk):
     assert not any("prints" in note for note in notes_on(trunk, 1))
     cars = trunk._replace(config=resolve("cars196", "pnca", "gap", "thesis", "smoke", {}))
     note = next(note for note in notes_on(cars, 1) if "prints" in note)
-    assert "as trained 18.85 / 73.91; identity 18.43 / 80.10; best restraint 19.58 / 79.82" in note
+    assert "(MAP@R / P@1 / P@R; BN-Inception, mean of four folds)" in note
+    assert "as trained 18.85 / 73.91 / 29.43; identity 18.43 / 80.10 / 28.27; best" in note
+    assert "best restraint 19.58 / 79.82 / 29.76" in note
+
+
+def test_several_runs_are_one_table_of_means(run, trunk, tmp_path):
+    rows = refinements(trunk, ["D"], [0.5], draws=2, seed=0)
+    other = trunk._replace(neck=np.random.default_rng(5).normal(size=trunk.neck.shape))
+    others = refinements(other, ["D"], [0.5], draws=2, seed=0)
+    merged = mean_over_runs([rows, others])
+    assert [row.label for row in merged] == [row.label for row in rows]
+    for row, first, second in zip(merged, rows, others):
+        assert row.properties == first.properties
+        for metric in METRICS:
+            expected = [*first.scores["normalised"][metric], *second.scores["normalised"][metric]]
+            assert row.scores["normalised"][metric] == expected
+    printed = write_report(trunk, merged, tmp_path, draws=2, num_runs=2)
+    assert "mean of 2 runs" in printed
+    trained = np.mean([rows[0].scores["normalised"]["MAP@R"], others[0].scores["normalised"]["MAP@R"]])
+    assert f"{100 * trained:.2f}" in next(line for line in printed.splitlines() if line.startswith("as trained"))
+    assert mean_over_runs([rows]) == rows
+
+
+def test_a_folder_of_a_method_stands_for_its_finished_runs(tmp_path):
+    assert runs_in(tmp_path / "nowhere") == [tmp_path / "nowhere"]
+    assert runs_in(tmp_path) == [tmp_path]
+    for fold in (3, 0, 1):
+        folder = tmp_path / f"pnca+gap-0123456789/fold{fold}-repeat0"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        if fold:
+            unit = {"status": "finished", "config_hash": "0123456789", "fold": fold, "repeat": 0}
+            result = {**unit, "test": {"MAP@R": 0.5}}
+            (folder / "result.json").write_text(json.dumps(result))
+    method = tmp_path / "pnca+gap-0123456789"
+    assert runs_in(method) == [method / "fold1-repeat0", method / "fold3-repeat0"]
+    assert runs_in(method / "fold0-repeat0") == [method / "fold0-repeat0"]
 
 
 def test_a_head_that_projects_first_has_no_metric_matrix(trunk):

@@ -1,5 +1,7 @@
 """What the figure of zero-shot prediction counts and draws."""
 
+import types
+
 import numpy as np
 import pytest
 from matplotlib import colormaps
@@ -11,8 +13,8 @@ from experiments.reports.attention import ImageAttention
 from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.studies.zero_shot_prediction import Attributes, bounds_of, gain_sentences
-from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy
+from experiments.studies.zero_shot_prediction import Attributes, attributes_of, bounds_of, gain_sentences
+from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy, zero_shot_accuracy
 
 
 def attention(parts):
@@ -39,8 +41,11 @@ def test_bounds_are_students():
 
 def test_a_gain_is_of_the_same_trainings_alone(tmp_path):
     def side(folds, level):
-        accuracies = [ZeroShotAccuracy(np.array([level + fold / 10]), np.array([level]), 0.2) for fold in folds]
-        states = [Attributes(np.zeros((2, 8)), ["cat", "dog"], accuracy) for accuracy in accuracies]
+        def accuracy(shift, fold):
+            return ZeroShotAccuracy(np.array([level + shift + fold / 10]), np.array([level + shift]), 0.2)
+
+        by_fit = [{"samples": accuracy(0, fold), "classes": accuracy(level / 10, fold)} for fold in folds]
+        states = [Attributes(np.zeros((2, 8)), ["cat", "dog"], accuracies) for accuracies in by_fit]
         return [UnitRun(tmp_path, fold, 0, {}, {}) for fold in folds], states
 
     names = ("without L_ZS", "with L_ZS")
@@ -50,10 +55,29 @@ def test_a_gain_is_of_the_same_trainings_alone(tmp_path):
         return gain_sentences(dict(zip(names, units)), dict(zip(names, states)))
 
     both = sentences(side((0, 1), 0.2), side((0, 1), 0.6))
-    assert [sentence.partition(" distance")[0] for sentence in both] == ["L_ZS, euclidean", "L_ZS, cosine"]
-    assert all("+40.0 points" in sentence and "reproduced" in sentence for sentence in both)
+    assert [sentence.partition(" distance")[0].removeprefix("L_ZS, fitted to ") for sentence in both] == [
+        *("samples, euclidean", "samples, cosine", "classes, euclidean", "classes, cosine")
+    ]
+    gains = [40.0, 40.0, 44.0, 44.0]
+    assert all(f"{gain:+} points" in text and "reproduced" in text for gain, text in zip(gains, both))
     assert sentences(side((0, 1), 0.2), side((0, 2), 0.6)) == []
     assert sentences(side((0, 1), 0.2)) == []
+
+
+def test_both_readings_of_the_regression_are_computed(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 10)
+    attributes = generator.dirichlet(np.ones(8), size=6)[labels] + 0.05 * generator.normal(size=(60, 8))
+    embeddings = attributes @ generator.normal(size=(8, 4))
+    np.savez(tmp_path / "attributes.npz", attributes=attributes)
+    np.savez(tmp_path / "test_embeddings.npz", queries=embeddings, query_labels=labels)
+    dataset = types.SimpleNamespace(class_names=[])
+    state = attributes_of(UnitRun(tmp_path, 0, 0, {"zero_shot_ridge": 0.01}, {}), dataset)
+    assert set(state.accuracies) == {"samples", "classes"}
+    for fit, accuracy in state.accuracies.items():
+        expected = zero_shot_accuracy(attributes, embeddings, labels, ridge=0.01, fit=fit)
+        np.testing.assert_array_equal(accuracy.euclidean, expected.euclidean)
+    assert not np.array_equal(state.accuracies["samples"].euclidean, state.accuracies["classes"].euclidean)
 
 
 def test_positions_take_the_colour_of_their_largest_part():
