@@ -68,8 +68,8 @@ class ZeroShotPrediction(Study):
             "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
             "the means of the other half; right is a prediction that is nearest to its own class (MAP@R and P@1 are "
             "the same here). Mean over 1,000 divisions; in brackets the range over trainings.",
-            'The text fits "attribute vectors to the mean embeddings" by (P3), which sums over samples: fitted to the '
-            "mean attributes of classes, or to the attributes of all their samples; the picture has the latter.",
+            "Fitted to: the mean attributes of classes, as the text reads, or the attributes of all their samples, as "
+            "(P3) reads, to which it refers; the picture has the latter.",
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
