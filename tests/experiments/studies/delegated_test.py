@@ -29,7 +29,7 @@ def test_only_what_can_be_made_of_collages_of_photographs_is_listed(tmp_path, ca
     arguments = ["--id=5.5", "--dataset=cifar_collage", "--data_dir=cifar", f"--runs_dir={tmp_path}"]
     run_study_here("figure", *arguments)
     listed = capsys.readouterr().out
-    assert "1 cells: 0 done, 1 missing" in listed
+    assert "1 cells: 0 done, 1 missing, about 19.2 h on 2 CPU cores" in listed
     assert "Trained from scratch: the thesis starts from a CIFAR-100 classifier" in listed
     assert listed.count("python -m experiments.collage_study") == listed.count("--starts=scratch") == 1
     assert listed.count("it needs a trained network, --weights=FILE.npz") == 2
