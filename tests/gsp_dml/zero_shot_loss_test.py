@@ -44,6 +44,16 @@ def test_the_loss_equals_its_primal_form(halves, indices, reduction):
     np.testing.assert_allclose(loss(attributes, LABELS), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize(("halves", "count"), [("classes", 8), ("even_odd", 9)])
+def test_halves_of_different_sizes_have_their_own_means(halves, count):
+    loss = ZeroShotPredictionLoss(8, 5, ridge=0.03, logit_scale=2.5, halves=halves, dtype="float64")
+    attributes, labels = random_attributes(count), LABELS[:count]
+    indices = ([0, 1, 5], [2, 3, 4, 6, 7]) if halves == "classes" else (range(0, count, 2), range(1, count, 2))
+    embeddings = np.asarray(loss.get_weights()[0], np.float64)
+    expected = primal_loss(attributes, labels, embeddings, [list(half) for half in indices], 0.03, 2.5, "sum_of_means")
+    np.testing.assert_allclose(loss(attributes, labels), expected, rtol=1e-10)
+
+
 def test_permuting_samples_within_the_order_of_classes_changes_nothing():
     loss = ZeroShotPredictionLoss(8, 5, dtype="float64")
     attributes = random_attributes()

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from common.losses import ProxyNCA
 from common.ops.checks import InvalidInput
+from common.references import References
 
 
 def expected_loss(case, loops, temperature, references=None):
@@ -34,6 +35,15 @@ def test_equals_sparse_cross_entropy_for_one_proxy_a_class():
     logits = unit_embeddings @ tf.transpose(unit_proxies) / 0.11
     expected = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
     np.testing.assert_allclose(loss(embeddings, labels), expected, rtol=1e-5)
+
+
+def test_a_sample_without_a_reference_of_its_class_is_left_out():
+    rng = np.random.default_rng(1)
+    embeddings, labels = rng.normal(size=(5, 3)), np.array([0, 1, 1, 0, 7])
+    references = References(rng.normal(size=(4, 3)), np.array([0, 1, 2, 0]))
+    loss = ProxyNCA(3, 3)
+    alone = loss(embeddings[:4], labels[:4], references)
+    np.testing.assert_allclose(loss(embeddings, labels, references), alone, rtol=1e-6)
 
 
 def test_a_label_without_a_proxy_is_refused():

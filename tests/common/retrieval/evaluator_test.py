@@ -286,6 +286,11 @@ def test_large_and_small_classes_together():
     assert_equals_oracle(result, expected, num_excluded)
 
 
+def test_a_tie_with_the_first_item_that_no_figure_needs_counts():
+    result = evaluate_retrieval([[0.0]], [1], [[1.0], [-1.0]], [1, 0], recall_at=(1,), tie_bounds=True)
+    assert result.tie_bounds == {"P@1": (0.0, 1.0), "P@R": (0.0, 1.0), "MAP@R": (0.0, 1.0), "R@1": (0.0, 1.0)}
+
+
 def test_bad_rows_are_named():
     embeddings = np.ones((9, 2), np.float32)
     embeddings[5, 1] = np.nan

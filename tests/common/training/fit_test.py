@@ -76,13 +76,15 @@ class Validation:
         return {"MAP@R": float(np.abs(self.model.get_weights()[0]).sum()), "P@1": 0.5}
 
 
-def run_training(path, model=None, validation=None, learning_rate=0.01, extra_callbacks=(), **schedule):
+def run_training(
+    path, model=None, validation=None, learning_rate=0.01, extra_callbacks=(), batches=batches_from, **schedule
+):
     model = model or make_model()
     schedule = {"max_steps": 12, "steps_per_evaluation": 2, "patience": 20, "checkpoint_seconds": 0.0, **schedule}
     run = RunDirectory(path, {})
     history = fit(
         model,
-        batches_from,
+        batches,
         validation or Validation(model),
         run,
         TrainingSchedule(**schedule),
@@ -225,6 +227,20 @@ def test_warm_up_leaves_the_backbone_as_it_is(tmp_path):
     by_shape = {value.shape: value for value in saved}
     np.testing.assert_array_equal(by_shape[before[0].shape], before[0])
     assert np.any(by_shape[head_before.shape] != head_before)
+
+
+def test_training_goes_on_with_the_batches_after_those_of_the_warm_up(tmp_path):
+    begun = []
+
+    def batches(step):
+        begun.append(step)
+        return batches_from(step)
+
+    model = make_model()
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path, model, Validation(model, stop_after=1), batches=batches, warm_up_steps=3)
+    run_training(tmp_path, batches=batches, warm_up_steps=3)
+    assert begun == [0, 3, 3 + 2]
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):

@@ -108,6 +108,12 @@ def test_errors_equal_their_closed_forms():
     assert (found.class_freedom, found.training_freedom) == (29, 8)
 
 
+def test_few_classes_are_drawn_one_fewer_at_a_time():
+    labels, values = np.repeat(np.arange(6), 3), np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.6])
+    found = class_clustered_bootstrap(values[labels][None], labels, 40_000)
+    assert found.class_error == pytest.approx(values.std(ddof=1) / np.sqrt(6), rel=0.02)
+
+
 def test_folds_stand_in_for_repeats_when_there_is_one():
     scores, (labels, _) = study(np.random.default_rng(3), 1)
     found = class_clustered_bootstrap(scores, labels, 20_000, members=single_model_members(4, 1))

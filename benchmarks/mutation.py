@@ -1,0 +1,204 @@
+"""Plants bugs one at a time and looks which test of the module sees them.
+
+Command: python -m benchmarks.mutation [--only=distances_nan,fit_epochs] [--jobs=1] [--seconds=300]
+    [--results=FILE]
+
+The bugs are in `planted_bugs.txt`. Each is planted in a copy of the tree, where the module's own tests (`x_test.py` of
+`x.py`) run until the first one fails, in a process that is forked when TensorFlow is imported. A bug that no test sees
+survives, also where the tests take longer than the limit. The tests that saw bugs run once more without any: what fails
+there has seen nothing. Bugs that are listed as equivalent do not count; one that is caught nevertheless is `misjudged`.
+With `--results` the same command continues what was stopped, and repeats only bugs whose module or tests have changed.
+Last line: one JSON object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from absl import app, flags
+
+from benchmarks.forked_tests import FAILED, PASSED, ForkedTests
+from benchmarks.measure import print_figures, print_table
+from benchmarks.planted_bugs import Bug, read_bugs
+from common.ops.checks import InvalidInput, check_choice, check_positive
+from experiments.quiet_start import quiet_start
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CAUGHT, SURVIVED, FALSE_ALARM = "caught", "survived", "fails without the bug, too"
+_NOT_COPIED = (".git", ".venv*", ".*_cache", "__pycache__", "*.egg-info", "runs", "build", "dist")
+
+
+class Result(NamedTuple):
+    """What came of a bug."""
+
+    name: str
+    outcome: str  # `CAUGHT`, `SURVIVED`, `FALSE_ALARM`, or why the tests did not end
+    test: str  # that failed
+    seconds: float
+
+
+def run_bugs(bugs: Sequence[Bug], trees: Sequence[pathlib.Path], limit: float) -> Iterator[Result]:
+    """Plants each bug in a tree that is free and runs its tests there.
+
+    Args:
+        bugs: in any order.
+        trees: copies of the project: as many bugs are planted at a time.
+        limit: seconds for the tests of a bug.
+    """
+    waiting, free, running = list(bugs), list(trees), {}
+    try:
+        while waiting or running:
+            while waiting and free:
+                bug, tree = waiting.pop(0), free.pop()
+                original = (tree / bug.path).read_text(encoding="utf-8")
+                (tree / bug.path).write_text(bug.planted(original), encoding="utf-8")
+                running[bug] = tree, original, ForkedTests(tree, bug.tests, limit, tree.with_suffix(".log"))
+            time.sleep(0.02)
+            for bug, (tree, original, tests) in list(running.items()):
+                outcome = tests.poll()
+                if outcome is None:
+                    continue
+                del running[bug]
+                (tree / bug.path).write_text(original, encoding="utf-8")
+                free.append(tree)
+                yield _result(bug, outcome)
+    finally:
+        for _, _, tests in running.values():
+            tests.stop()
+
+
+def _result(bug: Bug, outcome) -> Result:
+    what = {FAILED: CAUGHT, PASSED: SURVIVED}.get(outcome.what, outcome.what)
+    return Result(bug.name, what, next(iter(outcome.failed), ""), round(outcome.seconds, 1))
+
+
+def without_false_alarms(results: Sequence[Result], tree: pathlib.Path, limit: float) -> list[Result]:
+    """The results, but for bugs whose test fails in the tree as it is, too."""
+    names = sorted({result.test for result in results if result.outcome == CAUGHT})
+    if not names:
+        return list(results)
+    outcome = ForkedTests(tree, names, limit, tree.with_suffix(".log"), stop_at_first=False).wait()
+    if outcome.what not in (PASSED, FAILED):
+        raise InvalidInput(f"The tests that saw bugs did not end without any ({outcome.what}). Raise --seconds.")
+    return [r._replace(outcome=FALSE_ALARM) if r.test in outcome.failed else r for r in results]
+
+
+def summary(bugs: Iterable[Bug], results: Iterable[Result]) -> tuple[list[list], dict]:
+    """The rows of the table, and the figures: caught among those that are not equivalent."""
+    found = {result.name: result for result in results}
+    rows, survivors, equivalent, misjudged, caught = [], [], [], [], 0
+    for bug in bugs:
+        result = found[bug.name]
+        is_caught = result.outcome == CAUGHT
+        if bug.equivalent:
+            (misjudged if is_caught else equivalent).append(bug.name)
+        elif is_caught:
+            caught += 1
+        else:
+            survivors.append(bug.name)
+        seen = result.test.rpartition("/")[2] if is_caught else result.outcome.upper()
+        rows.append([bug.name, bug.path, f"equivalent: {bug.equivalent}" if bug.equivalent else seen, result.seconds])
+    planted = caught + len(survivors)
+    figures = {"planted": planted, "caught": caught, "share": caught / max(planted, 1), "survivors": survivors}
+    return rows, {**figures, "equivalent": equivalent, "misjudged": misjudged}
+
+
+class Results:
+    """A file of results, a line each; what has changed since is left out.
+
+    Args:
+        path: of the file; None: nothing is kept.
+    """
+
+    def __init__(self, path: str | None):
+        self._path = path
+        self._known: dict[str, Result] = {}
+        with contextlib.suppress(FileNotFoundError):
+            for line in pathlib.Path(path).read_text().splitlines() if path else ():
+                entry = json.loads(line)
+                self._known[entry.pop("key")] = Result(**entry)
+
+    def find(self, bug: Bug) -> Result | None:
+        """The result of a bug whose module and tests are as they were."""
+        return self._known.get(_key(bug))
+
+    def add(self, bug: Bug, result: Result) -> None:
+        """Keeps a result."""
+        self._known[_key(bug)] = result
+        if self._path:
+            with open(self._path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"key": _key(bug), **result._asdict()}) + "\n")
+
+
+def _key(bug: Bug) -> str:
+    texts = [(ROOT / path).read_text(encoding="utf-8") for path in (bug.path, *bug.tests) if (ROOT / path).exists()]
+    return hashlib.sha256(repr((bug[:5], texts)).encode()).hexdigest()[:20]
+
+
+def _import_what_tests_need() -> None:
+    """Once, before any fork."""
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    with quiet_start():
+        import sklearn.cluster  # noqa: F401
+        import tensorflow as tf
+
+        _ = tf.keras.layers
+
+
+def main(argv: list[str]) -> int:
+    """Runs the bugs and prints the table."""
+    del argv
+    names = flags.FLAGS.only
+    bugs = read_bugs()
+    for name in names:
+        check_choice("--only", name, [bug.name for bug in bugs])
+    check_positive("--jobs", flags.FLAGS.jobs)
+    check_positive("--seconds", flags.FLAGS.seconds)
+    bugs = [bug for bug in bugs if bug.name in names or not names]
+    known = Results(flags.FLAGS.results)
+    _import_what_tests_need()
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        trees = [pathlib.Path(folder, f"tree{number}") for number in range(flags.FLAGS.jobs)]
+        for tree in trees:
+            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+        waiting = {bug.name: bug for bug in bugs if known.find(bug) is None}
+        for result in run_bugs(list(waiting.values()), trees, flags.FLAGS.seconds):
+            known.add(waiting[result.name], result)
+            print(*result, sep="  ", flush=True)
+        results = without_false_alarms([known.find(bug) for bug in bugs], trees[0], 4 * flags.FLAGS.seconds)
+    rows, figures = summary(bugs, results)
+    print()
+    print_table(["bug", "module", "caught by", "seconds"], rows)
+    print_figures(figures)
+    return 0
+
+
+def _define_flags() -> None:
+    flags.DEFINE_list("only", [], "names of bugs; none: all of the list")
+    flags.DEFINE_integer("jobs", 1, "bugs at a time")
+    flags.DEFINE_float("seconds", 300.0, "longest time for the tests of one bug")
+    flags.DEFINE_string("results", None, "file of results: the same command continues from it")
+
+
+def run() -> None:
+    """The command."""
+    _define_flags()
+    try:
+        app.run(main)
+    except InvalidInput as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    run()
