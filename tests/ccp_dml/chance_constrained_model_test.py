@@ -174,6 +174,16 @@ def test_a_network_that_is_not_built_is_refused():
         ChanceConstrainedModel(keras.Sequential([keras.layers.Dense(DIM)]), loss)
 
 
+def test_layers_of_the_network_are_told_that_it_is_trained():
+    network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.BatchNormalization(), keras.layers.Dense(DIM)])
+    model = ChanceConstrainedModel(network, ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM)))
+    model.compile(keras.optimizers.SGD(0.1))
+    inputs = start(0)[2].astype(np.float32) + 3.0
+    model.fit(inputs, LABELS, batch_size=BATCH, verbose=0)
+    moving_mean = network.layers[0].moving_mean
+    np.testing.assert_allclose(moving_mean, 0.01 * inputs.mean(axis=0), rtol=1e-4)
+
+
 def test_half_precision_takes_the_same_step():
     contrastive, start_of_step = Contrastive(0.3, 1.1, normalization="clip"), start(0)
     expected = keras_step(contrastive, *start_of_step)

@@ -19,7 +19,7 @@ def algorithm_2(pool, num_picks, previous):
 
 
 @pytest.mark.parametrize("num_previous", [None, 1, 3])
-@pytest.mark.parametrize("classes_at_once", [4, 1024])
+@pytest.mark.parametrize("classes_at_once", [3, 4, 1024])
 def test_equals_algorithm_2(monkeypatch, num_previous, classes_at_once):
     monkeypatch.setattr(class_representatives, "CLASSES_AT_ONCE", classes_at_once)
     rng = np.random.default_rng(0)

@@ -66,6 +66,19 @@ def test_equals_the_loss_over_the_embeddings_of_the_samples_and_has_its_gradient
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+def test_samples_are_embedded_as_the_batch_is():
+    modes = []
+
+    def embed(inputs, training):
+        modes.append(training)
+        return tf.cast(inputs, tf.float32)
+
+    loss = SampleBasedLoss(Contrastive(), embed, lambda problem, positions: None, CLASSES, SAMPLES, (DIM,))
+    for training in (True, False):
+        loss(np.ones((3, DIM)), np.arange(3), training=training)
+    assert modes == [True, False]
+
+
 def test_the_next_problem_takes_other_samples_of_the_right_classes():
     trained = Trained()
     trained.projections.on_train_begin()

@@ -141,3 +141,41 @@ def test_the_parts_of_a_name_are_built_around_the_loss(name):
 def test_parts_that_do_not_fit_are_refused(name):
     with pytest.raises(InvalidInput, match="--loss: received .*a miner \\(random, semihard, softhard, distance"):
         build.check_loss_name(name)
+
+
+def test_samplers_are_built_by_name():
+    labels = np.repeat(np.arange(20), 6)
+    expected = {"rounds": "ClassBalancedBatches", "spc": "SamplesPerClassBatches", "spc_r": "AnyClassBatches"}
+    for sampler, name in expected.items():
+        overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}
+        config = resolve("glyphs", "margin+distance", "gap", "thesis", "demo", overrides)
+        batches = build.build_batches(config, labels, seed=0)
+        assert type(batches).__name__ == name
+        assert next(batches.from_step(3))[1].shape == (8,)
+    with pytest.raises(InvalidInput, match="--sampler: received 'spc_2', expected one of rounds, spc, spc_r"):
+        build.build_batches(resolve("glyphs", "c2", "gap", "thesis", "demo", {"sampler": "spc_2"}), labels, seed=0)
+
+
+def test_the_delay_of_the_prototypes_memory_is_counted_in_images():
+    config = resolve("glyphs", "c2", "gsp", "thesis", "demo", {"memory_delay": 3})
+    assert build.POOLINGS["gsp"](config).memory_delay == 3 * config.batch_size == 192
+
+
+@pytest.mark.parametrize("name", ["memory_fills_first", "memory_holds_batch"])
+def test_the_two_habits_of_the_memory_are_told_apart(name):
+    loss = build.build_loss(resolve("glyphs", "c1+xbm", "gap", "thesis", "demo", {name: True}), 4)
+    found = {"memory_fills_first": loss.fill_before_start, "memory_holds_batch": loss.enqueue_first}
+    assert found == {other: other == name for other in found}
+
+
+def test_the_fingerprint_of_data_knows_all_parts_and_their_order():
+    def fingerprint(**parts):
+        small = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
+        return build.data_fingerprint(Dataset(**{"name": "small", "train": small, "test": small, **parts}))
+
+    other = Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))
+    fingerprints = [fingerprint(), fingerprint(name="other")]
+    fingerprints += [fingerprint(**{part: other}) for part in ("train", "test", "gallery", "validation")]
+    assert fingerprint() == fingerprints[0]
+    assert len({*fingerprints[:4]}) == 4
+    assert not {*fingerprints[4:]} & {*fingerprints[:4]}

@@ -148,6 +148,14 @@ def test_prototypes_are_clipped_averages_of_images():
     np.testing.assert_allclose(nearest, 0, atol=1e-6)
 
 
+def test_the_memory_waits_for_its_delay():
+    layer, maps = memory_layer(memory_delay=7), 0.2 * random_maps(12)
+    layer(maps[:6], training=True)
+    assert int(tf.convert_to_tensor(layer.memory_count)) == -1
+    layer(maps[6:], training=True)
+    np.testing.assert_allclose(np.asarray(layer.memory)[:5], maps[7:].mean(axis=(1, 2)), rtol=1e-4, atol=1e-6)
+
+
 def test_inference_collects_nothing_and_prototypes_are_chosen_once():
     layer, maps = memory_layer(), 0.5 * random_maps(10)
     layer(maps)

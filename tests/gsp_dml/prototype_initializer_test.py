@@ -7,6 +7,7 @@ import tensorflow as tf
 from common.ops.checks import InvalidInput
 from gsp_dml.prototype_initializer import (
     check_prototype_initializer,
+    one_feature_an_image,
     pick_prototypes,
     remember,
     serialized_initializer,
@@ -33,6 +34,13 @@ def test_the_first_vectors_repel_and_the_farthest_others_are_picked():
     memory = np.array([[0.0, 0], [1, 0], [0.1, 0], [9, 0], [1.2, 0], [5, 0], [0, 4]], np.float32)
     # Seeds are the first two; the farthest from them are (9, 0), then (0, 4) and (5, 0), both at distance 4 from all.
     np.testing.assert_array_equal(pick_prototypes(tf.constant(memory), 2), [[9, 0], [5, 0]])
+
+
+def test_a_remembered_feature_is_never_padding():
+    mask = np.arange(5) >= np.array([0, 1, 2, 3, 4])[:, None]
+    features = tf.cast(mask, tf.float32)[..., None]
+    for first_image in range(10):
+        np.testing.assert_array_equal(one_feature_an_image(features, tf.constant(mask), first_image), np.ones((5, 1)))
 
 
 def test_a_memory_as_small_as_the_prototypes_is_taken_whole():

@@ -61,6 +61,12 @@ def test_it_agrees_with_autodiff_through_the_newton_iterations(ratio, smoothing)
         np.testing.assert_allclose(closed_form, unrolled, rtol=1e-9, atol=1e-11)
 
 
+def test_a_single_prototype_is_no_single_position():
+    loss = RandomLoss(5.0, prototypes=1)
+    for closed_form, unrolled in zip(loss.gradients(0.3), loss.gradients(0.3, gradient="unrolled")):
+        np.testing.assert_allclose(closed_form, unrolled, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize(("ratio", "smoothing"), [(0.1, 5.0), (0.3, 0.5), (0.3, 20.0), (0.7, 5.0)])
 def test_it_agrees_with_autodiff_through_the_fixed_point(ratio, smoothing):
     loss = RandomLoss(smoothing)

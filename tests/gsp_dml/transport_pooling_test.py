@@ -79,6 +79,14 @@ def test_without_prototypes_it_is_average_pooling():
     assert not np.any(transport.attributes)
 
 
+def test_without_prototypes_padding_does_not_count():
+    mask = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [False] * 5 + [True] * 2])
+    given = inputs(mask=mask, has_prototypes=tf.constant(False))
+    expected = [features[valid].mean(axis=0) for features, valid in zip(given.features.numpy(), mask.numpy())]
+    for pooling in (lambda x: transport_pooling(x, DEFAULTS), CompiledPooling(DEFAULTS)):
+        np.testing.assert_allclose(pooling(given)[0], expected, atol=1e-6)
+
+
 def test_weights_of_the_transport_give_the_pooled_features():
     given = inputs()
     weights = transport_of(given, DEFAULTS).weights

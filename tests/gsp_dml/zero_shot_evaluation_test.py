@@ -58,6 +58,7 @@ def test_informative_attributes_transfer_and_others_do_not():
     assert good.cosine.mean() > 0.8
     assert abs(bad.cosine.mean() - 0.2) < 0.15
     assert good.euclidean.shape == (200,)
+    assert zero_shot_accuracy(*examples(9), num_splits=1).chance == 1 / 5  # the larger half is unseen
 
 
 def test_bad_input_is_named():

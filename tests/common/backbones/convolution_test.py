@@ -73,6 +73,12 @@ def test_rectifier_clips_on_both_sides():
     np.testing.assert_array_equal(model(np.array([[-1.0, 2.0, 9.0]])), [[0.0, 2.0, 6.0]])
 
 
+def test_batch_normalisation_has_the_constants_of_pytorch():
+    inputs = keras.Input((None, None, 2))
+    layer = keras.Model(inputs, batch_normalization(inputs, "bn")).layers[-1]
+    assert (layer.momentum, layer.epsilon) == (0.9, 1e-5)
+
+
 def small_network():
     inputs = keras.Input((None, None, 2))
     return keras.Model(inputs, batch_normalization(convolution(inputs, 3, 3, "conv"), "bn"))

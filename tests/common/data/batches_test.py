@@ -110,7 +110,8 @@ def test_epochs_are_a_function_of_seed_and_number():
     same.epoch(0)
     np.testing.assert_array_equal(batches.epoch(5), same.epoch(5))
     assert not np.array_equal(batches.epoch(5), batches.epoch(6))
-    assert not np.array_equal(batches.epoch(5), ClassBalancedBatches(labels, 8, 4, seed=8).epoch(5))
+    for epoch in (4, 5):
+        assert not np.array_equal(batches.epoch(5), ClassBalancedBatches(labels, 8, 4, seed=8).epoch(epoch))
 
 
 @pytest.mark.parametrize("step", [0, 1, 5, 6, 7, 13])

@@ -31,7 +31,7 @@ def test_impossible_folds_are_refused(num_classes, num_folds):
         contiguous_folds(num_classes, num_folds)
 
 
-@pytest.mark.parametrize(("fraction", "num_train"), [(0.5, 50), (0.33, 33), (0.001, 1), (0.9999, 99)])
+@pytest.mark.parametrize(("fraction", "num_train"), [(0.5, 50), (0.33, 33), (0.337, 34), (0.001, 1), (0.9999, 99)])
 def test_a_random_split_covers_all_classes_once(fraction, num_train):
     train, test = random_class_split(100, fraction, seed=0)
     assert len(train) == num_train

@@ -49,6 +49,14 @@ def test_characters_that_look_the_same_in_a_chain_are_one():
     assert glyph_drawings._first_of_same_look(drawings).tolist() == [0, 0, 0, 3]
 
 
+def test_a_character_needs_twelve_visible_drawings(monkeypatch):
+    fonts = [_Font(a=3, b=5)] * 11 + [_Font(a=3, b=0)]
+    monkeypatch.setattr(glyph_drawings, "load_glyph_fonts", lambda: fonts)
+    drawn = glyph_drawings._draw_all(8)
+    assert drawn["code_points"].tolist() == [ord("a")] * 12
+    assert drawn["images"].shape == (12, 8, 8)
+
+
 @pytest.fixture(scope="module")
 def cache_dir(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")

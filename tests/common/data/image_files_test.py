@@ -41,6 +41,17 @@ def test_decoding_the_window_equals_decoding_all_and_cutting(tmp_path, options, 
     assert np.abs(difference).max() <= 2  # chroma is interpolated anew at the window's border
 
 
+def test_a_whole_image_is_decoded_accurately(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (36, 47, 3)).astype(np.uint8)
+    path = write(tmp_path, "noise.jpg", Image.fromarray(noise), quality=40)
+    whole, fast = (
+        CenterCrop(64)(tf.io.decode_jpeg(tf.io.read_file(path), channels=3, dct_method=method))
+        for method in ("INTEGER_ACCURATE", "INTEGER_FAST")
+    )
+    assert np.any(whole != fast)
+    np.testing.assert_array_equal(read(path, CenterCrop(64)), whole)
+
+
 @pytest.mark.parametrize("mode", ["L", "CMYK", "RGB"])
 def test_jpeg_modes_become_the_rgb_that_pillow_gives(tmp_path, mode):
     path = write(tmp_path, "image.jpg", smooth_image(40, 40).convert(mode), quality=95)

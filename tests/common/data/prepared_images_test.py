@@ -71,6 +71,14 @@ def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_ima
     assert len(set(paths)) == len(paths)
 
 
+def test_a_source_that_was_written_again_is_prepared_again(examples, tmp_path):
+    (before,) = prepare_images(examples.subset([0]), str(tmp_path), 32).paths
+    status = os.stat(examples.paths[0])
+    os.utime(examples.paths[0], ns=(status.st_atime_ns, status.st_mtime_ns + 1000))
+    (after,) = prepare_images(examples.subset([0]), str(tmp_path), 32).paths
+    assert before != after
+
+
 def test_boxes_are_cut_out(tmp_path, write_image):
     path = write_image(tmp_path / "image.png", size=(40, 30))
     pixels = np.asarray(Image.open(path)).copy()

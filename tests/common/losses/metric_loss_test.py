@@ -34,3 +34,8 @@ def test_embeddings_that_are_not_a_matrix_are_refused():
 
 def test_no_fast_variables_by_default():
     assert Contrastive().fast_variables == []
+
+
+@pytest.mark.parametrize("normalization", ["unit", "clip"])
+def test_the_normalization_is_part_of_the_configuration(normalization):
+    assert MetricLoss(normalization=normalization).get_config()["normalization"] == normalization

@@ -54,6 +54,18 @@ def test_equals_loops_over_the_triplets(loops, miner, given, p_switch):
     np.testing.assert_allclose(loss(embeddings, labels, references), loops.mean_of_nonzero(terms), rtol=1e-5)
 
 
+@pytest.mark.parametrize("normalization", ["none", "clip"])
+def test_tuples_are_mined_among_vectors_as_the_loss_normalises_them(loops, normalization):
+    embeddings, labels = random_batch()
+    embeddings = embeddings * np.random.default_rng(3).uniform(0.2, 3.0, (BATCH, 1))
+    loss = MinedLoss(Triplet(0.3, normalization=normalization), "soft_hard")
+    points = np.array([loops.normalized(v, normalization) for v in embeddings])
+    triplets = triplets_of(loss, points, labels)
+    assert triplets != triplets_of(loss, np.array([loops.normalized(v, "unit") for v in embeddings]), labels)
+    terms = [loops.distance(points[a], points[p]) - loops.distance(points[a], points[n]) + 0.3 for a, p, n in triplets]
+    np.testing.assert_allclose(loss(embeddings, labels), loops.mean_of_nonzero(terms), rtol=1e-5)
+
+
 def test_margin_and_contrastive_see_one_positive_and_one_negative_an_anchor(loops):
     embeddings, labels = random_batch()
     margin, contrastive = (MinedLoss(loss, p_switch=0.4, seed=2) for loss in (Margin(), Contrastive(0.0, 1.5)))

@@ -24,3 +24,7 @@ def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops
 def test_a_label_without_a_class_vector_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
         NormalizedSoftmax(4, 2)(np.ones((2, 2)), np.array([1, 4]))
+
+
+def test_the_temperature_is_that_of_the_paper():
+    assert NormalizedSoftmax(4, 2).temperature == 0.05

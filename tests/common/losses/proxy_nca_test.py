@@ -51,6 +51,10 @@ def test_a_label_without_a_proxy_is_refused():
         ProxyNCA(4, 2)(np.ones((2, 2)), np.array([1, 4]))
 
 
+def test_the_temperature_is_that_of_the_published_code():
+    assert ProxyNCA(4, 2).temperature == 0.11
+
+
 def test_temperature_zero_is_refused():
     with pytest.raises(InvalidInput, match="temperature: received 0, expected a number greater than 0"):
         ProxyNCA(4, 2, temperature=0)

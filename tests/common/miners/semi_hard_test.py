@@ -25,6 +25,13 @@ def test_negatives_are_beyond_the_positive_but_within_the_margin_where_there_are
     assert 100 < num_between < 300
 
 
+def test_where_none_is_between_any_negative_is_drawn():
+    embeddings, labels = tf.constant([[0.0], [0.1], [5.0], [6.0], [7.0]]), np.array([0, 0, 1, 2, 3])
+    drawn = [semi_hard(embeddings, labels, (0, seed), margin=0.1) for seed in range(40)]
+    for anchor in range(2):
+        assert {int(triplets.negatives[anchor]) for triplets in drawn} == {2, 3, 4}
+
+
 def test_a_margin_of_zero_is_refused():
     with pytest.raises(InvalidInput, match="margin: received 0, expected a number greater than 0"):
         semi_hard(tf.ones([2, 2]), np.array([0, 1]), (0, 0), margin=0)

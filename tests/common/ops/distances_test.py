@@ -53,7 +53,7 @@ def test_equals_tensorflow_addons():
     np.testing.assert_allclose(pairwise_squared_distances(x, x), addons.pairwise_distance(x, squared=True), atol=1e-5)
 
 
-@pytest.mark.parametrize("component", [np.nan, np.inf, -1e20])
+@pytest.mark.parametrize("component", [np.nan, np.inf, -1e20, 1.5e19])
 def test_a_vector_that_has_no_distance_is_nan_away_from_all(component):
     x = tf.constant([[0.0, component], [3.0, 4.0]], tf.float32)
     np.testing.assert_allclose(pairwise_distances(x, x), [[np.nan, np.nan], [np.nan, 0.0]])

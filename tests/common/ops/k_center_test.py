@@ -67,6 +67,14 @@ def test_the_covering_radius_equals_its_definition():
     assert covering_radius(points, points).numpy().tolist() == [0.0, 0.0]
 
 
+def test_a_covering_radius_has_no_gradient():
+    points, centers = tf.constant([[0.0, 0.0], [3.0, 4.0]]), tf.constant([[0.0, 1.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([points, centers])
+        radius = covering_radius(points, centers)
+    assert tape.gradient(radius, [points, centers]) == [None, None]
+
+
 def test_near_duplicates_are_told_apart():
     """Distances of 1e-4 between unit vectors, which inner products in float32 do not see."""
     points = np.array([[1.0, 0.0], [1.0, 1e-4], [1.0, 3e-4]], np.float32)

@@ -58,6 +58,13 @@ def test_softmax_means_by_group_equal_loops():
             assert bool(occupied[group, column]) == (len(members) > 0)
 
 
+def test_groups_that_are_far_apart_each_have_a_mean():
+    values, groups = np.array([[900.0], [-900.0], [-901.0]]), np.array([0, 1, 1])
+    means, occupied = softmax_means_by_group(values, np.ones((3, 1), bool), groups, 2, temperature=1.0)
+    np.testing.assert_allclose(means, [[900.0], [-900.0 - 1.0 / (1.0 + np.e)]], rtol=1e-12)
+    assert occupied.numpy().all()
+
+
 def test_what_is_no_number_is_not_left_out():
     values, mask = np.array([[1.0, np.nan], [2.0, 3.0]]), np.array([[True, True], [True, False]])
     assert np.isnan(mean_of_nonzero(values))

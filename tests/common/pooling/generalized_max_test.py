@@ -39,6 +39,14 @@ def test_orthogonal_features_by_hand():
     np.testing.assert_allclose(weights, [[5 / 7, 2 / 7]], rtol=1e-12)
 
 
+def test_a_position_that_counts_negatively_has_its_share():
+    tokens = np.array([[[1.0, 0.0], [3.0, 0.0]]])  # coefficients (I + F F')^-1 1 = (4, -1) / 11
+    weights = GeneralizedMaxPooling(1.0, dtype="float64").spatial_weights(tokens * [[[1.0], [4 / 3]]])
+    system = np.linalg.solve(np.array([[2.0, 4.0], [4.0, 17.0]]), np.ones(2))
+    assert system[1] < 0
+    np.testing.assert_allclose(weights, [np.abs(system) / np.abs(system).sum()], rtol=1e-12)
+
+
 @pytest.mark.parametrize("scale", [1e2, 1e4, 1e8, 1e12])
 def test_huge_equal_features_are_solved(scale):
     tokens = np.full((1, 49, 64), scale, np.float32)

@@ -37,6 +37,14 @@ def test_by_hand():
     np.testing.assert_allclose(layer.spatial_weights(features), [[1.0] + [0.0] * 8])
 
 
+def test_neighbours_outside_of_the_mask_do_not_count():
+    maps = np.random.default_rng(2).normal(size=(1, 4, 4, 3))
+    mask = np.zeros((1, 4, 4), bool)
+    mask[:, :2, :3] = True
+    pooled = NormAttentionPooling(3, dtype="float64")(np.where(mask[..., None], maps, np.inf), mask=mask)
+    np.testing.assert_allclose(pooled, [twin(maps[0, :2, :3], 3)], rtol=1e-12)
+
+
 def test_norms_scale_quadratically():
     features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
     layer = NormAttentionPooling(dtype="float64")

@@ -63,9 +63,10 @@ def test_training_moves_statistics_of_the_valid_positions_alone():
     mask = tf.constant([[True] * 5 + [False] * 3] * 2)
     layer = SecondOrderAttentionPooling()
     layer(tf.where(mask[..., None], tokens, 1e6), mask=mask, training=True)
-    moved = layer.query_normalization.moving_mean
-    assert np.any(moved != 0.0)
-    np.testing.assert_allclose(moved, 0.01 * np.mean(tokens[:, :5] @ layer.query.kernel, axis=(0, 1)), atol=1e-6)
+    for branch, normalization in ((layer.query, layer.query_normalization), (layer.key, layer.key_normalization)):
+        moved = normalization.moving_mean
+        assert np.any(moved != 0.0)
+        np.testing.assert_allclose(moved, 0.01 * np.mean(tokens[:, :5] @ branch.kernel, axis=(0, 1)), atol=1e-6)
 
 
 def test_size_of_the_thesis_and_of_a_reduction():

@@ -291,6 +291,14 @@ def test_a_tie_with_the_first_item_that_no_figure_needs_counts():
     assert result.tie_bounds == {"P@1": (0.0, 1.0), "P@R": (0.0, 1.0), "MAP@R": (0.0, 1.0), "R@1": (0.0, 1.0)}
 
 
+def test_a_tie_of_a_hit_that_comes_late_counts():
+    gallery, labels = np.r_[np.arange(1.0, 18.0), 18.0, -18.0], np.r_[np.zeros(17, int), 1, 0]
+    options = {"recall_at": (18, 20), "tie_bounds": True}
+    result = evaluate_retrieval([[0.0]], [1], gallery[:, None], labels, **options)
+    assert result.recall_at == {18: 1.0, 20: 1.0}
+    assert [result.tie_bounds[name] for name in ("R@18", "R@20", "P@1")] == [(0.0, 1.0), (1.0, 1.0), (0.0, 0.0)]
+
+
 def test_bad_rows_are_named():
     embeddings = np.ones((9, 2), np.float32)
     embeddings[5, 1] = np.nan

@@ -35,6 +35,13 @@ def test_every_row_gets_its_equals_and_not_itself(entries_at_once, monkeypatch):
     }
 
 
+def test_of_many_equals_one_more_than_wanted_comes_back_in():
+    candidates = Candidates(np.array([0, 0]), np.array([0, 2]), np.zeros(2), np.zeros(2, bool))
+    found = {}
+    lists_of([2, 0, 2, 0, 0, 2], found).deliver(np.arange(3), candidates)
+    assert found == {0: [2, 5], 2: [0, 5], 5: [0, 2]}
+
+
 def test_equally_similar_groups_are_merged_by_index():
     # From 4, the values 5 and 3 are equally far.
     candidates = Candidates(np.zeros(3, int), np.array([2, 0, 1]), np.zeros(3), np.array([False, False, True]))

@@ -1,5 +1,7 @@
 """Callbacks in a plain Keras `fit`; in the project's own loop they are tested where they train (`fit_test`)."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +9,7 @@ import tensorflow as tf
 from common.ops.checks import InvalidInput
 from common.retrieval import diagnose
 from common.training import EmbeddingDiagnostics
-from common.training.callbacks import BestWeights, PlateauSchedule
+from common.training.callbacks import BestWeights, MeanLoss, NotFinite, PlateauSchedule
 
 keras = tf.keras
 
@@ -44,3 +46,36 @@ def test_a_metric_that_nothing_has_measured_is_named(make):
     callback.model.compile("sgd", "mse")
     with pytest.raises(InvalidInput, match=f"{make.__name__} found no 'MAP@R' in the logs .loss.. Put RetrievalEvalu"):
         callback.on_epoch_end(0, {"loss": 1.0})
+
+
+def fed(callback, values):
+    """The callback after evaluations, and at which of them it stopped the model."""
+    model = SimpleNamespace(stop_training=False, get_weights=lambda: [np.zeros(1)], optimizer=None)
+    model.optimizer = SimpleNamespace(learning_rate=tf.Variable(0.8))
+    callback.set_model(model)
+    rates, stopped = [], None
+    for epoch, value in enumerate(values):
+        callback.on_epoch_end(epoch, {"MAP@R": value})
+        rates.append(round(float(model.optimizer.learning_rate), 4))
+        stopped = epoch if model.stop_training and stopped is None else stopped
+    return callback, rates, stopped
+
+
+def test_patience_counts_evaluations_without_improvement():
+    best, _, stopped = fed(BestWeights("MAP@R", patience=2), [0.1, 0.3, 0.3, 0.4, 0.4, 0.4])
+    assert (best.best, best.best_epoch, stopped) == (0.4, 3, 5)
+
+
+def test_a_plateau_is_waited_for_anew_after_each_halving():
+    _, rates, _ = fed(PlateauSchedule("MAP@R", patience=2, cooldown=2), [0.5] * 9)
+    # The first improves and two wait; after a halving one cools down and two wait.
+    assert rates == [0.8, 0.8, 0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.1]
+
+
+def test_a_bad_loss_is_named_by_its_step_since_the_beginning():
+    mean_loss = MeanLoss(steps_per_epoch=10, first_step=3)
+    mean_loss.on_epoch_begin(2)
+    mean_loss.on_train_batch_end(0, {"loss": 1.0})
+    with pytest.raises(NotFinite, match="The loss became nan at training batch 24 ") as caught:
+        mean_loss.on_train_batch_end(1, {"loss": float("nan")})
+    assert caught.value.step == 3 + 2 * 10 + 1

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.losses import Contrastive, CosineContrastive, ProxyNCA
 from common.ops.checks import InvalidInput
-from common.pooling import GlobalAveragePooling, GlobalMaxPooling
+from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling
 from common.training import EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
 
 keras = tf.keras
@@ -60,6 +60,14 @@ def test_head_round_trip():
     head = EmbeddingHead(GlobalMaxPooling(), 7, project_first=True)
     copy = EmbeddingHead.from_config(head.get_config())
     assert (copy.embedding_dim, copy.project_first, type(copy.pooling)) == (7, True, GlobalMaxPooling)
+
+
+@pytest.mark.parametrize(("project_first", "channels"), [(False, 3), (True, 7)])
+def test_weights_of_the_pooling_are_for_the_channels_that_it_sees(project_first, channels):
+    head = EmbeddingHead(DeLFPooling(4), 7, project_first=project_first)
+    head.build((None, 5, 5, 3))
+    assert tuple(head.pooling.hidden.kernel.shape) == (channels, 4)
+    assert head(tf.constant(images(size=5)))["embeddings"].shape == (6, 7)
 
 
 def test_without_a_size_nothing_is_projected():
@@ -126,3 +134,15 @@ def test_bad_arguments():
         EmbeddingModel(*parts, normalization="l2")
     with pytest.raises(InvalidInput, match="embedding_dim"):
         EmbeddingHead(GlobalAveragePooling(), 0)
+
+
+@pytest.mark.parametrize("warming_up", [True, False])
+def test_statistics_of_the_backbone_wait_for_the_end_of_the_warm_up(warming_up):
+    backbone = keras.Sequential([keras.Input((None, None, 3)), keras.layers.BatchNormalization()])
+    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 4), ProxyNCA(3, 4))
+    batch = tf.constant(images() + 5.0), tf.constant([0, 0, 1, 1, 2, 2])
+    model.build_on(*batch)
+    before = [np.array(weight) for weight in backbone.get_weights()]
+    model.compile_training(TwoSpeedOptimizer(keras.optimizers.SGD(0.1)), warming_up=warming_up)
+    model.train_step(batch)
+    assert all(np.array_equal(old, new) == warming_up for old, new in zip(before, backbone.get_weights()))

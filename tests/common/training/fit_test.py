@@ -160,6 +160,11 @@ def test_a_training_that_was_over_when_it_was_killed_stays_over(tmp_path, callba
         np.testing.assert_array_equal(weight, other)
 
 
+def test_the_end_of_a_training_is_saved_however_early_it_comes(tmp_path):
+    _, _, run = run_training(tmp_path, validation=Validation(None, [0.3, 0.2, 0.1]), patience=2, checkpoint_seconds=1e9)
+    assert json.loads(str(run.read_checkpoint()["state"]))["epochs_done"] == 3
+
+
 def test_training_lowers_the_loss_and_moves_every_part(tmp_path):
     model = make_model()
     before = [np.array(weight) for weight in model.get_weights()]

@@ -39,10 +39,10 @@ def test_decay_adds_the_weight_except_for_batch_normalization():
 
 
 def test_clipping_by_norm_then_value():
-    gradients = [tf.constant([30.0, 0.0]), tf.constant([40.0])]
+    gradients = [tf.constant([30.0, 0.0]), tf.constant([-40.0])]
     clipped = GradientClipping(global_norm=10.0, value=7.0)(gradients, [])
     np.testing.assert_allclose(clipped[0], [6.0, 0.0], rtol=1e-6)
-    np.testing.assert_allclose(clipped[1], [7.0], rtol=1e-6)
+    np.testing.assert_allclose(clipped[1], [-7.0], rtol=1e-6)
 
 
 def test_proxies_learn_faster_by_the_multiplier_and_follow_the_schedule():
@@ -57,6 +57,16 @@ def test_proxies_learn_faster_by_the_multiplier_and_follow_the_schedule():
     update.optimizer.learning_rate.assign(5e-4)
     update.apply([tf.zeros(2), tf.zeros((2, 1))], [slow, fast], [fast])
     np.testing.assert_allclose(float(np.asarray(update.fast_optimizer.learning_rate)), 5e-2, rtol=1e-6)
+
+
+def test_the_state_of_both_paces_is_kept():
+    slow, fast = tf.Variable([1.0]), tf.Variable([2.0])
+    update = TwoSpeedOptimizer(keras.optimizers.Adam(1e-3), multiplier=10.0)
+    update.build([slow], [fast])
+    update.apply([tf.constant([0.5]), tf.constant([-0.25])], [slow, fast], [fast])
+    kept = [np.array(variable).ravel().tolist() for variable in update.variables]
+    assert [pytest.approx(0.1 * 0.5)] in kept
+    assert [pytest.approx(0.1 * -0.25)] in kept
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,13 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_two(tmp_path, monke
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_the_versions_next_to_ours_are_refused(tmp_path, version):
+    np.savez(tmp_path / "arrays.npz", a=np.ones(2), format_version=np.array(version))
+    with pytest.raises(InvalidInput, match=f"has format {version}, this version of the code reads 1"):
+        read_arrays(tmp_path / "arrays.npz")
+
+
 def test_files_of_another_version_are_refused_and_those_without_one_are_read(tmp_path):
     run = RunDirectory(tmp_path, {})
     np.savez(tmp_path / "checkpoint.npz", a=np.ones(2))

@@ -27,6 +27,10 @@ def test_the_spread_of_the_best_is_that_of_normal_order_statistics():
     assert spread_of_best(3) == pytest.approx(np.sqrt(1 + np.sqrt(3) / (2 * np.pi) - 9 / (4 * np.pi)), abs=1e-5)
 
 
+def test_the_best_repeat_is_the_best_on_average():
+    assert best_repeat(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.4]])) == 1
+
+
 def test_best_and_mean_and_their_training_errors():
     scores = scores_of([0.60, 0.66, 0.63])
     assert best_repeat(scores) == 1

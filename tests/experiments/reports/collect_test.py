@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from experiments.reports.collect import collect, collect_method
+from experiments.reports.collect import collect, collect_method, same_trainings
 
 HASH = "0123456789"
 
@@ -68,6 +68,7 @@ def test_a_damaged_result_is_unfinished_and_named(tmp_path, text):
         ({"config_hash": "ffffffffff"}, f"its configuration hash is ffffffffff, its folder's is {HASH}"),
         ({"config_hash": ""}, "its configuration hash is missing"),
         ({"fold": 3}, "it says fold 3, repeat 0"),
+        ({"repeat": 2}, "it says fold 1, repeat 2"),
         ({"test": None}, "it has no test metrics"),
         ({"test": {"MAP@R": "high"}}, "it has no test metrics"),
     ],
@@ -128,3 +129,12 @@ def test_test_embeddings_are_read_and_damage_is_named(tmp_path):
     (path / "test_embeddings.npz").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(InvalidInput, match="test_embeddings.npz"):
         unit.test_embeddings()
+
+
+def test_methods_without_trainings_are_not_trained_alike(tmp_path):
+    first, second = (
+        collect_method(write_unit(tmp_path, 0, 0, method=method).parent).units for method in ("pnca+gap", "pnca+gsp")
+    )
+    assert same_trainings(first, second)
+    assert not same_trainings(first, ())
+    assert not same_trainings((), ())
