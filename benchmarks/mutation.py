@@ -126,7 +126,8 @@ class Results:
         with contextlib.suppress(FileNotFoundError):
             for line in pathlib.Path(path).read_text().splitlines() if path else ():
                 entry = json.loads(line)
-                self._known[entry.pop("key")] = Result(**entry)
+                key = entry.pop("key")
+                self._known[key] = Result(**entry)
 
     def find(self, bug: Bug) -> Result | None:
         """The result of a bug whose module and tests are as they were."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.mutation import Result, summary
+from benchmarks.mutation import Result, Results, summary
 from benchmarks.planted_bugs import Bug
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -114,3 +114,14 @@ def test_the_table_names_test_or_reason():
     bugs = [Bug("a", "x.py", "1", "2", ("t.py",)), Bug("b", "x.py", "1", "3", ("t.py",), "the same")]
     results = [Result("b", "survived", "", 2.0), Result("a", "caught", "tests/t.py::test", 1.0)]
     assert summary(bugs, results)[0] == [["a", "x.py", "t.py::test", 1.0], ["b", "x.py", "equivalent: the same", 2.0]]
+
+
+def test_results_are_kept_until_the_bug_or_its_tests_change(tmp_path):
+    bug = Bug("a", "benchmarks/planted_bugs.py", "1", "2", ("tests/benchmarks/planted_bugs_test.py",))
+    result = Result("a", "caught", "t.py::test", 1.0)
+    path = str(tmp_path / "results.jsonl")
+    Results(path).add(bug, result)
+    assert Results(path).find(bug) == result
+    assert Results(path).find(bug._replace(new="3")) is None
+    assert Results(path).find(bug._replace(tests=("tests/benchmarks/mutation_test.py",))) is None
+    assert Results(None).find(bug) is None
