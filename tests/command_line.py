@@ -1,11 +1,15 @@
 """Runs a command of this project as a user does, in a process of its own."""
 
+from __future__ import annotations
+
+import contextlib
 import os
-import pathlib
 import subprocess
 import sys
+import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from tests.served_process import ROOT, ServedProcess, command_server, environment
+
 SHARED = ROOT.parent / "shared"
 SMALL_PHOTOGRAPHS = [
     "--dataset=folder",
@@ -27,14 +31,53 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+def start_program(
+    arguments: list[str], cwd=ROOT, stdin=None, stdout=None, stderr=None, fresh: str | None = None
+) -> subprocess.Popen | ServedProcess:
+    """Starts `python ARGUMENTS`; standard streams are open files, by default nothing and nowhere.
+
+    Args:
+        arguments: `["-m", module, ...]` or `["-c", program, ...]`.
+        fresh: why this one needs an interpreter that has imported nothing; None: it is forked from one that has
+            imported TensorFlow and other libraries, but nothing of this project.
+    """
+    env = environment()
+    with open(os.devnull, "r+b") as nowhere:
+        streams = [stream or nowhere for stream in (stdin, stdout, stderr)]
+        if fresh is None and sys.platform == "linux" and command_server().serves(env):
+            return ServedProcess(arguments, cwd, env, streams)
+        names = ("stdin", "stdout", "stderr")
+        return subprocess.Popen([sys.executable, *arguments], cwd=cwd, env=env, **dict(zip(names, streams)))
 
 
-def run_module(module: str, *arguments: str, cwd=ROOT, timeout: float = 300) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        command(module, *arguments), cwd=cwd, env=environment(), capture_output=True, text=True, timeout=timeout
-    )
+def run_program(
+    arguments: list[str], cwd=ROOT, timeout: float = 300, text: str = "", fresh: str | None = None
+) -> subprocess.CompletedProcess:
+    """`start_program` and its end; `text` is what it finds at its standard input."""
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(3)]
+        streams[0].write(text)
+        streams[0].seek(0)
+        process = start_program(arguments, cwd, *streams, fresh=fresh)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        for stream in streams:
+            stream.seek(0)
+        return subprocess.CompletedProcess(process.args, process.returncode, streams[1].read(), streams[2].read())
+
+
+def start_module(module: str, *arguments: str, fresh: str | None = None) -> subprocess.Popen | ServedProcess:
+    return start_program(["-m", module, *arguments], fresh=fresh)
+
+
+def run_module(
+    module: str, *arguments: str, cwd=ROOT, timeout: float = 300, fresh: str | None = None
+) -> subprocess.CompletedProcess:
+    return run_program(["-m", module, *arguments], cwd, timeout, fresh=fresh)
 
 
 def run_study_here(kind: str, *arguments: str) -> None:

@@ -1,8 +1,10 @@
-"""Real data beside the repository, for whoever has it."""
+"""What all tests share: real data beside the repository for whoever has it, and the end of what they have started."""
 
 import os
 
 import pytest
+
+from tests.served_process import command_server
 
 _REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -15,6 +17,12 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     if report.skipped and os.environ.get("REQUIRE_ORACLES"):
         report.outcome = "failed"
+
+
+def pytest_unconfigure():
+    """The server of commands is waited for here: a worker of xdist leaves without Python's own finalisation."""
+    if command_server.cache_info().currsize:
+        command_server().close()
 
 
 def _found(name, is_there):

@@ -1,8 +1,6 @@
 """One table of all poolings, and what holds for each of them. A new pooling adds a line to the table."""
 
 import inspect
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ import tensorflow as tf
 
 import gsp_dml
 from common import pooling
+from tests.command_line import run_program
 
 keras = tf.keras
 
@@ -223,7 +222,8 @@ def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(name, t
     tf.saved_model.save(model, str(tmp_path / "model"))
     np.save(tmp_path / "images.npy", images)
     paths = [str(tmp_path / file) for file in ("model", "images.npy", "served.npy")]
-    subprocess.run([sys.executable, "-c", SERVE, *paths], check=True, cwd=tmp_path, timeout=120)
+    finished = run_program(["-c", SERVE, *paths], cwd=tmp_path, timeout=120)
+    assert finished.returncode == 0, finished.stderr
     assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-5)
 
 
@@ -241,7 +241,8 @@ def test_a_keras_file_is_read_by_a_fresh_process_that_imports_only_the_layers(na
     model.save(tmp_path / "model.keras")
     np.save(tmp_path / "images.npy", images)
     paths = [str(tmp_path / file) for file in ("model.keras", "images.npy", "predicted.npy")]
-    subprocess.run([sys.executable, "-c", LOAD, *paths], check=True, timeout=120)
+    finished = run_program(["-c", LOAD, *paths], timeout=120, fresh="what it imports is what it knows")
+    assert finished.returncode == 0, finished.stderr
     assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-6)
 
 
@@ -301,4 +302,5 @@ for weight, expected in zip(two, one):
 @pytest.mark.slow
 def test_two_replicas_train_gsp_like_one(tmp_path):
     np.save(tmp_path / "images.npy", random_images()[0])
-    subprocess.run([sys.executable, "-c", REPLICAS, str(tmp_path / "images.npy")], check=True, timeout=180)
+    finished = run_program(["-c", REPLICAS, str(tmp_path / "images.npy")], timeout=180)
+    assert finished.returncode == 0, finished.stderr

@@ -1,15 +1,13 @@
 """`python -m experiments.conventional_eval`, as a user runs it: both stopping rules, resuming, reporting, bad input."""
 
 import json
-import signal
-import subprocess
 import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, command, environment, run_module
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, start_module
 
 MODULE = "experiments.conventional_eval"
 
@@ -45,13 +43,11 @@ def test_a_killed_run_ends_with_the_same_figures(image_folder, tmp_path):
     whole = run_module(MODULE, *arguments, f"--runs_dir={tmp_path / 'whole'}")
     assert whole.returncode == 0, whole.stderr
     arguments.append(f"--runs_dir={tmp_path / 'killed'}")
-    process = subprocess.Popen(
-        command(MODULE, *arguments), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = start_module(MODULE, *arguments)
     deadline = time.monotonic() + 200
     while not list((tmp_path / "killed").rglob("checkpoint.npz")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     assert list((tmp_path / "killed").rglob("result.json")) == []
     assert run_module(MODULE, *arguments).returncode == 0

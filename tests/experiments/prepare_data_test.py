@@ -5,8 +5,6 @@ import csv
 import io
 import json
 import os
-import signal
-import subprocess
 import tarfile
 import time
 import zipfile
@@ -18,7 +16,7 @@ from PIL import Image
 
 from common.ops.checks import InvalidInput
 from experiments.prepare_data import load, prepare, report
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, command, environment, run_module
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, start_module
 from tests.local_server import local_server
 
 MODULE = "experiments.prepare_data"
@@ -138,11 +136,11 @@ def test_a_killed_download_is_continued(cars_archive, tmp_path):
             f"--mirror={server.url}",
             "--shorter_side=0",
         ]
-        process = subprocess.Popen(command(MODULE, *arguments), env=environment(), stderr=subprocess.DEVNULL)
+        process = start_module(MODULE, *arguments)
         deadline = time.monotonic() + 120
         while not (part.exists() and part.stat().st_size == quarter) and time.monotonic() < deadline:
             time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
         assert part.stat().st_size == quarter
         finished = run_module(MODULE, *arguments)

@@ -2,12 +2,10 @@
 
 import json
 import platform
-import subprocess
-import sys
 
 import pytest
 
-from tests.command_line import ROOT, environment
+from tests.command_line import run_module
 from tests.common.data.batch_digest import STREAMS, digest
 
 # Made with TensorFlow 2.21 and 2.15, which agree to the bit. Pixels are resized in float32: only on other processors
@@ -30,10 +28,7 @@ def test_three_epochs_are_the_ones_that_are_written_down(stream, num_threads):
 
 @pytest.mark.slow
 def test_another_process_sees_the_same():
-    script = ROOT / "tests" / "common" / "data" / "batch_digest.py"
-    finished = subprocess.run(
-        [sys.executable, str(script), "2"], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300
-    )
+    finished = run_module("tests.common.data.batch_digest", "2", fresh="another seed of Python's hashes")
     assert finished.returncode == 0, finished.stderr
     found = json.loads(finished.stdout)
     assert found == {stream: digest(stream, None) for stream in STREAMS}

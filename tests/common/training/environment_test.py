@@ -3,15 +3,13 @@
 import builtins
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.training.environment import environment
-from tests.command_line import environment as process_environment
+from tests.command_line import run_program
 
 
 def test_versions_and_hardware():
@@ -47,6 +45,6 @@ def test_determinism_is_recorded_where_the_flag_is_given():
         "flags.define_session_flags()\n"
         "flags.run_command(lambda: print(json.dumps(environment()['deterministic_ops'])))\n"
     )
-    command = [sys.executable, "-c", program, "--deterministic"]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True, env=process_environment())
+    finished = run_program(["-c", program, "--deterministic"])
+    assert finished.returncode == 0, finished.stderr
     assert finished.stdout.strip() == "true"

@@ -3,8 +3,6 @@
 import errno
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from common.training.run_directory import (
     write_atomically,
     write_json,
 )
+from tests.command_line import run_program
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
@@ -81,10 +80,9 @@ def test_a_second_process_is_refused_while_the_first_works(tmp_path):
         "    with run.locked(): print('entered')\n"
         "except ValueError as error: print('refused:', error)\n"
     )
-    command = [sys.executable, "-c", program]
     with run.locked():
-        inside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    outside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        inside = run_program(["-c", program]).stdout
+    outside = run_program(["-c", program]).stdout
     assert inside.startswith("refused: Another process is working on")
     assert outside.strip() == "entered"
 

@@ -3,8 +3,6 @@
 import importlib.util
 import inspect
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -17,7 +15,7 @@ from experiments.studies.study_runs import NothingFinished
 from experiments.studies.unit_command import unit_command
 from experiments.table import FULL_REPEATS as table_repeats
 from experiments.table import TABLES
-from tests.command_line import ROOT, environment
+from tests.command_line import run_program
 
 TRAINED_NOTHING = ("5.2",)
 DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6")  # see study_command_test
@@ -192,15 +190,7 @@ def test_the_listed_commands_train_exactly_the_cells():
             known = make(options(dataset, budget, overrides=own, repeats=2)).cells(NothingFinished())
             cells += known[:: max(3, len(known) // 8)]
     commands = [unit_command(cell, {"runs_dir": "my runs", "data_dir": None}) for cell in cells]
-    finished = subprocess.run(
-        [sys.executable, "-c", PARSE_COMMANDS],
-        input=json.dumps(commands),
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    finished = run_program(["-c", PARSE_COMMANDS], text=json.dumps(commands))
     assert finished.returncode == 0, finished.stderr
     parsed = json.loads(finished.stdout)
     expected = [
