@@ -143,26 +143,6 @@ def test_parts_that_do_not_fit_are_refused(name):
         build.check_loss_name(name)
 
 
-def test_samplers_are_built_by_name():
-    labels = np.repeat(np.arange(20), 6)
-    expected = {
-        "rounds": "ClassBalancedBatches",
-        "m_per_class": "ClassBalancedBatches",
-        "spc": "SamplesPerClassBatches",
-        "spc_r": "AnyClassBatches",
-    }
-    for sampler, name in expected.items():
-        overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}
-        config = resolve("glyphs", "margin+distance", "gap", "thesis", "demo", overrides)
-        batches = build.build_batches(config, labels, seed=0)
-        assert type(batches).__name__ == name
-        assert next(batches.from_step(3))[1].shape == (8,)
-    with pytest.raises(
-        InvalidInput, match="--sampler: received 'spc_2', expected one of rounds, m_per_class, spc, spc_r"
-    ):
-        build.build_batches(resolve("glyphs", "c2", "gap", "thesis", "demo", {"sampler": "spc_2"}), labels, seed=0)
-
-
 def test_the_delay_of_the_prototypes_memory_is_counted_in_images():
     config = resolve("glyphs", "c2", "gsp", "thesis", "demo", {"memory_delay": 3})
     assert build.POOLINGS["gsp"](config).memory_delay == 3 * config.batch_size == 192
