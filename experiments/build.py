@@ -50,6 +50,8 @@ DATASETS = {
     "manifest": data.load_manifest,
 }
 
+EMBEDDED_DATASETS = ("glyphs", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")  # need no files
+
 LOSSES = {
     "c1": lambda c, classes: losses.CosineContrastive(c.margin, normalization=c.normalization),
     "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
@@ -301,11 +303,16 @@ def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
     )
 
 
-def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Model:
-    """The network before the pooling, with its initial parameters."""
+def check_backbone(config: ExperimentConfig, dataset: data.Dataset) -> None:
+    """Raises `InvalidInput` if there is no such network, or it does not read such data."""
     check_choice("--backbone", config.backbone, BACKBONES)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
+
+
+def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Model:
+    """The network before the pooling, with its initial parameters."""
+    check_backbone(config, dataset)
     if dataset.kind == "tokens":
         return backbones.token_embedding(int(dataset.train.inputs.max()) + 1, config.embedding_dim)
     settings = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}

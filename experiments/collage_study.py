@@ -56,6 +56,8 @@ def main() -> None:
     values = flags.FLAGS
     experiment_flags.refuse_flags("method", "pooling")
     check_choice("--dataset", values.dataset, COLLAGES)
+    experiment_flags.check_dataset_flags()
+    experiment_flags.check_distinct("--loss", values.loss)
     starts = starts_of(values.dataset, values.weights, values.starts)
     datasets = {
         suffix: build.load_dataset(values.dataset + suffix, values.data_dir, values.cache_dir, values.seed or 0)

@@ -6,15 +6,9 @@ import dataclasses
 import hashlib
 import json
 
-from common.downloads.fingerprint import file_digest
-from common.ops.checks import (
-    InvalidInput,
-    check_choice,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    invalid,
-)
+from common.ops.checks import InvalidInput, check_choice
+from experiments.initial_weights import is_file, weights_file
+from experiments.number_ranges import RANGES, check_number
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 
@@ -135,39 +129,13 @@ class ExperimentConfig:
     held_out_fraction: float | None = _field("held_out: share of the training classes kept back to stop on", None)
 
     def __post_init__(self):
-        for name in ("embedding_dim", "image_size", "samples_per_class", "learning_rate", "steps_per_evaluation"):
-            check_positive(f"--{name}", getattr(self, name))
-        for name in ("max_steps", "patience", "classes_per_batch", "proxy_multiplier"):
-            check_positive(f"--{name}", getattr(self, name))
-        for name in (
-            "weight_decay",
-            "clip_norm",
-            "clip_value",
-            "warm_up_epochs",
-            "warm_up_steps",
-            "plateau_patience",
-            "seed",
-        ):
-            check_non_negative(f"--{name}", getattr(self, name))
-        if not 0 <= self.beta_2 < 1:
-            raise invalid("--beta_2", received=self.beta_2, expected="a number in [0, 1)")
+        for name in RANGES:
+            check_number(name, getattr(self, name))
         if bool(self.clip_norm) != bool(self.clip_value):
             raise InvalidInput("--clip_norm and --clip_value are given together, or both are 0.")
-        if self.num_folds < 2:
-            raise invalid("--num_folds", received=self.num_folds, expected="2 or more")
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
-        if self.ccp_max_problems is not None:
-            check_positive("--ccp_max_problems", self.ccp_max_problems)
         if self.protocol is not None:
             check_choice("protocol", self.protocol, CONVENTIONAL_PROTOCOLS)
-        if self.held_out_fraction is not None and not 0 < self.held_out_fraction < 1:
-            raise invalid("--held_out_fraction", received=self.held_out_fraction, expected="a number in (0, 1)")
-        if self.p_switch is not None:
-            check_fraction("--p_switch", self.p_switch, zero_allowed=True)
-        if self.transport_ratio is not None:
-            check_fraction("--transport_ratio", self.transport_ratio)
-        if self.zero_shot_weight is not None:
-            check_fraction("--zero_shot_weight", self.zero_shot_weight, zero_allowed=True)
 
     @property
     def batch_size(self) -> int:
@@ -189,10 +157,16 @@ class ExperimentConfig:
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
     def identity(self, data_fingerprint: str) -> dict:
-        """What decides the outcome, as JSON values: the fields, the data, and a weights file by its content."""
+        """What decides the outcome, as JSON values: the fields, the data, and a weights file by its content.
+
+        `weights_source` is the SHA-256 of the published file that a weights file was made from, where it says.
+        """
         identity = {**self.as_dict(), "data": data_fingerprint}
-        if self.weights not in ("none", "imagenet"):
-            identity["weights"] = f"sha256:{_file_digest(self.weights)}"
+        if is_file(self.weights):
+            file = weights_file(self.weights)
+            identity["weights"] = file.digest
+            if file.source_sha256:
+                identity["weights_source"] = file.source_sha256
         return identity
 
     def hash(self, data_fingerprint: str) -> str:
@@ -204,12 +178,3 @@ class ExperimentConfig:
 def config_fields() -> tuple[dataclasses.Field, ...]:
     """The fields of `ExperimentConfig`, in order; each becomes a flag."""
     return dataclasses.fields(ExperimentConfig)
-
-
-def _file_digest(path: str) -> str:
-    try:
-        return file_digest(path)
-    except OSError as error:
-        raise InvalidInput(
-            f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none`, `imagenet` or an .npz file."
-        ) from error

@@ -5,8 +5,9 @@ of training and weights that R@1 *on the test set* chooses; and once with a tent
 these choices, so that the test set is looked at once. The difference is named: the optimism of the protocol.
 
 Regenerates: rows of thesis tables 3.2a/b (`--method=ccp`) and 5.2a/b.
-Command: python -m experiments.conventional_eval --dataset=sop --loss=c1+xbm --pooling=gap+gmp,gmp+gsp
-    (`--backbone=resnet50 --embedding_dim=128` for table 5.2b, `--backbone=resnet50` for table 3.2b)
+Command: python -m experiments.conventional_eval --dataset=sop --data_dir=data --loss=c1+xbm --pooling=gap+gmp,gmp+gsp
+    --weights=bn_inception.npz (`experiments.convert_weights` makes that file; `--backbone=resnet50 --embedding_dim=128`
+    in its place for table 5.2b, `--backbone=resnet50` for table 3.2b)
 Expected: thesis table 5.2a, C1+XBM on SOP: R@1 79.29 (MAP@R 52.59), with GSP 79.59; table 3.2a, C2+CCP on SOP: 80.01.
 Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=full` on SOP three trainings of
     16 hours a method that stop on the test set and three of 10 hours beside them on an RTX 2080 Ti (estimated).
@@ -26,6 +27,8 @@ with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS, ConventionalProtocol
     from experiments.conventional_report import write_report
+    from experiments.fair_protocol import check_unit_flags
+    from experiments.start_checks import check_configurations
 
 DEFAULT_POOLING = "gap+gmp"
 
@@ -38,12 +41,16 @@ def evaluate(write: Callable = write_report) -> None:
     """
     values = flags.FLAGS
     monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
+    experiment_flags.check_distinct("--monitor", monitors)
     if not monitors:
         raise InvalidInput(
             f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
         )
     configs = experiment_flags.configurations_from_flags("conventional", ignored=("held_out_fraction",))
     held_out_configs = experiment_flags.configurations_from_flags("held_out")
+    check_unit_flags(1, values.repeats, None, values.repeat)
+    if not values.report_only:
+        check_configurations([*configs, *held_out_configs], values.data_dir)
     dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
     protocol = ConventionalProtocol(
         dataset, configs, held_out_configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats

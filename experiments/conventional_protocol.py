@@ -6,11 +6,11 @@ import pathlib
 from collections.abc import Callable, Iterable
 
 from common.data import Dataset
-from common.ops.checks import check_choice, invalid
+from common.ops.checks import check_choice
 from experiments.config import ExperimentConfig
 from experiments.conventional_report import ConventionalReport, write_report
+from experiments.fair_protocol import check_unit_flags
 from experiments.reports import collect_method
-from experiments.splits import held_out_classes
 from experiments.unit_runs import UnitRuns
 
 MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
@@ -64,19 +64,20 @@ class ConventionalProtocol:
             checkpoint_seconds: shortest time between two checkpoints.
 
         Raises:
-            InvalidInput: a repeat or monitor that the protocol does not have.
+            InvalidInput: a repeat or monitor that the protocol does not have, or a unit that cannot be trained; then
+                none is.
         """
-        if repeat is not None and not 0 <= repeat < self.repeats:
-            raise invalid("--repeat", received=repeat, expected=f"a number from 0 to {self.repeats - 1}")
-        if self.runs.dataset.validation is None:
-            held_out_classes(
-                self.runs.dataset, self.configs["held_out"][0], 0, 0
-            )  # complains before anything is trained
+        check_unit_flags(1, self.repeats, None, repeat)
         monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in monitors]
-        for index in range(self.repeats) if repeat is None else [repeat]:
-            for position in range(len(self.configs["test_set"])):
-                for monitor in monitors:
-                    self.runs.train(self.configs[monitor][position], 0, index, checkpoint_seconds)
+        units = [
+            (self.configs[monitor][position], 0, index)
+            for index in (range(self.repeats) if repeat is None else [repeat])
+            for position in range(len(self.configs["test_set"]))
+            for monitor in monitors
+        ]
+        self.runs.check(units)
+        for config, fold, index in units:
+            self.runs.train(config, fold, index, checkpoint_seconds)
 
     def methods(self) -> list[ConventionalReport]:
         """What is on disk of each method."""

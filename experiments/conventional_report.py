@@ -167,7 +167,7 @@ class ConventionalReport:
 
     def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
         conditions = reports.conventional_conditions(published) if published else {}
-        stated = {**self.config.as_dict(), "repeats": self.repeats}
+        stated = {**self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
         departed = departures(self.config) if published else {}
         reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
         if published and reports.is_quoted(published):

@@ -1,9 +1,10 @@
 """Turns published parameters of a backbone into the `.npz` file that `--weights` reads.
 
 Regenerates: no table; the ImageNet parameters that every photograph experiment of chapters 3 and 5 starts from.
-Command: python -m experiments.convert_weights --backbone=bn_inception --input=bn_inception-52deb4733.pth
-    --output=bn_inception.npz
-Expected: features equal to PyTorch's to 1e-4 of the largest (tests/common/backbones).
+Command: python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz
+    (`--input=bn_inception-52deb4733.pth` for a file that is there already, or another one)
+Expected: features equal to PyTorch's to 1e-4 of the largest (tests/common/backbones). The file records the SHA-256 of
+    the one that it was made from, so that a run says what it began with, and a table knows the published checkpoints.
 Cost: seconds on a CPU. PyTorch is needed for its own files only, and nothing else in this project needs it.
 """
 
@@ -20,6 +21,7 @@ with quiet_start():
     import numpy as np
 
     from common import backbones
+    from common.downloads import Fingerprint, download, file_digest
     from common.ops.checks import InvalidInput, check_choice, invalid
     from experiments import flags as experiment_flags
 
@@ -37,17 +39,57 @@ BACKBONES = {
 
 
 def main() -> None:
-    """Reads, checks, writes, and reports every name that was left over."""
+    """Fetches the published file unless one is given, reads, checks, writes, and reports every name left over."""
     values = flags.FLAGS
     check_output(values.output)
-    result = convert(values.backbone, values.input, values.output, tuple(values.ignore))
+    check_choice("--backbone", values.backbone, BACKBONES)
+    source = values.input or fetch_checkpoint(values.backbone, os.path.dirname(values.output))
+    result = convert(values.backbone, source, values.output, tuple(values.ignore))
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")
     print(f"Left over ({len(result.ignored)}): {', '.join(result.ignored) or 'none'}")
+    print(f"Made from {describe_source(values.backbone, backbones.read_record(values.output).source_sha256)}.")
+
+
+def fetch_checkpoint(backbone: str, folder: str) -> str:
+    """The path of a network's published checkpoint in `folder`; fetched unless it is there.
+
+    Raises:
+        InvalidInput: none is published; PyTorch, which reads it, is missing; or its address does not give it.
+    """
+    checkpoints = backbones.checkpoints_of(backbone)
+    if not checkpoints:
+        raise InvalidInput(f"No published checkpoint of {backbone} is known here. Give a file: --input=FILE.")
+    safe_torch()
+    checkpoint = checkpoints[0]
+    path, published = os.path.join(folder, checkpoint.name), Fingerprint(sha256=checkpoint.digest_prefix)
+    if os.path.exists(path):
+        complaint = published.complaint(path)
+        if complaint:
+            raise InvalidInput(f"{path} is not the published file: {complaint}. Move it away, or give it by --input.")
+    else:
+        try:
+            download([checkpoint.url], path, published)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"{error} Or get {checkpoint.name} from anywhere else (its SHA-256 starts with "
+                f"{checkpoint.digest_prefix}), and give --input={checkpoint.name}."
+            ) from error
+    return path
+
+
+def describe_source(backbone: str, sha256: str) -> str:
+    """What a file with this SHA-256 is, for people."""
+    checkpoint = backbones.published_checkpoint(backbone, sha256)
+    if checkpoint is None:
+        return f"a file that is no published ImageNet checkpoint of {backbone} known here (SHA-256 {sha256})"
+    return f"{checkpoint.title}: {checkpoint.name} (SHA-256 {sha256})"
 
 
 def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = ()) -> backbones.LoadedParameters:
     """Writes the parameters of `backbone` in `source` to `output`, if all of them are there and fit.
+
+    The output records the SHA-256 of `source`, or, of an `.npz` that has such a record itself, hands that on.
 
     Args:
         backbone: one of `BACKBONES`.
@@ -63,12 +105,15 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
     """
     check_choice("--backbone", backbone, BACKBONES)
     check_output(output)
-    arrays, others = (backbones.read_arrays(source), set()) if source.endswith(".npz") else read_checkpoint(source)
+    is_ours = source.endswith(".npz")
+    arrays, others = (backbones.read_arrays(source), set()) if is_ours else read_checkpoint(source)
+    record = backbones.read_record(source) if is_ours else None
     left_out = {name for name in arrays if ignore and name.startswith(ignore)}
     model = BACKBONES[backbone](weights="none")
     kept = {name: value for name, value in arrays.items() if name not in left_out}
     result = backbones.assign_parameters(model, kept, source=source)
-    backbones.save_parameters(model, output)
+    source_sha256 = record.source_sha256 if record else file_digest(source)
+    backbones.save_parameters(model, output, source_sha256=source_sha256)
     return backbones.LoadedParameters(result.loaded, tuple(sorted({*result.ignored, *left_out, *others})))
 
 
@@ -146,7 +191,9 @@ def _array(tensor, torch) -> np.ndarray:
 def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string("backbone", "bn_inception", f"Network: one of {', '.join(BACKBONES)}.")
-    flags.DEFINE_string("input", None, "PyTorch checkpoint (.pth, .pt, .bin, ...) or .npz file.", required=True)
+    flags.DEFINE_string(
+        "input", None, "PyTorch checkpoint (.pth, .pt, .bin, ...) or .npz file (default: the published one is fetched)."
+    )
     flags.DEFINE_string("output", None, "The .npz file to write.", required=True)
     flags.DEFINE_list("ignore", [], "Beginnings of names in the file that are not the backbone's, such as a head.")
 

@@ -1,8 +1,9 @@
 """Fair evaluation: four class-disjoint folds, MAP@R, averaged and concatenated models on unseen classes.
 
 Regenerates: rows of thesis tables 3.1 and 5.1.
-Command: python -m experiments.fair_eval --dataset=sop --loss=pnca --pooling=gsp
-    (`--repeats=3` trains each fold three times, as the thesis' chapter 5 does)
+Command: python -m experiments.fair_eval --dataset=sop --data_dir=data --loss=pnca --pooling=gsp
+    --weights=bn_inception.npz (`python -m experiments.convert_weights --output=bn_inception.npz` makes that file;
+    `--repeats=3` trains each fold three times, as the thesis' chapter 5 does)
 Expected: thesis table 5.1, PNCA + GSP on SOP: MAP@R 43.95 (128-D), 47.74 (512-D).
 Cost: `--dataset=glyphs --budget=demo` about a minute a fold on 2 CPU cores; `--budget=full` on SOP 4 trainings of
     2.8 hours on an RTX 2080 Ti (estimated).
@@ -17,13 +18,17 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     from experiments import build
     from experiments import flags as experiment_flags
-    from experiments.fair_protocol import FairProtocol
+    from experiments.fair_protocol import FairProtocol, check_unit_flags
+    from experiments.start_checks import check_configurations
 
 
 def main() -> None:
     """Runs what is missing of every method that the flags name, then reports."""
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
+    check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
+    if not values.report_only:
+        check_configurations(configs, values.data_dir)
     dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
     protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
     if not values.report_only:

@@ -40,15 +40,20 @@ class FairProtocol:
             InvalidInput: a fold or repeat that the protocol does not have.
         """
         num_folds = self.configs[0].num_folds
-        _check_index("--fold", fold, num_folds)
-        _check_index("--repeat", repeat, self.repeats)
+        check_unit_flags(num_folds, self.repeats, fold, repeat)
         folds = range(num_folds) if fold is None else [fold]
         repeats = range(self.repeats) if repeat is None else [repeat]
         return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
 
     def run(self, *, fold: int | None = None, repeat: int | None = None, checkpoint_seconds: float = 30.0) -> None:
-        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint."""
-        for config, fold_index, repeat_index in self.units(fold, repeat):
+        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint.
+
+        Raises:
+            InvalidInput: any of the units cannot be trained; then none is.
+        """
+        units = self.units(fold, repeat)
+        self.runs.check(units)
+        for config, fold_index, repeat_index in units:
             self.runs.train(config, fold_index, repeat_index, checkpoint_seconds)
 
     def report(self) -> str:
@@ -58,6 +63,12 @@ class FairProtocol:
         ]
         title = f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
         return write_report(methods, self.runs.report_dir(self.configs), title)
+
+
+def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:
+    """Raises `InvalidInput` for a fold or a repeat that a protocol of so many does not have; None is all of them."""
+    _check_index("--fold", fold, num_folds)
+    _check_index("--repeat", repeat, repeats)
 
 
 def _check_index(flag: str, value: int | None, count: int) -> None:

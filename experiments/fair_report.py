@@ -95,11 +95,11 @@ class MethodReport:
         return [reports.Curve(self.name, steps, values) for unit, (steps, values) in curves if len(steps)]
 
     def _cell(self, estimate: reports.FairEstimate, size: int, metric: str) -> reports.TableCell:
-        config = self.config
         published = self._published(size, metric)
         conditions = reports.fair_conditions(published.table) if published else {}
         departed = {} if published is None else self._departures()
-        reasons = reports.incomparable_reasons(config.as_dict(), conditions, self.runs.deviations, departed)
+        stated = self.runs.stated(self.config.as_dict())
+        reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
         return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
 
     def _departures(self) -> dict[str, object]:

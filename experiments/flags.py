@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import signal
 import sys
 import typing
@@ -11,10 +12,11 @@ import tensorflow as tf
 from absl import app, flags
 
 from common.data import invalid_input_behind
-from common.ops.checks import InvalidInput, check_choice
+from common.ops.checks import InvalidInput, check_choice, invalid
 from experiments import build
 from experiments.config import ExperimentConfig, config_fields
 from experiments.loss_names import FORM
+from experiments.number_ranges import RANGES
 from experiments.recipes import BUDGETS, METHODS, RECIPES, resolve
 
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
@@ -37,7 +39,8 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     types = typing.get_type_hints(ExperimentConfig)
     for field in config_fields():
         if field.name not in METHOD_FIELDS:
-            _define(field.name, types[field.name], f"{field.metadata['help']} (default: the recipe's).")
+            within = f"; in {RANGES[field.name]}" if field.name in RANGES else ""
+            _define(field.name, types[field.name], f"{field.metadata['help']}{within} (default: the recipe's).")
 
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
@@ -54,7 +57,9 @@ def define_place_flags() -> None:
 
 def define_session_flags() -> None:
     """Defines how often a training is saved, and whether operations that are not deterministic are refused."""
-    flags.DEFINE_float("checkpoint_seconds", 30.0, "Shortest time between two checkpoints.", lower_bound=0)
+    flags.DEFINE_float(
+        "checkpoint_seconds", 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", lower_bound=0
+    )
     flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
 
 
@@ -117,7 +122,7 @@ def configurations_from_flags(
     """
     values = flags.FLAGS
     overrides = {name: value for name, value in overrides_from_flags().items() if name not in ignored}
-    check_choice("--dataset", values.dataset, build.DATASETS)
+    check_dataset_flags()
     named = _methods()
     for loss, method, pooling in named:
         build.check_loss_name(loss)
@@ -130,17 +135,44 @@ def configurations_from_flags(
     ]
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
+    check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
     return configs
+
+
+def check_dataset_flags() -> None:
+    """Refuses a `--dataset` that there is not, and a `--data_dir` that it would not read.
+
+    Raises:
+        InvalidInput: see above.
+    """
+    values = flags.FLAGS
+    check_choice("--dataset", values.dataset, build.DATASETS)
+    if values.dataset in build.EMBEDDED_DATASETS:
+        refuse_flags("data_dir", because=f"{values.dataset} needs no files")
+
+
+def check_distinct(name: str, values: typing.Sequence[str]) -> None:
+    """Raises `InvalidInput` if a name is in a list twice: it would be trained once and held against itself.
+
+    Args:
+        name: of the flag.
+        values: its list.
+    """
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
 
 
 def _methods() -> list[tuple[str, str, str]]:
     """(loss, method, pooling) of `--methods`, or all combinations of the other three flags."""
     values = flags.FLAGS
-    if "methods" not in values or not values.methods:
+    if "methods" not in values or not flags.FLAGS["methods"].present:
         return list(itertools.product(values.loss, values.method, values.pooling))
     clashing = [f"--{name}" for name in ("loss", "method", "pooling") if flags.FLAGS[name].present]
     if clashing:
         raise InvalidInput(f"--methods names all there is to name: remove {', '.join(clashing)}.")
+    if not values.methods:
+        raise InvalidInput("Invalid --methods: received an empty list, expected at least one, such as c2+gap.")
     return [build.parse_method(name) for name in values.methods]
 
 
@@ -197,9 +229,22 @@ def _terminate(number, frame):
 
 def _parse_flags(arguments: list[str]) -> list[str]:
     try:
-        return flags.FLAGS(arguments)
+        rest = flags.FLAGS(arguments)
     except flags.Error as error:
         sys.exit(_fail(f"{error}. See --help for all flags."))
+    try:
+        check_finite_flags()
+    except InvalidInput as error:
+        sys.exit(_fail(str(error)))
+    return rest
+
+
+def check_finite_flags() -> None:
+    """Raises `InvalidInput` if a number on the command line is none: NaN passes every comparison with a bound."""
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
+            raise invalid(f"--{name}", received=value, expected="a finite number")
 
 
 def _fail(message: str, code: int = 2) -> int:

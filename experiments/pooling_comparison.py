@@ -27,6 +27,7 @@ with quiet_start():
     from experiments.config import ExperimentConfig
     from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
+    from experiments.start_checks import check_configurations
 
 DEMO_STEPS = 480  # so that 38 trainings take less than 25 minutes; an evaluation at half of it
 DEMO_DELAY = 100  # steps before prototypes are chosen among local features
@@ -36,7 +37,9 @@ def main() -> None:
     """Trains every pooling under every loss, then reports."""
     values = flags.FLAGS
     experiment_flags.refuse_flags("method")
-    check_choice("--dataset", values.dataset, build.DATASETS)
+    experiment_flags.check_dataset_flags()
+    experiment_flags.check_distinct("--loss", values.loss)
+    experiment_flags.check_distinct("--pooling", values.pooling)
     for loss in values.loss:
         build.check_loss_name(loss)
     for pooling in values.pooling:
@@ -47,6 +50,8 @@ def main() -> None:
         for loss in values.loss
         for pooling in values.pooling
     ]
+    if not values.report_only:
+        check_configurations(configs, values.data_dir)
     dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
     runs = trained_units(
         dataset,

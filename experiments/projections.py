@@ -34,7 +34,17 @@ def projection_parts(
     network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
     term = ProximalTerm(network, config.ccp_lambda)
     pools = ClassPools(model.embed, examples, augmentation, config.pool_size, config.proxies_per_class, seed)
-    rules = ProjectionRules(
+    return term, AlternatingProjections(model.metric_loss, term, pools, _rules(config), observe)
+
+
+def check_projections(config: ExperimentConfig, examples: Examples, augmentation) -> None:
+    """Raises `InvalidInput` if the classes' pools or the rules cannot be as the configuration says; no model needed."""
+    ClassPools(None, examples, augmentation, config.pool_size, config.proxies_per_class, config.seed)
+    _rules(config)
+
+
+def _rules(config: ExperimentConfig) -> ProjectionRules:
+    return ProjectionRules(
         metric=config.monitor,
         patience=config.projection_patience,
         continue_from=config.ccp_continue_from,
@@ -44,4 +54,3 @@ def projection_parts(
         reads_late=config.ccp_reads_late,
         max_problems=config.ccp_max_problems,
     )
-    return term, AlternatingProjections(model.metric_loss, term, pools, rules, observe)

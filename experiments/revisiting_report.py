@@ -96,7 +96,7 @@ def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printe
         return reports.TableCell(estimate)
     config = method.config
     published = revisiting_published(config.dataset, config.loss, metric)
-    stated = {**config.as_dict(), "repeats": method.repeats}
+    stated = {**method.runs.stated(config.as_dict()), "repeats": method.repeats}
     conditions, departed = revisiting_conditions(config.loss), departures(config) if published else {}
     reasons = reports.incomparable_reasons(stated, conditions, method.runs.deviations, departed)
     if published and ROWS[config.loss].differs:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import glob
 import hashlib
 import pathlib
+from collections.abc import Iterable
 
 from common.data import Dataset
 from common.training import RunDirectory
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.start_checks import check_unit
 from experiments.unit import Unit
 
 
@@ -25,12 +29,18 @@ class UnitRuns:
 
     def __init__(self, dataset: Dataset, runs_dir: str, cache_dir: str | None):
         self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
-        self.fingerprint = build.data_fingerprint(dataset)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the data; images are read for it, so what can be refused is refused before."""
+        return build.data_fingerprint(self.dataset)
 
     def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
         """The folder of all units of one configuration; its name ends in the configuration's hash."""
-        protocol = config.protocol or "fair"
-        return self.runs_dir / protocol / config.dataset / f"{config.name}-{config.hash(self.fingerprint)}"
+        return self._dataset_dir(config) / f"{config.name}-{config.hash(self.fingerprint)}"
+
+    def _dataset_dir(self, config: ExperimentConfig) -> pathlib.Path:
+        return self.runs_dir / (config.protocol or "fair") / config.dataset
 
     def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
         """The run directory of one unit."""
@@ -42,10 +52,29 @@ class UnitRuns:
         digest = hashlib.sha256(names.encode()).hexdigest()[:10]
         return self.runs_dir / (configs[0].protocol or "fair") / self.dataset.name / "reports" / digest
 
+    def check(self, units: Iterable[tuple[ExperimentConfig, int, int]]) -> None:
+        """Refuses units that cannot be trained, before an image is read or a folder is made.
+
+        A unit that may have a result already is passed over: `train` looks closer, and needs nothing for one that has.
+
+        Args:
+            units: (configuration, fold, repeat) each.
+
+        Raises:
+            InvalidInput: see `start_checks.check_unit`.
+        """
+        for config, fold, repeat in units:
+            folder = self._dataset_dir(config)
+            if not any(folder.glob(f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json")):
+                check_unit(config, self.dataset, fold, repeat)
+
     def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
         """Trains a unit that has no result yet; one that was stopped goes on from its last checkpoint."""
+        path = self.unit_dir(config, fold, repeat)
+        if not (path / "result.json").exists():
+            check_unit(config, self.dataset, fold, repeat)
         identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
-        run = RunDirectory(self.unit_dir(config, fold, repeat), identity)
+        run = RunDirectory(path, identity)
         if run.read_result() is not None:
             return
         with run.locked():

@@ -6,12 +6,19 @@ from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.keras_application import KERAS_APPLICATIONS, keras_backbone
 from common.backbones.mobilenet_v2 import mobilenet_v2
+from common.backbones.parameter_files import ParameterRecord, read_arrays, read_record
 from common.backbones.pretrained_weights import (
     LoadedParameters,
     assign_parameters,
     load_parameters,
-    read_arrays,
     save_parameters,
+)
+from common.backbones.published_checkpoints import (
+    PublishedCheckpoint,
+    checkpoints_of,
+    conversion_command,
+    conversion_instructions,
+    published_checkpoint,
 )
 from common.backbones.resnet10 import resnet10
 from common.backbones.resnet20 import resnet20
@@ -23,14 +30,21 @@ __all__ = [
     "InputNormalization",
     "KERAS_APPLICATIONS",
     "LoadedParameters",
+    "ParameterRecord",
+    "PublishedCheckpoint",
     "assign_parameters",
     "bn_inception",
+    "checkpoints_of",
+    "conversion_command",
+    "conversion_instructions",
     "efficientnet_lite0",
     "freeze_batch_norm",
     "keras_backbone",
     "load_parameters",
     "mobilenet_v2",
+    "published_checkpoint",
     "read_arrays",
+    "read_record",
     "resnet10",
     "resnet20",
     "resnet50",

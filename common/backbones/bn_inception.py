@@ -9,6 +9,7 @@ import tensorflow as tf
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import IMAGENET_MEAN, InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.published_checkpoints import conversion_instructions
 from common.ops.checks import check_choice
 
 keras = tf.keras
@@ -17,12 +18,6 @@ INPUT_MEANS = {  # BGR, in 0..255
     "caffe": (104.0, 117.0, 128.0),
     "imagenet": tuple(255 * mean for mean in reversed(IMAGENET_MEAN)),
 }
-CHECKPOINT_URL = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
-IMAGENET_INSTRUCTIONS = (
-    f"The ImageNet parameters are published for PyTorch only: fetch {CHECKPOINT_URL} (its SHA-256 starts with "
-    "52deb4733) and, where PyTorch is installed, run: python -m experiments.convert_weights --backbone=bn_inception "
-    "--input=bn_inception-52deb4733.pth --output=bn_inception.npz; then give --weights=bn_inception.npz."
-)
 
 
 class _Widths(NamedTuple):
@@ -91,7 +86,7 @@ def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none", in
     model = keras.Model(images, x, name="bn_inception")
     if frozen_batch_norm:
         freeze_batch_norm(model)
-    return initialize_weights(model, weights, imagenet=IMAGENET_INSTRUCTIONS)
+    return initialize_weights(model, weights, imagenet=conversion_instructions("bn_inception"))
 
 
 def _inception(x, widths, name, *, use_maximum):

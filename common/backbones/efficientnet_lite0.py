@@ -11,19 +11,9 @@ from common.backbones.convolution import (
 )
 from common.backbones.input_normalization import InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.published_checkpoints import conversion_instructions
 
 keras = tf.keras
-
-CHECKPOINT_URL = (
-    "https://github.com/rwightman/pytorch-image-models/releases/download/v0.1-weights/"
-    "tf_efficientnet_lite0-0aa007d2.pth"
-)
-IMAGENET_INSTRUCTIONS = (
-    f"The authors' ImageNet parameters are published for PyTorch by timm: fetch {CHECKPOINT_URL} and, where PyTorch is "
-    "installed, run: python -m experiments.convert_weights --backbone=efficientnet_lite0 "
-    "--input=tf_efficientnet_lite0-0aa007d2.pth --output=efficientnet_lite0.npz; then give "
-    "--weights=efficientnet_lite0.npz."
-)
 
 # Tan & Le, table 1, without attention: expansion, channels, number of blocks, stride of the first one, kernel.
 _STAGES = (
@@ -72,7 +62,7 @@ def efficientnet_lite0(input_channels=3, *, frozen_batch_norm=True, weights="non
     model = keras.Model(images, x, name="efficientnet_lite0")
     if frozen_batch_norm:
         freeze_batch_norm(model)
-    return initialize_weights(model, weights, imagenet=IMAGENET_INSTRUCTIONS)
+    return initialize_weights(model, weights, imagenet=conversion_instructions("efficientnet_lite0"))
 
 
 def _inverted_residual(x, filters, kernel_size, name, expansion, stride):

@@ -14,7 +14,8 @@ from common.backbones.input_normalization import (
     InputNormalization,
     check_image_channels,
 )
-from common.backbones.pretrained_weights import check_weights_file, initialize_weights
+from common.backbones.parameter_files import check_weights_file
+from common.backbones.pretrained_weights import initialize_weights
 from common.ops.checks import check_choice, invalid
 
 keras = tf.keras

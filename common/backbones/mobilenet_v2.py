@@ -10,7 +10,8 @@ from common.backbones.convolution import (
     rectifier,
 )
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
-from common.backbones.pretrained_weights import initialize_weights, torchvision_instructions
+from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.published_checkpoints import conversion_instructions
 
 keras = tf.keras
 
@@ -53,7 +54,7 @@ def mobilenet_v2(input_channels=3, *, frozen_batch_norm=True, weights="none"):
     model = keras.Model(images, x, name="mobilenet_v2")
     if frozen_batch_norm:
         freeze_batch_norm(model)
-    return initialize_weights(model, weights, imagenet=torchvision_instructions("mobilenet_v2"))
+    return initialize_weights(model, weights, imagenet=conversion_instructions("mobilenet_v2"))
 
 
 def _inverted_residual(x, filters, name, *, expansion, stride):

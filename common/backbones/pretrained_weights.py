@@ -7,14 +7,12 @@ A layer of our networks carries the name of its module in torchvision's, so a pa
 from __future__ import annotations
 
 import os
-import tempfile
-import zipfile
-import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from common.backbones.parameter_files import read_arrays, write_arrays
 from common.ops.checks import invalid
 
 keras = tf.keras
@@ -22,8 +20,6 @@ keras = tf.keras
 # What a file may have beyond a backbone: the classifier, and PyTorch's counter of batches.
 CLASSIFIER_PREFIXES = ("classifier.", "fc.", "last_linear.")
 BATCH_COUNTER = ".num_batches_tracked"
-
-_UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 class LoadedParameters(NamedTuple):
@@ -167,66 +163,22 @@ def _is_finite(value) -> bool:
     return np.issubdtype(value.dtype, np.floating) and bool(np.isfinite(value).all())
 
 
-def read_arrays(path) -> dict[str, np.ndarray]:
-    """All arrays of an `.npz` file by name; it is read without pickle.
-
-    Raises:
-        InvalidInput: there is no such file, or it is damaged or of another kind.
-    """
-    check_weights_file(path)
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it is a single array")
-        with archive:
-            if any(name.endswith("data.pkl") for name in archive.files):
-                raise ValueError("it is a PyTorch file")
-            return {name: archive[name] for name in archive.files}
-    except _UNREADABLE as error:
-        raise invalid(
-            "weights",
-            received=os.fspath(path),
-            expected="an .npz file with one array a parameter",
-            fix=f"Reading it failed: {error}. A PyTorch file has to be converted: "
-            "python -m experiments.convert_weights --backbone=NAME --input=FILE.pth --output=FILE.npz.",
-        ) from error
-
-
-def check_weights_file(path):
-    """Returns `path` if there is such a file, else raises `InvalidInput`."""
-    if not os.path.isfile(path):
-        raise invalid(
-            "weights", received=os.fspath(path), expected='"none", "imagenet" or the path of an existing file'
-        )
-    return path
-
-
-def save_parameters(model, path) -> None:
+def save_parameters(model, path, *, source_sha256=None) -> None:
     """Writes every variable of `model` to an `.npz` file that `load_parameters` (and, renamed, PyTorch) can read.
 
     Args:
         model: a backbone as the functions of this package return it.
         path: ends with ".npz"; the file appears when it is complete.
+        source_sha256: of the published file that the parameters come from, kept in the file; None: they come from none.
 
     Raises:
         InvalidInput: another extension, or a place where nothing can be written.
     """
-    path = os.fspath(path)
-    if not path.endswith(".npz"):
-        raise invalid("path of the parameters", received=path, expected='a name that ends with ".npz"')
     values = {
         name: np.transpose(np.asarray(variable), np.argsort(axes))
         for name, (variable, axes) in named_parameters(model).items()
     }
-    try:
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as directory:
-            unfinished = os.path.join(directory, "parameters.npz")
-            np.savez(unfinished, **values)
-            os.replace(unfinished, path)
-    except OSError as error:
-        raise invalid(
-            "path of the parameters", received=path, expected="a place that can be written to", fix=f"{error}."
-        ) from error
+    write_arrays(path, values, source_sha256)
 
 
 def initialize_weights(model, weights, *, imagenet=None):
@@ -254,13 +206,3 @@ def initialize_weights(model, weights, *, imagenet=None):
         )
     load_parameters(model, weights)
     return model
-
-
-def torchvision_instructions(name: str) -> str:
-    """How to make an `.npz` file of torchvision's ImageNet weights for its network `name`."""
-    return (
-        "torchvision publishes these weights for PyTorch only. Where PyTorch and torchvision are installed, run: "
-        f"python -c \"import numpy, torchvision; network = torchvision.models.{name}(weights='IMAGENET1K_V1'); "
-        f"numpy.savez('{name}.npz', **{{key: value.numpy() for key, value in network.state_dict().items()}})\" "
-        f"and give the path of {name}.npz as the weights."
-    )

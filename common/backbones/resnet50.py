@@ -13,10 +13,8 @@ from common.backbones.input_normalization import (
     check_image_channels,
 )
 from common.backbones.keras_application import keras_application
-from common.backbones.pretrained_weights import (
-    initialize_weights,
-    torchvision_instructions,
-)
+from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.published_checkpoints import conversion_instructions
 from common.backbones.residual_network import bottleneck_block, residual_stages
 from common.ops.checks import check_choice
 
@@ -65,7 +63,7 @@ def resnet50(input_channels=3, *, frozen_batch_norm=True, weights="none", layout
         model = keras_application(keras.applications.ResNet50, x, weights, url=KERAS_WEIGHTS_URL)
     else:
         model = keras.Model(images, _torchvision_features(images), name="resnet50")
-        initialize_weights(model, weights, imagenet=torchvision_instructions("resnet50"))
+        initialize_weights(model, weights, imagenet=conversion_instructions("resnet50"))
     if frozen_batch_norm:
         freeze_batch_norm(model)
     return model

@@ -11,7 +11,7 @@ import itertools
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +117,14 @@ class MethodRuns:
     def config(self) -> dict:
         """The configuration of the first run that has one; all runs of a folder share its hash."""
         return next((unit.config for unit in self.units if unit.config), {})
+
+    def stated(self, config: Mapping[str, object]) -> dict[str, object]:
+        """A configuration, with what these runs themselves say about the weights that they began with.
+
+        A configuration that is asked for names a file, a run has what was in it: a verdict needs no file.
+        """
+        names = ("weights", "weights_source")
+        return {**config, **{name: self.config[name] for name in names if name in self.config}}
 
     def missing(self, num_folds: int, num_repeats: int) -> list[tuple[int, int]]:
         """The (fold, repeat) pairs of a full study that are not finished."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
+from common.backbones import checkpoints_of, published_checkpoint
 from experiments.reports.published_values import PublishedValue
 from experiments.reports.statistics import FairEstimate
 
@@ -46,7 +47,9 @@ def incomparable_reasons(
     """Why a run cannot be measured against a table: one phrase a difference, none when it can.
 
     Args:
-        config: the run's configuration. A condition that it does not state counts as a difference.
+        config: the run's configuration, see `MethodRuns.stated`. A condition that it does not state counts as a
+            difference. Weights are judged by what they are: `imagenet` asks for a published checkpoint of the network,
+            whatever the file was called.
         conditions: required values by name, e.g. `fair_conditions("5.1")`; a tuple lists alternatives.
         deviations: how the data set on disk differs from the official one.
         departures: the recipe's values of fields that were set by hand; what `conditions` names is judged by them.
@@ -56,12 +59,32 @@ def incomparable_reasons(
         choices = wanted if isinstance(wanted, tuple) else (wanted,)
         if name not in config:
             reasons.append(f"{name} is not stated")
+        elif name == "weights" and wanted == "imagenet":
+            reasons += _objections_to_weights(config)
         elif config[name] not in choices:
             reasons.append(f"{name} is {config[name]}, the table's is {' or '.join(map(str, choices))}")
     for name, wanted in (departures or {}).items():
         if name not in conditions and name not in _WITHOUT_EFFECT:
             reasons.append(f"{name} is {config.get(name)}, the recipe's is {wanted}")
     return reasons
+
+
+def _objections_to_weights(config: Mapping[str, object]) -> list[str]:
+    """Why a run did not begin with its network's ImageNet weights: one phrase, or none when it did."""
+    weights, source = config["weights"], config.get("weights_source")
+    if weights == "imagenet":
+        return []
+    if weights == "none" or not source:
+        unknown = "" if weights == "none" else " (a file that does not record what it was made from)"
+        return [f"weights is {weights}{unknown}, the table's is imagenet"]
+    backbone = str(config.get("backbone"))
+    if published_checkpoint(backbone, str(source)):
+        return []
+    known = ", ".join(checkpoint.name for checkpoint in checkpoints_of(backbone)) or "none"
+    return [
+        f"weights were made from a file with SHA-256 {str(source)[:12]}..., which is no published ImageNet checkpoint "
+        f"of {backbone} (known: {known})"
+    ]
 
 
 def difference(estimate: FairEstimate, published: PublishedValue | None) -> float | None:

@@ -9,15 +9,18 @@ from typing import Callable
 
 from absl import flags
 
+from common.backbones import conversion_command
 from common.ops.checks import InvalidInput, check_choice
 from experiments import build
 from experiments import flags as experiment_flags
+from experiments.initial_weights import file_to_make
 from experiments.recipes import BUDGETS
 from experiments.reports import UnitRun
+from experiments.start_checks import check_configurations
 from experiments.studies.cost import duration, estimated_seconds, rate_of
 from experiments.studies.study import Cell, Study, StudyOptions, finished_units
 from experiments.studies.study_runs import NothingFinished, StudyRuns
-from experiments.studies.unit_command import unit_command
+from experiments.studies.unit_command import DATA_DIR, unit_command
 
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (
@@ -70,6 +73,8 @@ def run_study(
     options = options_from_flags()
     study = studies[study_id](options)
     _refuse_unused(study, options)
+    if values.run:
+        check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
     runs = _runs(options) if study.needs_data else NothingFinished()
     if values.run and study.num_cells:
         _run_missing(study, runs, values.max_cells)
@@ -88,9 +93,10 @@ def options_from_flags() -> StudyOptions:
     """The options that the flags give, after a check of all names."""
     values = flags.FLAGS
     experiment_flags.refuse_flags("method")
-    check_choice("--dataset", values.dataset, build.DATASETS)
+    experiment_flags.check_dataset_flags()
     check_choice("--budget", values.budget, BUDGETS)
     losses = tuple(values.loss) if values["loss"].present else ()
+    experiment_flags.check_distinct("--loss", losses)
     for loss in losses:
         build.check_loss_name(loss)
     if len(values.pooling) != 1:
@@ -122,6 +128,7 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
         summary += f", about {duration(total)} on {rate_of(missing[0].config, done).hardware}"
     lines.append(f"{summary}. --run trains what is missing." if missing else f"{summary}.")
     lines += [study.protocol] if study.protocol else []
+    lines += _what_commands_need(missing, places)
     for cell in known:
         unit = runs.unit(cell)
         if unit is None:
@@ -134,6 +141,27 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
     if len(known) < study.num_cells:
         lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
     return "\n".join(lines)
+
+
+def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -> list[str]:
+    """Notes on files that the missing cells' commands name and that may have to be made first."""
+    notes = []
+    began_with = dict.fromkeys((cell.config.backbone, cell.config.weights) for cell in missing)
+    for backbone, weights in began_with:
+        if made := file_to_make(backbone, weights):
+            notes.append(
+                f"note: the commands begin with the published ImageNet weights in {made}, which this one makes: "
+                f"{conversion_command(backbone)}. Give --weights={made} here, too: then this command counts what they "
+                "train, and --run can train it."
+            )
+    datasets = dict.fromkeys(cell.config.dataset for cell in missing)
+    for dataset in datasets if places.get("data_dir") is None else ():
+        if dataset not in (*build.EMBEDDED_DATASETS, "folder", "manifest"):
+            notes.append(
+                f"note: the commands read {dataset} from --data_dir={DATA_DIR}; this one puts it there: python -m "
+                f"experiments.prepare_data --dataset={dataset} --data_dir={DATA_DIR}"
+            )
+    return notes
 
 
 def _figures(unit: UnitRun) -> str:
@@ -163,6 +191,7 @@ def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
 def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None) -> None:
     """Trains missing cells one by one; a search is asked again after each of them."""
     num_trained = 0
+    runs.check(study.cells(NothingFinished()))
     while max_cells is None or num_trained < max_cells:
         known = study.cells(runs)
         missing = next((cell for cell in known if runs.unit(cell) is None), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from common.data import Dataset
 from experiments import reports
 from experiments.reports import UnitRun
@@ -40,6 +42,10 @@ class StudyRuns:
                 return None
             self._finished[cell] = unit
         return self._finished[cell]
+
+    def check(self, cells: Iterable[Cell]) -> None:
+        """Refuses cells that cannot be trained, before an image is read or a folder is made."""
+        self._runs.check((cell.config, cell.fold, cell.repeat) for cell in cells)
 
     def run(self, cell: Cell) -> None:
         """Trains a cell, from its last checkpoint if it was stopped."""

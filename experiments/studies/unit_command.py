@@ -5,17 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from experiments.build import EMBEDDED_DATASETS
 from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS
+from experiments.initial_weights import file_to_make
 from experiments.recipes import departures
 from experiments.studies.study import Cell
 
+DATA_DIR = "data"  # as in the README
 _NAMED = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
 
 
 def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     """`python -m experiments.fair_eval ...` with every flag in which the cell differs from its recipe.
 
-    A cell of another protocol names `experiments.conventional_eval` and what ends its training.
+    ImageNet weights that have to be converted are the file that `file_to_make` names; data that nobody said where to
+    find are in `DATA_DIR`. A cell of another protocol names `experiments.conventional_eval` and what ends its training.
 
     Args:
         cell: a cell of a study.
@@ -33,7 +37,12 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     flags["repeat"] = cell.repeat
     if cell.repeat >= repeats:
         flags["repeats"] = cell.repeat + 1
+    made = file_to_make(config.backbone, config.weights)
+    if made:
+        flags["weights"] = made
     flags |= {name: value for name, value in (places or {}).items() if value is not None}
+    if config.dataset not in EMBEDDED_DATASETS:
+        flags.setdefault("data_dir", DATA_DIR)
     return " ".join([f"python -m {module}", *(_flag(name, value) for name, value in flags.items())])
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.io
 from PIL import Image
 
 
@@ -17,6 +18,23 @@ def image_folder(tmp_path_factory):
             image = np.kron(pattern, np.ones((7, 7, 1))) + generator.normal(0, 20, (42, 42, 3))
             Image.fromarray(np.clip(image, 0, 255).astype(np.uint8)).save(folder / f"{image_index}.png")
     return root
+
+
+@pytest.fixture(scope="session")
+def official_cars(image_folder, tmp_path_factory):
+    """The images of `image_folder` in the layout of Cars196: 24 classes of four photographs."""
+    root = tmp_path_factory.mktemp("data") / "cars196"
+    (root / "car_ims").mkdir(parents=True)
+    paths = sorted(image_folder.glob("*/*.png"))
+    fields = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
+    annotations = np.zeros((1, len(paths)), dtype=[(field, object) for field in fields])
+    for index, path in enumerate(paths):
+        name = f"car_ims/{index:06d}.jpg"
+        Image.open(path).save(root / name)
+        annotations[0, index] = (name, 1, 1, 42, 42, index // 4 + 1, 0)
+    class_names = np.array([[f"car {index}" for index in range(24)]], dtype=object)
+    scipy.io.savemat(root / "cars_annos.mat", {"annotations": annotations, "class_names": class_names})
+    return root.parent
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """`python -m experiments.convert_weights`: what it writes, what it reports, and what it refuses to read."""
 
+import hashlib
 import os
 import pickle
 import sys
@@ -8,12 +9,14 @@ import types
 import numpy as np
 import pytest
 
-from common.backbones import resnet10, save_parameters
+from common.backbones import published_checkpoints, read_arrays, read_record, resnet10, save_parameters
+from common.downloads import file_digest
 from common.ops.checks import InvalidInput
 from experiments import build, convert_weights
 from experiments.convert_weights import convert
 from experiments.recipes import resolve
 from tests.command_line import check_clean_failure, run_module
+from tests.local_server import local_server
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +41,56 @@ def folder(tmp_path):
 
 
 def assert_written(path, parameters):
-    with np.load(path, allow_pickle=False) as file:
-        assert sorted(file.files) == sorted(parameters)
-        for name in file.files:
-            assert file[name].dtype == np.float32
-            np.testing.assert_array_equal(file[name], parameters[name])
+    arrays = read_arrays(path)
+    assert sorted(arrays) == sorted(parameters)
+    for name, value in arrays.items():
+        assert value.dtype == np.float32
+        np.testing.assert_array_equal(value, parameters[name])
+
+
+def test_the_output_records_the_digest_of_the_file_that_was_read(parameters, folder):
+    np.savez(folder("input.npz"), **parameters)
+    convert("resnet10", folder("input.npz"), folder("output.npz"))
+    assert read_record(folder("output.npz")).source_sha256 == file_digest(folder("input.npz"))
+    convert("resnet10", folder("output.npz"), folder("again.npz"))
+    assert read_record(folder("again.npz")) == read_record(folder("output.npz"))
+
+
+def published(name, url=""):
+    return published_checkpoints.PublishedCheckpoint("resnet10", url, name, "the test's network")
+
+
+def test_a_published_file_is_named(parameters, folder, monkeypatch):
+    np.savez(folder("input.npz"), **parameters)
+    digest = file_digest(folder("input.npz"))
+    assert "is no published ImageNet checkpoint of resnet10" in convert_weights.describe_source("resnet10", digest)
+    monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (published(f"network-{digest[:8]}.pth"),))
+    described = convert_weights.describe_source("resnet10", digest)
+    assert described == f"the test's network: network-{digest[:8]}.pth (SHA-256 {digest})"
+
+
+def test_the_published_file_is_fetched_and_checked(folder, monkeypatch):
+    monkeypatch.setattr(convert_weights, "safe_torch", lambda: None)
+    contents = b"parameters"
+    good = f"network-{hashlib.sha256(contents).hexdigest()[:9]}.pth"
+    with local_server({good: contents, "network-00000000.pth": contents}) as server:
+        monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (published(good, f"{server.url}/"),))
+        for _ in range(2):
+            path = convert_weights.fetch_checkpoint("resnet10", folder(""))
+            with open(path, "rb") as file:
+                assert file.read() == contents
+        assert len(server.requests) == 1
+        with open(path, "wb") as file:
+            file.write(b"another")
+        with pytest.raises(InvalidInput, match="is not the published file: its sha256 is .*Move it away"):
+            convert_weights.fetch_checkpoint("resnet10", folder(""))
+        wrong = published("network-00000000.pth", f"{server.url}/")
+        monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (wrong,))
+        with pytest.raises(InvalidInput, match=r"starts with 00000000\), and give --input=network-00000000.pth"):
+            convert_weights.fetch_checkpoint("resnet10", folder(""))
+    monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", ())
+    with pytest.raises(InvalidInput, match="No published checkpoint of resnet10 .*--input=FILE"):
+        convert_weights.fetch_checkpoint("resnet10", folder(""))
 
 
 def test_npz_keeps_what_the_backbone_has_and_reports_the_rest(parameters, folder):
@@ -197,7 +245,7 @@ def test_the_command(tmp_path):
 def test_a_photograph_experiment_without_a_file_names_this_command():
     config = resolve("cub200", "c2", "gap", "thesis", "full", {})
     photographs = types.SimpleNamespace(name="cub200", kind="image_files", channels=3)
-    with pytest.raises(InvalidInput, match=r"bn_inception-52deb4733\.pth.*python -m experiments\.convert_weights"):
+    with pytest.raises(InvalidInput, match=r"python -m experiments\.convert_weights .*bn_inception-52deb4733\.pth"):
         build.build_backbone(config, photographs)
 
 
@@ -213,6 +261,7 @@ def test_the_command_reports(parameters, folder, monkeypatch, capsys):
     values = {"backbone": "resnet10", "input": folder("input.npz"), "output": folder("output.npz"), "ignore": []}
     monkeypatch.setattr(convert_weights.flags, "FLAGS", types.SimpleNamespace(**values))
     convert_weights.main()
-    written, left_over = capsys.readouterr().out.splitlines()
+    written, left_over, source = capsys.readouterr().out.splitlines()
+    assert source.startswith("Made from a file that is no published ImageNet checkpoint of resnet10")
     assert f"output.npz: {len(parameters)} parameters of resnet10, 0.6 MiB." in written
     assert left_over == "Left over (1): fc.bias"

@@ -137,9 +137,27 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
         (["--no_such_flag"], ["no_such_flag"]),
         (["glyphs"], ["'glyphs'", "--flags"]),
         (["--weights=missing.npz", "--budget=smoke"], ["missing.npz"]),
+        (["--loss=c2", "--positive_margin=nan"], ["--positive_margin", "nan", "finite"]),
+        (["--learning_rate=inf"], ["--learning_rate", "inf", "finite"]),
+        (["--checkpoint_seconds=nan"], ["--checkpoint_seconds", "nan", "finite"]),
+        (["--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
+        (["--loss=pnca,pnca"], ["pnca+gap more than once"]),
+        (["--methods=c2+gap,c2+gap"], ["c2+gap more than once"]),
+        (["--methods="], ["--methods", "empty list", "c2+gap"]),
+        (["--weights=imagenet"], ["no ImageNet weights for resnet10"]),
     ],
 )
-def test_bad_input_is_one_clear_line(arguments, phrases, tmp_path, glyph_cache):
-    check_clean_failure(
-        run_module(MODULE, f"--cache_dir={glyph_cache}", f"--runs_dir={tmp_path}", *arguments), *phrases
-    )
+def test_bad_input_is_one_clear_line_and_leaves_nothing(arguments, phrases, tmp_path):
+    places = [f"--{name}={tmp_path / name}" for name in ("cache_dir", "runs_dir")]
+    check_clean_failure(run_module(MODULE, *places, *arguments, cwd=tmp_path), *phrases)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_photographs_without_weights_name_the_command_before_an_image_is_read(official_cars, tmp_path):
+    """The card's own command: no prepared copies, no run folder, and the one command that makes the weights."""
+    places = [f"--{name}={tmp_path / name}" for name in ("cache_dir", "runs_dir")]
+    arguments = ["--dataset=cars196", f"--data_dir={official_cars}", "--loss=pnca", "--pooling=gsp"]
+    finished = run_module(MODULE, *arguments, *places, cwd=tmp_path)
+    command = "python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz"
+    check_clean_failure(finished, "--weights", command)
+    assert list(tmp_path.iterdir()) == []

@@ -59,10 +59,8 @@ def test_imagenet_weights_say_where_they_are_and_which_command_converts_them():
         bn_inception(weights="imagenet")
     message = str(raised.value)
     assert "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth" in message
-    assert (
-        "python -m experiments.convert_weights --backbone=bn_inception "
-        "--input=bn_inception-52deb4733.pth --output=bn_inception.npz"
-    ) in message
+    assert "python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz" in message
+    assert "add --input=bn_inception-52deb4733.pth" in message
     assert "--weights=bn_inception.npz" in message
 
 

@@ -33,7 +33,7 @@ def test_names_are_torchvisions():
 
 
 def test_imagenet_weights_say_how_to_get_them():
-    with pytest.raises(InvalidInput, match=r"torchvision\.models\.mobilenet_v2.*mobilenet_v2\.npz as the weights"):
+    with pytest.raises(InvalidInput, match=r"convert_weights --backbone=mobilenet_v2 .*--weights=mobilenet_v2\.npz"):
         mobilenet_v2(weights="imagenet")
 
 

@@ -63,7 +63,7 @@ def test_no_connection(monkeypatch):
 
 
 def test_imagenet_in_torchvisions_layout_says_how_to_get_it():
-    with pytest.raises(InvalidInput, match=r"torchvision\.models\.resnet50"):
+    with pytest.raises(InvalidInput, match=r"convert_weights --backbone=resnet50 .*resnet50-0676ba61\.pth"):
         resnet50(weights="imagenet", layout="torchvision")
 
 

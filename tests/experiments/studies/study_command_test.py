@@ -1,8 +1,14 @@
 """`python -m experiments.figure` and `experiments.table`, as a user runs them."""
 
+import json
+import shlex
+
 import pytest
 
+from common.backbones import bn_inception, save_parameters
+from common.downloads import file_digest
 from common.ops.checks import InvalidInput
+from experiments.convert_weights import convert
 from experiments.figure import FIGURES
 from experiments.table import TABLES
 from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_study_here
@@ -91,6 +97,71 @@ def test_cells_are_listed_without_the_data(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def commands_in(listed):
+    return [line.strip() for line in listed.splitlines() if line.strip().startswith("python -m ")]
+
+
+def test_commands_name_weights_and_data_and_the_listing_says_how_both_are_made(tmp_path, capsys):
+    run_study_here("table", "--id=5.1", "--dataset=cars196", f"--runs_dir={tmp_path}")
+    listed = capsys.readouterr().out
+    commands = commands_in(listed)
+    assert len(commands) == listed.count("missing  ") >= 60
+    assert all("--weights=bn_inception.npz" in command and "--data_dir=data" in command for command in commands)
+    conversion = "python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz"
+    assert listed.count(conversion) == 1
+    assert listed.count("python -m experiments.prepare_data --dataset=cars196 --data_dir=data") == 1
+
+
+def test_commands_name_nothing_that_is_not_needed(official_cars, tmp_path, capsys):
+    run_study_here("table", "--id=5.2b", "--dataset=sop", f"--runs_dir={tmp_path}")
+    listed = capsys.readouterr().out
+    assert "--weights" not in listed  # Keras fetches those of ResNet-50
+    assert "--data_dir=data" in listed
+    run_study_here("table", "--id=5.1", "--dataset=glyphs", f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}")
+    listed = capsys.readouterr().out
+    assert "--weights" not in listed
+    assert "--data_dir" not in listed
+    given = [f"--data_dir={official_cars}", "--weights=none", f"--runs_dir={tmp_path}"]
+    run_study_here("table", "--id=5.1", "--dataset=cars196", *given)
+    listed = capsys.readouterr().out
+    assert "note: " not in listed
+    assert all(f"--data_dir={official_cars}" in command for command in commands_in(listed))
+    assert all("--weights=none" in command for command in commands_in(listed))
+
+
+@pytest.mark.slow
+def test_a_printed_command_runs_as_it_is_printed_and_the_study_counts_it(official_cars, tmp_path, capsys):
+    save_parameters(bn_inception(), tmp_path / "source.npz")
+    convert("bn_inception", str(tmp_path / "source.npz"), str(tmp_path / "bn_inception.npz"))
+    places = [f"--{name}={tmp_path / name}" for name in ("runs_dir", "cache_dir")]
+    small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4"]
+    arguments = ["--id=5.1", "--dataset=cars196", f"--data_dir={official_cars}", *small, *places]
+    run_study_here("table", *arguments)
+    printed = commands_in(capsys.readouterr().out)[0]
+    assert "--weights=bn_inception.npz" in printed
+    python, _, module, *flags = shlex.split(printed)
+    assert python == "python"
+    finished = run_module(module, *flags, cwd=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    (result,) = tmp_path.rglob("result.json")
+    config = json.loads((result.parent / "config.json").read_text())
+    assert config["weights_source"] == file_digest(str(tmp_path / "source.npz"))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bn_inception.npz").rename(tmp_path / "elsewhere" / "mine.npz")
+    run_study_here("table", *arguments, f"--weights={tmp_path / 'elsewhere' / 'mine.npz'}")
+    assert " 1 done" in capsys.readouterr().out
+
+
+def test_run_refuses_before_any_cell_is_trained(official_cars, tmp_path):
+    arguments = ["--id=5.1", "--dataset=cars196", f"--data_dir={official_cars}", "--run"]
+    places = [f"--{name}={tmp_path / name}" for name in ("runs_dir", "cache_dir")]
+    with pytest.raises(InvalidInput, match="convert_weights --backbone=bn_inception"):
+        run_study_here("table", *arguments, *places)
+    with pytest.raises(InvalidInput, match="classes_per_batch: received 32, expected at most .*, 9"):
+        run_study_here("table", *arguments, *places, "--weights=none")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "count"), [([], 54), (["--budget=demo"], 9), (["--repeats=1"], 18), (["--fold=2"], 54)]
 )
@@ -105,6 +176,8 @@ def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_
 @pytest.mark.parametrize(
     ("arguments", "phrases"),
     [
+        (["--id=3.6", "--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
+        (["--id=3.4", "--loss=c1,c1"], ["--loss", "c1 more than once"]),
         ([], ["--id", "None", "3.5, 3.6, 3.7, 3.8"]),
         (["--id=5.4", "--dataset=glyphs"], ["--dataset", "synthetic_tokens"]),
         (["--id=5.6", "--loss=c1,c2"], ["--loss", "one loss"]),

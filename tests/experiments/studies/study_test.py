@@ -9,6 +9,7 @@ import pytest
 from common.ops.checks import InvalidInput
 from experiments.figure import DEFAULTS, DELEGATED, FIGURES
 from experiments.figure import FULL_REPEATS as figure_repeats
+from experiments.initial_weights import file_to_make
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_command import listing
 from experiments.studies.study_runs import NothingFinished
@@ -181,6 +182,11 @@ json.dump(parsed, sys.stdout)
 """
 
 
+def named_weights(config):
+    """What the command says: the file that has to be made of published ImageNet weights, if it has to."""
+    return file_to_make(config.backbone, config.weights) or config.weights
+
+
 def test_the_listed_commands_train_exactly_the_cells():
     cells = []
     for study_id, make in STUDIES.items():
@@ -195,7 +201,7 @@ def test_the_listed_commands_train_exactly_the_cells():
     parsed = json.loads(finished.stdout)
     expected = [
         [
-            cell.config.as_dict(),
+            {**cell.config.as_dict(), "weights": named_weights(cell.config)},
             None if cell.config.protocol else cell.fold,
             cell.repeat,
             2 if cell.repeat and not cell.config.protocol else 1,

@@ -1,0 +1,118 @@
+"""Files of parameters: `.npz` archives of one array a parameter, with a record of the file that they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from common.ops.checks import invalid
+
+# Entries that are no parameters: the SHA-256 of the file that was converted, and of the parameters as they were then.
+_SOURCE_ENTRY, _PARAMETERS_ENTRY = "source_sha256", "parameters_sha256"
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
+
+
+class ParameterRecord(NamedTuple):
+    """What a converted file says of itself.
+
+    Attributes:
+        source_sha256: of the file that was converted.
+        parameters_sha256: of names, shapes and values; the same wherever and whenever that file is converted.
+    """
+
+    source_sha256: str
+    parameters_sha256: str
+
+
+def check_weights_file(path):
+    """Returns `path` if there is such a file, else raises `InvalidInput`."""
+    if not os.path.isfile(path):
+        raise invalid(
+            "weights", received=os.fspath(path), expected='"none", "imagenet" or the path of an existing file'
+        )
+    return path
+
+
+def read_arrays(path) -> dict[str, np.ndarray]:
+    """All parameters in an `.npz` file by name, without its record; it is read without pickle.
+
+    Raises:
+        InvalidInput: there is no such file, or it is damaged or of another kind.
+    """
+    entries = _read_entries(path)
+    return {name: value for name, value in entries.items() if name not in (_SOURCE_ENTRY, _PARAMETERS_ENTRY)}
+
+
+def read_record(path) -> ParameterRecord | None:
+    """The record of a converted file; None without one, or if its parameters are not those that were converted.
+
+    Raises:
+        InvalidInput: as `read_arrays`.
+    """
+    entries = _read_entries(path)
+    stated = [str(entries.pop(name, "")) for name in (_SOURCE_ENTRY, _PARAMETERS_ENTRY)]
+    record = ParameterRecord(*stated)
+    return record if all(stated) and parameters_digest(entries) == record.parameters_sha256 else None
+
+
+def write_arrays(path, arrays: Mapping[str, np.ndarray], source_sha256: str | None = None) -> None:
+    """Writes parameters by name to an `.npz` file, which appears when it is complete.
+
+    Args:
+        path: ends with ".npz".
+        arrays: by name.
+        source_sha256: of the published file that they come from, for the record; None: no record.
+
+    Raises:
+        InvalidInput: another extension, or a place where nothing can be written.
+    """
+    path = os.fspath(path)
+    if not path.endswith(".npz"):
+        raise invalid("path of the parameters", received=path, expected='a name that ends with ".npz"')
+    record = {_SOURCE_ENTRY: source_sha256, _PARAMETERS_ENTRY: parameters_digest(arrays)} if source_sha256 else {}
+    try:
+        with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as directory:
+            unfinished = os.path.join(directory, "parameters.npz")
+            np.savez(unfinished, **arrays, **record)
+            os.replace(unfinished, path)
+    except OSError as error:
+        raise invalid(
+            "path of the parameters", received=path, expected="a place that can be written to", fix=f"{error}."
+        ) from error
+
+
+def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of names, types, shapes and values, in hexadecimal; the order of the names does not matter."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        value = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {value.dtype.str} {value.shape} ".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()
+
+
+def _read_entries(path) -> dict[str, np.ndarray]:
+    check_weights_file(path)
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it is a single array")
+        with archive:
+            if any(name.endswith("data.pkl") for name in archive.files):
+                raise ValueError("it is a PyTorch file")
+            return {name: archive[name] for name in archive.files}
+    except _UNREADABLE as error:
+        raise invalid(
+            "weights",
+            received=os.fspath(path),
+            expected="an .npz file with one array a parameter",
+            fix=f"Reading it failed: {error}. A PyTorch file has to be converted: "
+            "python -m experiments.convert_weights --backbone=NAME --input=FILE.pth --output=FILE.npz.",
+        ) from error

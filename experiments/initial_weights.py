@@ -1,0 +1,77 @@
+"""What a backbone begins with: whether it can be had, what it is, and the file that a command names."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import NamedTuple
+
+from common import backbones
+from common.downloads.fingerprint import file_digest
+from common.ops.checks import InvalidInput, invalid
+
+# Networks whose ImageNet parameters Keras fetches by itself; those of others have to be converted, or there are none.
+FETCHED_BY_KERAS = ("resnet50", *backbones.KERAS_APPLICATIONS)
+
+
+class WeightsFile(NamedTuple):
+    """A file of parameters, as an experiment's configuration knows it.
+
+    Attributes:
+        digest: `sha256:` of the file; of a converted one `parameters-sha256:`, the same on every machine.
+        source_sha256: of the published file that it was made from; None where it does not say.
+    """
+
+    digest: str
+    source_sha256: str | None = None
+
+
+def weights_file(path: str) -> WeightsFile:
+    """What the file of parameters at `path` is; read once as long as it does not change.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    try:
+        status = os.stat(path)
+        return _weights_file(path, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise InvalidInput(
+            f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none` or the path of an .npz file; "
+            "`python -m experiments.convert_weights` makes one of published parameters."
+        ) from error
+
+
+@functools.lru_cache(maxsize=16)
+def _weights_file(path: str, size: int, modified: int) -> WeightsFile:
+    del size, modified
+    record = backbones.read_record(path) if path.endswith(".npz") else None
+    if record is None:
+        return WeightsFile(f"sha256:{file_digest(path)}")
+    return WeightsFile(f"parameters-sha256:{record.parameters_sha256}", record.source_sha256)
+
+
+def is_file(weights: str) -> bool:
+    """Whether `weights` of a configuration names a file."""
+    return weights not in ("none", "imagenet")
+
+
+def check_weights(backbone: str, weights: str) -> None:
+    """Refuses, without the network, weights that nobody can fetch and files that cannot be read.
+
+    Raises:
+        InvalidInput: with the command that makes the file, where there is one.
+    """
+    if is_file(weights):
+        weights_file(weights)
+    elif weights == "imagenet" and backbone not in FETCHED_BY_KERAS:
+        fix = f"There are no ImageNet weights for {backbone}."
+        if backbones.checkpoints_of(backbone):
+            fix = backbones.conversion_instructions(backbone)
+        raise invalid("--weights", received=weights, expected="none or the path of an .npz file", fix=fix)
+
+
+def file_to_make(backbone: str, weights: str) -> str | None:
+    """The file that `experiments.convert_weights` has to make before these weights can be had, or None."""
+    must_be_made = weights == "imagenet" and backbone not in FETCHED_BY_KERAS and backbones.checkpoints_of(backbone)
+    return f"{backbone}.npz" if must_be_made else None

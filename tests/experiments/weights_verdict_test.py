@@ -1,0 +1,178 @@
+"""A run that began with converted weights is held against the print by what those were made from, file or no file."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from common.backbones import published_checkpoints, resnet10, save_parameters
+from common.data import Dataset, Examples
+from common.downloads import file_digest
+from common.retrieval import evaluate_retrieval
+from common.training import RunDirectory, write_json
+from experiments import convert_weights, reports
+from experiments.conventional_protocol import ConventionalProtocol
+from experiments.fair_protocol import FairProtocol
+from experiments.recipes import resolve
+from experiments.reports.revisiting_values import revisiting_published
+from experiments.revisiting_report import write_report as write_revisiting_report
+from experiments.site.studies import read_studies
+
+NUM_CLASSES = 1000  # of the test set, with two images each
+FAIR = reports.published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R").value / 100
+CONVENTIONAL = reports.published_value("5.2a", "sop", "C1+XBM+GSP", 512, "R@1").value / 100
+
+
+@pytest.fixture
+def make_weights(tmp_path, monkeypatch):
+    """Converts a file of parameters; its digest is registered as that of a published checkpoint, or it is not."""
+    for backbone in ("bn_inception", "resnet50"):
+        monkeypatch.setitem(convert_weights.BACKBONES, backbone, resnet10)  # what is in the file plays no part
+
+    def make(backbone, registered):
+        source, output = (str(tmp_path / f"{name}-{backbone}-{registered}.npz") for name in ("source", "weights"))
+        save_parameters(resnet10(), source)
+        if registered:
+            name = f"network-{file_digest(source)[:8]}.pth"
+            checkpoint = published_checkpoints.PublishedCheckpoint(backbone, "", name, "the test's network")
+            monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (checkpoint,))
+        convert_weights.convert(backbone, source, output)
+        return output
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """By name the official Stanford Online Products; nothing here looks at an image."""
+
+    def examples(first):
+        labels = np.arange(first, first + NUM_CLASSES).repeat(2)
+        return Examples(labels, paths=np.array([f"{index}.jpg" for index in range(len(labels))]))
+
+    return Dataset("sop", examples(0), examples(NUM_CLASSES))
+
+
+@pytest.fixture(autouse=True)
+def no_images(monkeypatch):
+    monkeypatch.setattr("experiments.build.data_fingerprint", lambda dataset: "0123456789abcdef")
+
+
+def embeddings_with(share_right, labels):
+    """Test embeddings `[queries, dim]` of which this share finds its class first: the others are beside another one."""
+    points = np.random.default_rng(0).normal(size=(NUM_CLASSES, 64)).astype(np.float32)
+    places = np.arange(NUM_CLASSES).repeat(2)
+    wrong = NUM_CLASSES - round(share_right * NUM_CLASSES)
+    wrong -= wrong % 2
+    places[: 2 * wrong] = places[: 2 * wrong].reshape(-1, 2, 2).transpose(0, 2, 1).ravel()
+    return {"queries": points[places], "query_labels": labels}
+
+
+def finish(runs, config, repeat, share_right, fold=0, figures=None, curve=()):
+    """A finished unit, as training leaves it."""
+    run = RunDirectory(runs.unit_dir(config, fold, repeat), config.identity(runs.fingerprint))
+    embeddings = embeddings_with(share_right, runs.dataset.test.labels)
+    metrics = evaluate_retrieval(*embeddings.values()).as_dict()
+    result = {"config_hash": config.hash(runs.fingerprint), "fold": fold, "repeat": repeat, "deviations": []}
+    result |= {"test": {**metrics, **(figures or {})}, "untrained": metrics}
+    for step, validation in curve:
+        run.append_metrics({"step": step, "validation": validation})
+    run.write_result(result, embeddings, [])
+
+
+def verdicts(folder, method, size, metric, name="report.csv"):
+    """What every table under a folder says of a figure."""
+    rows = [row for path in folder.rglob(name) for row in csv.DictReader(path.read_text().splitlines())]
+    return {row["verdict"] for row in rows if (row["method"], row["size"], row["metric"]) == (method, size, metric)}
+
+
+def verdict_from_disk(folder, method, column):
+    """The same by the runs alone, as `experiments.report` reads them."""
+    (study,), problems = read_studies(reports.collect(folder))
+    assert problems == []
+    (row,) = [row for row in study.rows if row.method == method]
+    return row.cells[column].verdict
+
+
+UNKNOWN = "not comparable: weights were made from a file with SHA-256 "
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_the_fair_table(registered, make_weights, dataset, tmp_path):
+    weights = make_weights("bn_inception", registered)
+    config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": weights})
+    runs_dir = tmp_path / "runs"
+    protocol = FairProtocol(dataset, [config], str(runs_dir), cache_dir=None, repeats=1)
+    for fold in range(4):
+        finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
+    text = protocol.report()
+    (said,) = verdicts(runs_dir, "pnca+gsp", "single 128-D", "MAP@R")
+    (tmp_path / f"weights-bn_inception-{registered}.npz").unlink()
+    assert verdict_from_disk(runs_dir, "pnca+gsp", ("single 128-D", "MAP@R")) == said
+    if registered:
+        assert said == "reproduced"
+        assert "reproduced" in text
+    else:
+        assert said.startswith(UNKNOWN)
+        assert "no published ImageNet checkpoint of bn_inception (known: bn_inception-52deb4733.pth)" in said
+        assert "not comparable [" in text
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_the_conventional_table(registered, make_weights, dataset, tmp_path):
+    overrides = {"weights": make_weights("bn_inception", registered), "chapter": 5}
+    configs = [
+        resolve("sop", "c1+xbm", "gmp+gsp", "thesis", "full", overrides, "plain", rule)
+        for rule in ("conventional", "held_out")
+    ]
+    runs_dir = tmp_path / "runs"
+    protocol = ConventionalProtocol(dataset, configs[:1], configs[1:], str(runs_dir), cache_dir=None, repeats=3)
+    for repeat, share in enumerate((CONVENTIONAL - 0.004, CONVENTIONAL, CONVENTIONAL - 0.002)):
+        finish(protocol.runs, configs[0], repeat, share)
+    protocol.report()
+    (said,) = verdicts(runs_dir, "c1+xbm+gmp+gsp, best of 3", "512-D", "P@1")
+    assert said == "reproduced" if registered else said.startswith(UNKNOWN)
+    assert verdict_from_disk(runs_dir, "c1+xbm+gmp+gsp, best of 3", ("512-D", "P@1")) == said
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_the_revisiting_table(registered, make_weights, dataset, tmp_path):
+    overrides = {"weights": make_weights("resnet50", registered)}
+    config = resolve("sop", "normsoftmax", "gap", "revisiting", "full", overrides, "plain", "conventional")
+    runs_dir = tmp_path / "runs"
+    protocol = ConventionalProtocol(dataset, [config], [config], str(runs_dir), cache_dir=None, repeats=5)
+    printed = revisiting_published("sop", "normsoftmax", "R@1").value / 100
+    values = dict.fromkeys(("R@1", "R@2", "R@4", "NMI", "P@1"), printed)
+    for repeat in range(5):
+        finish(protocol.runs, config, repeat, 0.5, figures=values, curve=[(531, values)])
+    (method,) = protocol.methods()
+    # The other stopping rule has not been trained.
+    protocol_folder = runs_dir / "revisiting"
+    alone = type(method)(config, config, method.runs, reports.collect_method(protocol_folder / "none-0"), 5)
+    write_revisiting_report([alone], protocol_folder, "Conventional")
+    rows = verdicts(protocol_folder, "normsoftmax+gap, best test epoch of each metric", "128-D", "R@1", "*.csv")
+    (said,) = rows
+    assert said == "reproduced" if registered else said.startswith(UNKNOWN)
+
+
+def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):
+    config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
+    protocol = FairProtocol(dataset, [config], str(tmp_path), cache_dir=None, repeats=1)
+    for fold in range(4):
+        finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
+    protocol.report()
+    assert verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R") == {"reproduced"}
+
+
+def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, dataset, tmp_path):
+    config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": make_weights("bn_inception", True)})
+    protocol = FairProtocol(dataset, [config], str(tmp_path), cache_dir=None, repeats=1)
+    for fold in range(4):
+        finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
+        identity = config.identity(protocol.runs.fingerprint)
+        del identity["weights_source"]
+        path = protocol.runs.unit_dir(config, fold, 0) / "config.json"
+        write_json(path, {**identity, "weights": "sha256:0123"})
+    protocol.report()
+    (said,) = verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R")
+    assert "weights is sha256:0123 (a file that does not record what it was made from)" in said
