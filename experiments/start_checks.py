@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from common import backbones
+from common.backbones.bn_inception import INPUT_MEANS
 from common.data import Dataset, Examples
 from common.ops.checks import check_choice, invalid
 from experiments import build
@@ -62,7 +63,9 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
-    """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them."""
+    """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them again."""
+    if config.input_mean is not None:
+        check_choice("--input_mean", config.input_mean, INPUT_MEANS)
     build.build_head(config)
     build.build_loss(config, num_classes)
     build.build_attribute_loss(config, num_classes)

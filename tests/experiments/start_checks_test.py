@@ -56,6 +56,12 @@ def test_refused_without_data(overrides, message):
         check_configurations([config_of(), config_of(**overrides)], None)
 
 
+def test_an_unknown_input_mean_is_refused_before_the_network_that_takes_it():
+    config = dataclasses.replace(config_of(), input_mean="mine")
+    with pytest.raises(InvalidInput, match="--input_mean: received 'mine', expected one of caffe, imagenet"):
+        check_configurations([config], None)
+
+
 def test_missing_data_are_left_to_loading_which_says_what_to_fetch(tmp_path):
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
     check_configurations([config], None)
