@@ -134,14 +134,14 @@ def test_a_printed_command_runs_as_it_is_printed_and_the_study_counts_it(officia
     save_parameters(bn_inception(), tmp_path / "source.npz")
     convert("bn_inception", str(tmp_path / "source.npz"), str(tmp_path / "bn_inception.npz"))
     places = [f"--{name}={tmp_path / name}" for name in ("runs_dir", "cache_dir")]
-    small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4"]
+    small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4", "--frozen_backbone"]
     arguments = ["--id=5.1", "--dataset=cars196", f"--data_dir={official_cars}", *small, *places]
     run_study_here("table", *arguments)
     printed = commands_in(capsys.readouterr().out)[0]
     assert "--weights=bn_inception.npz" in printed
     python, _, module, *flags = shlex.split(printed)
     assert python == "python"
-    finished = run_module(module, *flags, cwd=tmp_path)
+    finished = run_module(module, *flags, cwd=tmp_path, timeout=900)
     assert finished.returncode == 0, finished.stderr
     (result,) = tmp_path.rglob("result.json")
     config = json.loads((result.parent / "config.json").read_text())
