@@ -56,6 +56,9 @@ def download(
             _receive_all(url, part, published, pause)
         except MirrorFailure as failure:
             reasons.append(f"{url}: {failure}")
+            if os.path.exists(part) and not _size(part):
+                os.unlink(part)
+                _forget_origin(part)
             continue
         complaint = published.complaint(part)
         if complaint is None:
@@ -85,6 +88,10 @@ def _receive_all(url: str, part: str, published: Fingerprint, pause) -> None:
             reason = _reason(error)
             if isinstance(error, urllib.error.HTTPError) and error.code not in _TEMPORARY:
                 raise MirrorFailure(reason) from error
+            if isinstance(error, http.client.InvalidURL):
+                raise MirrorFailure(f"malformed address ({reason})") from error
+        except ValueError as error:  # of urllib, about this address or one that it leads to
+            raise MirrorFailure(f"malformed address ({error})") from error
         attempts = 0 if _size(part) > most else attempts + 1
         most = max(most, _size(part))
         if attempts >= _ATTEMPTS:
@@ -99,12 +106,15 @@ def _receive(url: str, part: str, published: Fingerprint) -> bool:
     try:
         response = urllib.request.urlopen(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
-        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE or not offset:
             raise
         if _total(error.headers, 0) != offset:
             os.truncate(part, 0)
         return _size(part) == offset
     with response:
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if _is_wrapped(encoding, part, published):
+            raise MirrorFailure(f"it is sent with content-encoding {encoding}, which was not asked for")
         offset = offset if response.status == http.client.PARTIAL_CONTENT else 0
         if response.status == http.client.PARTIAL_CONTENT and _first_byte(response.headers) != offset:
             raise MirrorFailure("the server sent another part than it was asked for")
@@ -118,16 +128,31 @@ def _receive(url: str, part: str, published: Fingerprint) -> bool:
 
 
 def _append(response, part: str, offset: int, total: int | None) -> None:
-    """Writes what comes after `offset`; what has come stays when the connection breaks."""
-    name = os.path.basename(part).removesuffix(".part")
+    """Writes what comes after `offset`; what has come stays when the connection breaks, but not what is too long."""
+    name, received = os.path.basename(part).removesuffix(".part"), offset
     with (
         open(part, "r+b" if offset else "wb", buffering=0) as file,
         tqdm(desc=name, total=total, initial=offset, unit="B", unit_scale=True, disable=None) as progress,
     ):
         file.seek(offset)
         for block in _blocks(response):
+            received += len(block)
+            if total is not None and received > total:
+                file.truncate(offset)
+                raise MirrorFailure(f"it sends more than the {total:,} bytes of the file")
             file.write(block)
             progress.update(len(block))
+
+
+def _is_wrapped(encoding: str, part: str, published: Fingerprint) -> bool:
+    """Whether what comes may be a packed form of the file, and no digest would tell.
+
+    (Many servers call the file's own packing an encoding, where its name ends in .gz or .tgz.)
+    """
+    if encoding in ("", "identity") or published.has_digest:
+        return False
+    is_own = encoding in ("gzip", "x-gzip") and part.removesuffix(".part").endswith((".gz", ".tgz"))
+    return not is_own
 
 
 def _blocks(response) -> Iterator[bytes]:

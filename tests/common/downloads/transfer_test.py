@@ -134,3 +134,65 @@ def test_a_full_disk_is_not_taken_for_a_bad_connection(tmp_path, monkeypatch):
     monkeypatch.setattr(transfer, "_append", full)
     with local_server({"file.bin": CONTENTS}) as server, pytest.raises(OSError, match="No space left"):
         fetch(server, tmp_path / "file.bin")
+
+
+@pytest.mark.parametrize("begun", [0, 1_000_000])
+def test_what_is_longer_than_published_is_cut_off_and_the_next_mirror_asked(tmp_path, begun):
+    if begun:
+        (tmp_path / "file.bin.part").write_bytes(CONTENTS[:begun])
+    endless = {"endless": bytes(40 * len(CONTENTS)), "right": CONTENTS}
+    with local_server(endless, lengths=False, ranges=False) as server:
+        with pytest.raises(InvalidInput, match="endless: it sends more than the 3,000,000 bytes of the file"):
+            fetch(server, tmp_path / "file.bin", names=("endless",))
+        assert left_over(tmp_path) == []
+        assert len(server.requests) == 1
+        fetch(server, tmp_path / "file.bin", names=("endless", "right"))
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://host:port/x", "http://a b/x"])
+def test_a_malformed_address_is_told_and_the_next_mirror_asked(tmp_path, address):
+    waits = []
+    with local_server({"file.bin": CONTENTS}) as server:
+        with pytest.raises(InvalidInput, match="malformed address"):
+            download([f"{address}/file.bin"], str(tmp_path / "file.bin"), PUBLISHED, pause=waits.append)
+        urls = [f"{address}/file.bin", f"{server.url}/file.bin"]
+        assert download(urls, str(tmp_path / "file.bin"), PUBLISHED, pause=waits.append) == urls[1]
+    assert waits == []
+
+
+def test_a_redirect_to_a_malformed_address_is_told_and_the_next_mirror_asked(tmp_path):
+    with local_server({"file.bin": CONTENTS}, redirects={"moved": "http://[::1/file.bin"}) as server:
+        with pytest.raises(InvalidInput, match="moved: malformed address"):
+            fetch(server, tmp_path / "file.bin", names=("moved",))
+        fetch(server, tmp_path / "file.bin", names=("moved", "file.bin"))
+    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
+
+
+def test_a_range_error_to_a_request_without_a_range_is_told_and_the_next_mirror_asked(tmp_path):
+    with local_server({"file.bin": CONTENTS}, statuses=[416]) as server:
+        url, waits = fetch(server, tmp_path / "file.bin", names=("first", "file.bin"))
+    assert (url.rpartition("/")[2], waits) == ("file.bin", [])
+    with local_server({}, statuses=[416]) as server, pytest.raises(InvalidInput, match="HTTP status 416"):
+        fetch(server, tmp_path / "other.bin")
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "published", "is_taken"),
+    [
+        ("file.zip", "gzip", UNKNOWN, False),
+        ("file.tgz", "br", UNKNOWN, False),
+        ("file.tgz", "x-gzip", UNKNOWN, True),  # what many servers say of the file itself
+        ("file.zip", "gzip", PUBLISHED, True),  # the digest tells
+        ("file.zip", "identity", UNKNOWN, True),
+    ],
+)
+def test_an_encoding_that_nobody_asked_for_is_refused(tmp_path, name, encoding, published, is_taken):
+    with local_server({name: CONTENTS}, headers={"Content-Encoding": encoding}) as server:
+        if is_taken:
+            fetch(server, tmp_path / name, published, names=(name,))
+            assert (tmp_path / name).read_bytes() == CONTENTS
+            return
+        with pytest.raises(InvalidInput, match=f"{name}: it is sent with content-encoding {encoding}"):
+            fetch(server, tmp_path / name, published, names=(name,))
+    assert os.listdir(tmp_path) == []
