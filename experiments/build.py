@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import os
-import pathlib
 
 import numpy as np
 import tensorflow as tf
@@ -222,31 +220,30 @@ def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: i
     return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed)
 
 
-def data_fingerprint(dataset: data.Dataset) -> str:
-    """Sixteen hexadecimal digits of labels and contents (file names, for image files), so that runs never mix data."""
-    digest = hashlib.sha256(dataset.name.encode())
-    for examples in (dataset.train, dataset.test, dataset.gallery, dataset.validation):
-        if examples is None:
-            continue
-        digest.update(examples.labels.tobytes())
-        if examples.inputs is not None:
-            digest.update(np.ascontiguousarray(examples.inputs).tobytes())
-        if examples.paths is not None:
-            digest.update("\n".join(pathlib.PurePath(path).name for path in examples.paths).encode())
-    return digest.hexdigest()[:16]
+def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:
+    """A short text that differs whenever the data differ, so that runs never mix them; see `data.dataset_fingerprint`.
+
+    Args:
+        dataset: as loaded.
+        cache_dir: where digests of image files are kept, or None for the default.
+    """
+    return data.dataset_fingerprint(dataset, _image_cache(dataset, cache_dir))
 
 
 def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
     """Makes smaller copies of image files once, whose shorter side suits `config.image_size`.
 
     The published code's training crop works on the original images, so its training files stay as they are; copies
-    are made with a low-pass filter, so an evaluation without one takes the original files, too.
+    are made with a low-pass filter, so an evaluation without one takes the original files, too. Files that stay are
+    decoded once to find damaged ones.
     """
     if dataset.kind != "image_files":
         return dataset
     left_out = ("train",) if config.crop == "published_code" else ()
     if config.evaluation_antialias is False:
         left_out = tuple(part for part, _ in data.parts_of(dataset))
+    for part in left_out:
+        data.check_images(getattr(dataset, part), _image_cache(dataset, cache_dir))
     return prepare_copies(dataset, data.CenterCrop(config.image_size).shorter_side, cache_dir, left_out)
 
 
@@ -254,10 +251,14 @@ def prepare_copies(
     dataset: data.Dataset, shorter_side: int, cache_dir: str | None, left_out: tuple[str, ...] = ()
 ) -> data.Dataset:
     """Makes copies of image files whose shorter side is `shorter_side` pixels, of all parts but those `left_out`."""
-    cache_dir = os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
+    folder = _image_cache(dataset, cache_dir)
     parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
-    prepared = {part: data.prepare_images(examples, cache_dir, shorter_side) for part, examples in parts.items()}
+    prepared = {part: data.prepare_images(examples, folder, shorter_side) for part, examples in parts.items()}
     return dataclasses.replace(dataset, **prepared)
+
+
+def _image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
+    return os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
 
 
 def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):

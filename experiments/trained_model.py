@@ -15,6 +15,7 @@ from common.ops.checks import InvalidInput
 from common.training import EmbeddingModel, RunDirectory, read_json
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.same_data import check_same_data
 from experiments.selection import image_batches
 from experiments.splits import split_of
 
@@ -89,8 +90,7 @@ def load_trained_model(
     config, identity = run_configuration(path)
     if dataset is None:
         dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
-    if build.data_fingerprint(dataset) != identity.get("data"):
-        raise InvalidInput(f"{path} was trained on other data than {config.dataset} now holds. Check --data_dir.")
+    check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), identity.get("data"), os.fspath(path))
     dataset = build.prepare_dataset(dataset, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
     training = split_of(dataset, config, identity["fold"], identity["repeat"]).training

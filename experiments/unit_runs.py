@@ -12,6 +12,7 @@ from common.data import Dataset
 from common.training import RunDirectory
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.same_data import tell_of_other_data
 from experiments.start_checks import check_unit
 from experiments.unit import Unit
 
@@ -33,7 +34,7 @@ class UnitRuns:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Of the data; images are read for it, so what can be refused is refused before."""
-        return build.data_fingerprint(self.dataset)
+        return build.data_fingerprint(self.dataset, self.cache_dir)
 
     def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
         """The folder of all units of one configuration; its name ends in the configuration's hash."""
@@ -74,6 +75,7 @@ class UnitRuns:
         if not (path / "result.json").exists():
             check_unit(config, self.dataset, fold, repeat)
         identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
+        tell_of_other_data(path, identity)
         run = RunDirectory(path, identity)
         if run.read_result() is not None:
             return

@@ -8,8 +8,10 @@ from common.data.class_splits import contiguous_folds, random_class_split
 from common.data.collage_tiles import tile_of
 from common.data.cub200 import load_cub200
 from common.data.dataset import DATASET_KINDS, Dataset, Examples, check_official_counts, check_training_pairs
+from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
 from common.data.glyph_collage import load_glyph_collage
 from common.data.glyphs import load_glyphs
+from common.data.image_checks import check_images
 from common.data.image_folder import load_image_folder
 from common.data.images import (
     CenterCrop,
@@ -46,12 +48,15 @@ __all__ = [
     "RandomShift",
     "SamplesPerClassBatches",
     "ThesisCrop",
+    "check_images",
     "check_official_counts",
     "check_training_pairs",
     "contiguous_folds",
+    "dataset_fingerprint",
     "evaluation_batches",
     "inspect_dataset",
     "invalid_input_behind",
+    "is_of_names",
     "load_cars196",
     "load_cifar10",
     "load_cifar100",

@@ -1,6 +1,8 @@
 """Reads image files: JPEG files decoded in TensorFlow, only the window that is needed; all else through Pillow.
 
-EXIF orientation is ignored on both ways, as the published code and torchvision ignore it.
+EXIF orientation is ignored on both ways, as the published code and torchvision ignore it. (The orientation of a TIFF
+file is part of that format: Pillow applies it, in training, evaluation and prepared copies alike.) Transparent pixels
+lie on white; 16-bit values are scaled; see `to_rgb`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import tensorflow as tf
 from PIL import Image, UnidentifiedImageError
 
 from common.data.images import ImageTransform, cut
+from common.data.jpeg_soundness import jpeg_complaint
+from common.data.regular_files import read_regular_file
+from common.data.rgb_conversion import to_rgb
 from common.ops.checks import invalid
 
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
@@ -50,22 +55,38 @@ def read_image(path, transform: ImageTransform, seed=(0, 0)):
 
 
 def load_rgb(source, name: str) -> Image.Image:
-    """Decodes a file, or a binary stream, with Pillow to RGB; grey, palette and CMYK images are converted.
+    """Decodes a file, or a binary stream from its beginning, with Pillow to 8-bit RGB, as `to_rgb` does.
 
     Raises:
-        InvalidInput: it cannot be read to its end; the message has `name`.
+        InvalidInput: it cannot be read to its end, its data are damaged (see `jpeg_complaint`), or its values have no
+            known range; the message has `name`.
     """
-    try:
-        with Image.open(source) as image:
-            return image.convert("RGB")
-    except UNREADABLE as error:
-        reason = "its format is unknown" if isinstance(error, UnidentifiedImageError) else error
+    if hasattr(source, "read"):
+        source.seek(0)
+        contents = source.read()
+    else:
+        contents = read_regular_file(source)
+    image = decode_rgb(contents)
+    if isinstance(image, str):
         raise invalid(
             "image file",
             received=name,
-            expected=f"a complete image ({reason})",
+            expected=f"a complete image ({image})",
             fix="Fetch or extract the file again, or take it out of the data set.",
-        ) from error
+        )
+    return image
+
+
+def decode_rgb(contents: bytes) -> Image.Image | str:
+    """The image in a file's contents as 8-bit RGB, or a phrase that says why there is none."""
+    complaint = jpeg_complaint(contents)
+    if complaint:
+        return complaint
+    try:
+        with Image.open(io.BytesIO(contents)) as image:
+            return to_rgb(image)
+    except UNREADABLE as error:
+        return "its format is unknown" if isinstance(error, UnidentifiedImageError) else str(error)
 
 
 def _is_complete_jpeg(contents):

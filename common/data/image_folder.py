@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 
 from common.data.class_splits import random_class_split
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.official_files import NO_DOWNLOAD_NEEDED
+from common.data.regular_files import regular_status
 from common.ops.checks import invalid
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -20,7 +22,8 @@ def load_image_folder(
     """Loads a folder in which a class is a folder with image files in it, at any depth.
 
     Classes are taken in the order of their paths, images in the order of their names, so that the data set is the same
-    on every file system. A random share of the classes trains, the others test.
+    on every file system. A random share of the classes trains, the others test. Links to folders and to images are
+    followed; one that leads back to a folder above itself is left out, since all that is below is there already.
 
     Args:
         data_dir: the folder.
@@ -29,7 +32,9 @@ def load_image_folder(
         train_fraction: share of the classes that train, in (0, 1).
 
     Raises:
-        InvalidInput: no folder, fewer than two classes, or a training class with a single image; it names the class.
+        InvalidInput: no folder, fewer than two classes, or a training class with a single image; it names the class. Or
+            a folder that cannot be read, an image that is none (a pipe, a device, a link to nothing), or two classes
+            that are one folder.
     """
     if data_dir is None or not os.path.isdir(data_dir):
         raise _invalid_folder(data_dir)
@@ -54,14 +59,58 @@ def load_image_folder(
 
 def _find_classes(root: str) -> dict[str, list[str]]:
     """Image files of every class, by the class folder's path relative to `root`; hidden folders are left out."""
-    files_of_class = {}
-    for directory, subdirectories, files in os.walk(root):
-        subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
-        images = sorted(name for name in files if name.lower().endswith(IMAGE_ENDINGS) and not name.startswith("."))
-        if images and directory != root:
-            class_name = os.path.relpath(directory, root).replace(os.sep, "/")
-            files_of_class[class_name] = [os.path.join(directory, name) for name in images]
+    files_of_class, class_of_folder = {}, {}
+    for directory, identity, images in _folders_with_images(root, ()):
+        class_name = os.path.relpath(directory, root).replace(os.sep, "/")
+        if class_name == ".":
+            continue
+        if identity in class_of_folder:
+            raise invalid(
+                "class folders",
+                received=f"{class_of_folder[identity]} and {class_name}, which are one folder by a link",
+                expected="classes whose images are different",
+                fix="Take the link, or what it leads to, out of the data set.",
+            )
+        for image in images:
+            if not image.is_file():
+                regular_status(image.path)  # raises, and says what it is
+        class_of_folder[identity] = class_name
+        files_of_class[class_name] = [image.path for image in images]
     return files_of_class
+
+
+def _folders_with_images(directory: str, above: tuple) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry]]]:
+    """Folder, its identity on the disk, and its images, of `directory` and all below it.
+
+    Args:
+        directory: where to look.
+        above: identities of the folders that it is in.
+    """
+    entries, identity = _entries(directory)
+    if identity in above:
+        return
+    folders = [entry for entry in entries if entry.is_dir()]
+    images = [entry for entry in entries if entry.name.lower().endswith(IMAGE_ENDINGS) and not entry.is_dir()]
+    if images:
+        yield directory, identity, images
+    for folder in folders:
+        yield from _folders_with_images(folder.path, (*above, identity))
+
+
+def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:
+    """What is in a folder and not hidden, in the order of names, and the folder's device and inode."""
+    try:
+        with os.scandir(directory) as found:
+            entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+        status = os.stat(directory)
+    except OSError as error:
+        raise invalid(
+            "folder of images",
+            received=directory,
+            expected=f"a folder that can be read ({error.strerror or error})",
+            fix="Change its permissions, or take it out of the data set.",
+        ) from error
+    return entries, (status.st_dev, status.st_ino)
 
 
 def _examples(files_of_class: dict[str, list[str]], class_names: list[str], first: int, end: int) -> Examples:

@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from tqdm import tqdm
 
 from common.data.dataset import Dataset, Examples
-from common.data.image_files import UNREADABLE
+from common.data.image_files import decode_rgb
+from common.data.regular_files import contents_of
 
 PARTS = ("train", "validation", "test", "gallery")
 _NUM_SHOWN = 10
@@ -107,7 +108,7 @@ class Inspection:
         if self.modes:
             kinds = ", ".join(f"{count:,} {mode}" for mode, count in self.modes.most_common())
             sides = [min(found.width, found.height) for found in self.examples if found.width]
-            lines.append(f"kinds of images: {kinds} (all are converted to RGB)")
+            lines.append(f"kinds of images: {kinds} (all are converted to 8-bit RGB)")
             lines.append(f"shorter sides: {min(sides)} to {max(sides)} pixels")
         return "\n".join([dataset.name, *(f"  {line}" for line in lines)])
 
@@ -146,20 +147,15 @@ def _inspect_files(part: str, examples: Examples) -> Iterable[Inspected]:
 
 
 def _inspect_file(part: str, path: str, label: int) -> Inspected:
-    try:
-        with open(path, "rb") as file:
-            contents = file.read()
-    except OSError as error:
-        return Inspected(part, label, path, "", 0, complaint=error.strerror or str(error))
-    digest = hashlib.sha256(contents).hexdigest()
-    try:
-        with Image.open(io.BytesIO(contents)) as image:
-            width, height, mode = image.width, image.height, image.mode
-            image.load()
-    except UNREADABLE as error:
-        reason = "its format is unknown" if isinstance(error, UnidentifiedImageError) else str(error)
-        return Inspected(part, label, path, digest, len(contents), complaint=reason)
-    return Inspected(part, label, path, digest, len(contents), width, height, mode)
+    contents = contents_of(path)
+    if isinstance(contents, str):
+        return Inspected(part, label, path, "", 0, complaint=contents)
+    facts = (part, label, path, hashlib.sha256(contents).hexdigest(), len(contents))
+    decoded = decode_rgb(contents)
+    if isinstance(decoded, str):
+        return Inspected(*facts, complaint=decoded)
+    with Image.open(io.BytesIO(contents)) as image:
+        return Inspected(*facts, decoded.width, decoded.height, image.mode)
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:

@@ -32,7 +32,8 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
         seed: not used; the table states the split.
 
     Raises:
-        InvalidInput: no table, a column or an image that is missing, or a value that is not allowed; with the row.
+        InvalidInput: no table, a column or an image that is missing, a value that is not allowed, or rows that
+            contradict each other (one image with two labels or in two splits); with the row.
     """
     path = _find(data_dir)
     rows = _read_parquet(path) if path.endswith(".parquet") else _read_csv(path)
@@ -42,6 +43,7 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
             raise _wrong(place, f"label {label!r} and split {split!r}", f"a label, and one of {', '.join(_SPLITS)}")
     labels, class_names = _number_labels(columns["label"], columns["split"])
     paths = _existing(path, columns["path"], places)
+    _check_agreement(paths, columns["label"], columns["split"], places)
     splits = np.array(columns["split"])
     parts = {
         split: Examples(labels=labels[splits == split], paths=paths[splits == split])
@@ -116,6 +118,9 @@ def _check_columns(path: str, present: Sequence[str]) -> None:
     missing = [name for name in _COLUMNS if name not in present]
     if missing:
         raise _wrong(path, f"the columns {', '.join(present)}", f"a header with {', '.join(_COLUMNS)}")
+    repeated = [name for name in _COLUMNS if list(present).count(name) > 1]
+    if repeated:
+        raise _wrong(path, f"{list(present).count(repeated[0])} columns {repeated[0]}", "one column of each name")
 
 
 def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -136,6 +141,20 @@ def _existing(table: str, relative_paths: list[str], places: list[str]) -> np.nd
         if not os.path.isfile(path):
             raise _wrong(place, path, "an image file that exists")
     return np.array(paths)
+
+
+def _check_agreement(paths: np.ndarray, labels: list[str], splits: list[str], places: list[str]) -> None:
+    """Raises `InvalidInput` that names the first row which gives an image another label or split than one before."""
+    first_of = {}
+    for row, path in enumerate(paths.tolist()):
+        first = first_of.setdefault(os.path.normpath(path), row)
+        for what, values in (("label", labels), ("split", splits)):
+            if values[row] != values[first]:
+                raise _wrong(
+                    places[row],
+                    f"{path} with the {what} {values[row]!r}",
+                    f"the {what} {values[first]!r} that it has in {places[first].rpartition(', ')[2]}",
+                )
 
 
 def _wrong(place: str, received: str, expected: str) -> InvalidInput:

@@ -9,6 +9,7 @@ from common.ops.checks import InvalidInput
 from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.reports import UnitRun
+from experiments.same_data import check_same_data
 from experiments.selection import image_batches
 
 
@@ -23,6 +24,7 @@ class DataFolder:
     def __init__(self, data_dir: str | None, cache_dir: str | None):
         self.data_dir, self.cache_dir = data_dir, cache_dir
         self._loaded: dict[tuple[str, int], Dataset | str] = {}
+        self._fingerprints: dict[tuple[str, int], str] = {}
 
     def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
         """The data that a run was made with, as loaded.
@@ -39,8 +41,9 @@ class DataFolder:
         found = self._loaded[key]
         if isinstance(found, str):
             raise InvalidInput(f"{config.dataset} cannot be read: {found}")
-        if build.data_fingerprint(found) != unit.config.get("data"):
-            raise InvalidInput(f"{config.dataset} on disk is not what this run was made with. Check --data_dir.")
+        if key not in self._fingerprints:
+            self._fingerprints[key] = build.data_fingerprint(found, self.cache_dir)
+        check_same_data(found, self._fingerprints[key], unit.config.get("data"), str(unit.path))
         return found
 
 

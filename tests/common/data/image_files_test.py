@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.data.image_files import load_rgb, read_image
-from common.data.images import CenterCrop, ThesisCrop
+from common.data.dataset import Examples
+from common.data.image_files import decode_rgb, load_rgb, read_image
+from common.data.images import CenterCrop, PublishedCodeCrop, ThesisCrop
+from common.data.prepared_images import prepare_images
 from common.ops.checks import InvalidInput
 
 
@@ -82,13 +84,41 @@ def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path):
     assert np.abs(read(path, CenterCrop(16)).numpy() - expected).max() <= 1
 
 
-def test_exif_orientation_is_ignored(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "is_turned"), [("a.jpg", False), ("a.png", False), ("a.webp", False), ("a.tif", True)]
+)
+def test_orientation_is_alike_wherever_images_are_read(tmp_path, name, is_turned):
+    """Training (a window), evaluation (the centre), a prepared copy of either size: EXIF is ignored by all of them.
+
+    The orientation of a TIFF file is part of that format, and Pillow applies it.
+    """
     exif = Image.Exif()
     exif[0x0112] = 6  # rotated by a quarter
-    plain = write(tmp_path, "plain.jpg", smooth_image(40, 60), quality=90)
-    rotated = write(tmp_path, "rotated.jpg", smooth_image(40, 60), quality=90, exif=exif)
-    np.testing.assert_array_equal(read(plain, CenterCrop(16)), read(rotated, CenterCrop(16)))
-    np.testing.assert_array_equal(np.asarray(load_rgb(plain, "a")), np.asarray(load_rgb(rotated, "b")))
+    image = smooth_image(40, 60)
+    path = write(tmp_path, name, image, exif=exif, quality=95, lossless=True)
+    expected = CenterCrop(16)(np.asarray(image.transpose(Image.Transpose.ROTATE_270) if is_turned else image)).numpy()
+    copies = prepare_images(Examples(labels=np.array([0]), paths=np.array([path])), str(tmp_path / "cache"), 40)
+    for source in (path, copies.paths[0]):
+        for transform in (CenterCrop(16), PublishedCodeCrop(16, flip=False), ThesisCrop(16, flip=False)):
+            whole = transform(np.asarray(load_rgb(source, source)), (3, 4)).numpy().astype(int)
+            assert np.abs(read(source, transform, (3, 4)).numpy() - whole).mean() < 2
+        assert np.abs(read(source, CenterCrop(16)).numpy().astype(int) - expected).mean() < 2
+
+
+def test_16_bit_and_transparent_images_are_read_in_a_graph(tmp_path):
+    ramp = np.linspace(0, 65535, 64 * 64).reshape(64, 64).astype(np.uint16)
+    path = write(tmp_path, "deep.png", Image.fromarray(ramp))
+    assert read(path, CenterCrop(56)).numpy().mean() == pytest.approx(127.5, abs=4)
+    path = write(tmp_path, "clear.png", Image.new("RGBA", (64, 64), (0, 0, 0, 0)))
+    assert read(path, CenterCrop(56)).numpy().min() == 255
+
+
+def test_an_image_without_a_range_is_named(tmp_path):
+    path = write(tmp_path, "depth.tif", Image.fromarray(np.full((40, 40), 0.25, np.float32)))
+    with pytest.raises(InvalidInput, match="depth.tif.*floating-point numbers.*8 or 16 bits"):
+        load_rgb(path, path)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid image file.*depth.tif.*floating-point"):
+        read(path, CenterCrop(16))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "text", "empty", "short"])
@@ -104,6 +134,14 @@ def test_a_damaged_file_is_named(tmp_path, damage):
         load_rgb(path, path)
 
 
+def test_a_jpeg_cut_off_and_closed_is_named(tmp_path):
+    path = write(tmp_path, "closed.jpg", smooth_image(200, 200), quality=90)
+    whole = Path(path).read_bytes()
+    Path(path).write_bytes(whole[: len(whole) // 2] + b"\xff\xd9")
+    with pytest.raises(InvalidInput, match="closed.jpg.*the coded data end before the image does"):
+        load_rgb(path, path)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(tf.errors.NotFoundError, match="nowhere.jpg"):
         read(str(tmp_path / "nowhere.jpg"), ThesisCrop(16))
@@ -113,3 +151,10 @@ def test_load_rgb_takes_streams():
     stream = io.BytesIO()
     smooth_image(8, 9).convert("L").save(stream, "PNG")
     assert load_rgb(stream, "a stream").size == (9, 8)
+
+
+def test_decode_rgb_gives_the_image_or_the_reason():
+    stream = io.BytesIO()
+    smooth_image(8, 9).save(stream, "PNG")
+    assert decode_rgb(stream.getvalue()).mode == "RGB"
+    assert decode_rgb(b"no image") == "its format is unknown"

@@ -1,6 +1,10 @@
+import os
+import socket
+
 import numpy as np
 import pytest
 
+from common.data import image_folder
 from common.data.image_folder import load_image_folder
 from common.ops.checks import InvalidInput
 
@@ -72,3 +76,54 @@ def test_no_data_say_what_is_expected(tmp_path, write_image, content):
 def test_fraction_out_of_range_is_refused(folder):
     with pytest.raises(InvalidInput, match="fraction"):
         load_image_folder(str(folder), train_fraction=1.0)
+
+
+def test_links_to_class_folders_are_followed(folder, tmp_path, write_image):
+    for image in (1, 2):
+        write_image(tmp_path / "elsewhere" / "class 7" / f"{image}.png")
+        write_image(tmp_path / "alphabets" / "Greek" / "alpha" / f"{image}.png")
+    (folder / "class 7").symlink_to(tmp_path / "elsewhere" / "class 7", target_is_directory=True)
+    (folder / "more").symlink_to(tmp_path / "alphabets", target_is_directory=True)
+    dataset = load_image_folder(str(folder))
+    assert {"class 7", "more/Greek/alpha"} < set(dataset.class_names)
+    assert len(dataset.class_names) == 8
+
+
+def test_a_link_that_leads_back_ends(folder):
+    (folder / "class 0" / "again").symlink_to(folder, target_is_directory=True)
+    (folder / "self").symlink_to(".", target_is_directory=True)
+    assert len(load_image_folder(str(folder)).class_names) == 6
+
+
+def test_two_classes_that_are_one_folder_are_refused(folder):
+    (folder / "class 9").symlink_to(folder / "class 3", target_is_directory=True)
+    with pytest.raises(InvalidInput, match="class 3 and class 9, which are one folder"):
+        load_image_folder(str(folder))
+
+
+def test_a_folder_that_cannot_be_read_is_named(folder, monkeypatch):
+    scandir = os.scandir
+
+    def refuses_one(path):
+        if str(path).endswith("class 2"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(image_folder.os, "scandir", refuses_one)
+    with pytest.raises(InvalidInput, match="class 2', expected a folder that can be read .Permission denied"):
+        load_image_folder(str(folder))
+
+
+@pytest.mark.parametrize("kind", ["a named pipe", "a socket", "a device", "No such file"])
+def test_what_is_no_file_is_named_at_once(folder, kind, monkeypatch):
+    path = folder / "class 4" / "3.png"
+    if kind == "a named pipe":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        monkeypatch.chdir(path.parent)  # the name of a socket must be short
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(path.name)
+    else:
+        path.symlink_to("/dev/zero" if kind == "a device" else folder / "nothing.png")
+    with pytest.raises(InvalidInput, match=f"class 4/3.png', expected a file that can be read .*{kind}"):
+        load_image_folder(str(folder))

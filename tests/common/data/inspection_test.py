@@ -3,6 +3,7 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from common.data import Dataset, Examples, inspect_dataset
 
@@ -55,6 +56,27 @@ def test_files_that_cannot_be_read_are_named_with_the_reason(dataset, damage):
     reason = {"truncated": "truncated", "missing": "No such file"}.get(damage, "format is unknown")
     assert reason in inspection.unreadable[0]
     assert "unreadable: 1" in inspection.describe()
+
+
+def test_what_training_would_refuse_is_named(dataset, tmp_path, write_image):
+    paths = [str(tmp_path / name) for name in ("depth.tif", "closed.jpg", "pipe.jpg", "deep.png")]
+    Image.fromarray(np.full((9, 9), 0.5, np.float32)).save(paths[0])
+    write_image(paths[1], size=(100, 100))
+    with open(paths[1], "r+b") as file:
+        contents = file.read()
+        file.truncate(len(contents) - 40)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\xff\xd9")
+    os.mkfifo(paths[2])
+    Image.fromarray(np.full((9, 9), 40000, np.uint16)).save(paths[3])
+    test = Examples(np.array([1, 1, 1, 1]), paths=np.array(paths))
+    inspection = inspect_dataset(Dataset(name="some", train=dataset.train, test=test, class_names=("one", "two")))
+    reasons = ["floating-point numbers", "the coded data end before", "named pipe"]
+    assert len(inspection.unreadable) == 3
+    for path, reason, told in zip(paths, reasons, inspection.unreadable):
+        assert told.startswith(path)
+        assert reason in told
+    assert inspection.examples[-1].mode.startswith("I")
 
 
 def test_the_digest_of_a_part_follows_contents_and_labels(dataset):

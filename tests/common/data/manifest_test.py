@@ -95,12 +95,38 @@ def test_a_class_may_be_in_train_and_test(folder):
         ({3: ("images/4.png",)}, "line 5.*too few columns"),
         ({3: ("images/4.png", "gnu", "train")}, r"one image \(gnu, emu\)"),
         ({1: ROWS[0], 6: ROWS[0]}, "no row with split test"),
+        ({3: ("images/1.png", "emu", "train")}, r"line 5.*1.png with the label 'emu'.*the label 'owl' .*in line 2"),
+        ({6: ("images/1.png", "owl", "test")}, r"line 8.*1.png with the split 'test'.*'train' .*in line 2"),
+        ({5: ("images/2.png", "jay", "gallery")}, "line 7.*2.png with the split 'gallery'.*in line 3"),
+        ({6: ("./images/../images/4.png", "emu", "test")}, "line 8.*with the split 'test'.*in line 5"),
     ],
 )
 def test_wrong_rows_are_named(folder, change, match):
     rows = [change.get(number, row) for number, row in enumerate(ROWS)]
     with pytest.raises(InvalidInput, match=match):
         load_manifest(write_csv(folder, rows))
+
+
+def test_a_row_may_be_repeated(folder):
+    assert len(load_manifest(write_csv(folder, [*ROWS, ROWS[0]])).train) == 5
+
+
+@pytest.mark.parametrize("name", ["path", "label", "split"])
+def test_two_columns_of_one_name_are_refused(folder, name):
+    rows = [(*row, "x") for row in ROWS]
+    with pytest.raises(InvalidInput, match=f"received '2 columns {name}', expected one column of each name"):
+        load_manifest(write_csv(folder, rows, header=f"path,label,split,{name}"))
+
+
+def test_two_columns_of_one_name_in_a_parquet_file_are_refused(folder):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
+    columns = [pyarrow.array([row[index] for row in ROWS]) for index in (0, 1, 2, 2)]
+    table = pyarrow.Table.from_arrays(columns, names=["path", "label", "split", "split"])
+    parquet.write_table(table, folder / "manifest.parquet")
+    with pytest.raises(InvalidInput, match="received '2 columns split'"):
+        load_manifest(str(folder))
 
 
 def test_wrong_rows_of_parquet_files_are_named(folder):

@@ -71,12 +71,26 @@ def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_ima
     assert len(set(paths)) == len(paths)
 
 
-def test_a_source_that_was_written_again_is_prepared_again(examples, tmp_path):
-    (before,) = prepare_images(examples.subset([0]), str(tmp_path), 32).paths
-    status = os.stat(examples.paths[0])
-    os.utime(examples.paths[0], ns=(status.st_atime_ns, status.st_mtime_ns + 1000))
-    (after,) = prepare_images(examples.subset([0]), str(tmp_path), 32).paths
-    assert before != after
+def test_an_image_exchanged_in_place_is_prepared_anew(tmp_path):
+    """Of equal size, and with the time of modification set back: `cp --preserve` and `rsync --times` do so."""
+    path = tmp_path / "image.bmp"
+    Image.new("RGB", (20, 20), (200, 0, 0)).save(path)
+    examples, times = Examples(labels=np.array([0]), paths=np.array([str(path)])), os.stat(path)
+    first = prepare_images(examples, str(tmp_path / "cache"), 10)
+    Image.new("RGB", (20, 20), (0, 200, 0)).save(path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (os.stat(path).st_size, os.stat(path).st_mtime_ns) == (times.st_size, times.st_mtime_ns)
+    second = prepare_images(examples, str(tmp_path / "cache"), 10)
+    colours = [np.asarray(Image.open(prepared.paths[0])).mean(axis=(0, 1)) for prepared in (first, second)]
+    np.testing.assert_allclose(colours, [(200, 0, 0), (0, 200, 0)], atol=4)
+
+
+def test_moved_images_are_not_prepared_again(examples, tmp_path):
+    first = prepare_images(examples, str(tmp_path / "cache"), 32)
+    os.rename(tmp_path / "images", tmp_path / "moved")
+    paths = np.array([path.replace("/images/", "/moved/") for path in examples.paths])
+    moved = prepare_images(Examples(labels=examples.labels, paths=paths), str(tmp_path / "cache"), 32)
+    assert list(moved.paths) == list(first.paths)
 
 
 def test_boxes_are_cut_out(tmp_path, write_image):
@@ -111,7 +125,7 @@ def test_unreadable_images_are_all_named_and_the_others_are_kept(examples, tmp_p
         path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(InvalidInput, match=r"images/0\.jpg.*images/2\.jpg"):
         prepare_images(examples, str(tmp_path / "cache"), 32)
-    copies = [name for _, _, names in os.walk(tmp_path / "cache") for name in names]
+    copies = [name for _, _, names in os.walk(tmp_path / "cache" / "prepared") for name in names]
     assert len(copies) == 2
     assert all(name.endswith(".jpg") for name in copies)
 
@@ -137,7 +151,7 @@ def test_a_full_disk_is_said_and_leaves_no_part_behind(examples, tmp_path, monke
     monkeypatch.setattr(prepared_images.os, "replace", full)
     with pytest.raises(InvalidInput, match="--cache_dir.*No space left on device"):
         prepare_images(examples, str(tmp_path / "cache"), 32)
-    assert not [name for _, _, names in os.walk(tmp_path / "cache") for name in names]
+    assert not [name for _, _, names in os.walk(tmp_path / "cache" / "prepared") for name in names]
 
 
 def test_a_cache_that_is_a_file_is_refused(examples, tmp_path):

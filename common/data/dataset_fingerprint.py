@@ -1,0 +1,67 @@
+"""What tells two data sets apart: their contents, labels and class names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.data.content_digests import content_digests
+from common.data.dataset import Dataset, Examples
+from common.data.inspection import parts_of
+
+_OF_FILES = "contents-"  # before it, fingerprints of image files were of their names and had no prefix
+_DIGITS = 16
+
+
+def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
+    """A short text that differs whenever anything differs that training or evaluation could see.
+
+    Of examples in memory: labels and values. Of image files: of each example, in order, the part, the label, the name
+    of the class, the path below the folder that holds all of them, and the SHA-256 of the file's bytes. Where that
+    folder is, and when its files were written, makes no difference.
+
+    Args:
+        dataset: as loaded, not its prepared copies.
+        cache_dir: where digests of files are kept, see `content_digests`; not used for examples in memory.
+
+    Returns:
+        Sixteen hexadecimal digits, after `contents-` where there are image files.
+
+    Raises:
+        InvalidInput: an image file is missing or cannot be read; it names it.
+    """
+    parts = parts_of(dataset)
+    if any(examples.paths is not None for _, examples in parts):
+        return _OF_FILES + _digest_of_files(dataset, parts, cache_dir)
+    digest = hashlib.sha256(dataset.name.encode())
+    for examples in (dataset.train, dataset.test, dataset.gallery, dataset.validation):
+        if examples is None:
+            continue
+        digest.update(examples.labels.tobytes())
+        if examples.inputs is not None:
+            digest.update(np.ascontiguousarray(examples.inputs).tobytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def is_of_names(fingerprint: str | None, dataset: Dataset) -> bool:
+    """Whether a fingerprint of these image files was made when only file names and labels counted."""
+    return dataset.train.paths is not None and not str(fingerprint).startswith(_OF_FILES)
+
+
+def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_dir: str | os.PathLike) -> str:
+    paths = [os.path.abspath(str(path)) for _, examples in parts for path in examples.paths]
+    root = os.path.commonpath({os.path.dirname(path) for path in paths})
+    digest = hashlib.sha256(ascii(dataset.name).encode())
+    for (part, label), path, content in zip(_labelled(parts), paths, content_digests(paths, cache_dir)):
+        name = str(dataset.class_names[label]) if len(dataset.class_names) else ""
+        digest.update(ascii((part, label, name, os.path.relpath(path, root), content)).encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _labelled(parts: list[tuple[str, Examples]]) -> Iterator[tuple[str, int]]:
+    for part, examples in parts:
+        for label in examples.labels.tolist():
+            yield part, label

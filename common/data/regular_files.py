@@ -1,0 +1,72 @@
+"""Reads files that are files: a pipe or a device in a data set would be waited for without end."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from common.ops.checks import InvalidInput, invalid
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISDIR, "a folder"),
+)
+
+
+def regular_status(path: str) -> os.stat_result:
+    """What the file system says of a file; links are followed.
+
+    Raises:
+        InvalidInput: there is no such file, or it is something else; it names it.
+    """
+    status = _status(path)
+    if isinstance(status, str):
+        raise _no_file(path, status)
+    return status
+
+
+def read_regular_file(path: str) -> bytes:
+    """The contents of a file.
+
+    Raises:
+        InvalidInput: it is no file, or cannot be read; it names it.
+    """
+    contents = contents_of(path)
+    if isinstance(contents, str):
+        raise _no_file(path, contents)
+    return contents
+
+
+def contents_of(path: str) -> bytes | str:
+    """The contents of a file, or a phrase that says why they cannot be read."""
+    status = _status(path)
+    if isinstance(status, str):
+        return status
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _status(path: str) -> os.stat_result | str:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return error.strerror or str(error)
+    if stat.S_ISREG(status.st_mode):
+        return status
+    kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")
+    return f"this is {kind}"
+
+
+def _no_file(path: str, reason: str) -> InvalidInput:
+    return invalid(
+        "image file",
+        received=path,
+        expected=f"a file that can be read ({reason})",
+        fix="Fetch or extract the file again, or take it out of the data set.",
+    )

@@ -1,0 +1,63 @@
+"""Whether a run and a data set belong together."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pathlib
+
+from common.data import Dataset, is_of_names
+from common.ops.checks import InvalidInput
+from common.training import read_json
+
+_log = logging.getLogger(__name__)
+
+
+def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, run: str) -> None:
+    """Raises `InvalidInput` if a run was trained on other data, or if nobody can tell.
+
+    Args:
+        dataset: as loaded.
+        fingerprint: of it, from `build.data_fingerprint`.
+        trained_on: the fingerprint in the run's `config.json`.
+        run: the run's folder, for the message.
+    """
+    if fingerprint == trained_on:
+        return
+    if is_of_names(trained_on, dataset):
+        raise InvalidInput(
+            f"{run} is of a version of this code that told images apart by their file names alone, so nobody can tell "
+            f"whether it was trained on what {dataset.name} now holds. Run it again: the same command begins a new run "
+            "beside it."
+        )
+    raise InvalidInput(
+        f"{run} was trained on other data than {dataset.name} now holds. Check --data_dir: the contents of all images, "
+        "their labels and the names of classes and files have to be the same."
+    )
+
+
+def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:
+    """Warns, before a run begins, if its folder has a neighbour that differs from it in the data alone.
+
+    Whoever expects a run to go on, and has changed an image or a label since, is told why it begins anew.
+
+    Args:
+        unit_dir: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`; nothing is said if it is there.
+        identity: what its `config.json` will say.
+    """
+    if unit_dir.exists():
+        return
+    method, wanted = unit_dir.parent.name.rpartition("-")[0], _without_data(identity)
+    for path in sorted(unit_dir.parent.parent.glob(f"*-*/{unit_dir.name}/config.json")):
+        if path.parent.parent.name.rpartition("-")[0] == method and _without_data(read_json(path)) == wanted:
+            _log.warning(
+                "%s is a run of this configuration on other data (or of a version of this code that told images apart "
+                "by their names alone). It stays as it is; %s begins anew.",
+                path.parent,
+                unit_dir,
+            )
+
+
+def _without_data(identity: dict | None) -> dict:
+    stated = json.loads(json.dumps(identity)) or {}
+    return {name: value for name, value in stated.items() if name != "data"}

@@ -1,0 +1,113 @@
+import dataclasses
+import hashlib
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from common.data import Dataset, Examples, load_image_folder, load_manifest
+from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
+
+
+@pytest.fixture
+def folder(tmp_path, write_image):
+    """Four classes whose images have the names that export tools give: 0.png, 1.png."""
+    for number in range(4):
+        for image in (0, 1):
+            write_image(tmp_path / "data" / f"class {number}" / f"{image}.png", colour=(60 * number, 90 * image, 7))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def fingerprint(tmp_path):
+    """Of a folder data set."""
+    return lambda folder: dataset_fingerprint(load_image_folder(str(folder)), tmp_path / "cache")
+
+
+def test_equal_names_and_other_pixels_are_other_data(folder, fingerprint, tmp_path, write_image):
+    shutil.copytree(folder, tmp_path / "other")
+    assert fingerprint(folder) == fingerprint(tmp_path / "other")
+    for path in (tmp_path / "other").rglob("*.png"):
+        write_image(path, colour=(1, 2, 3))
+    assert fingerprint(folder) != fingerprint(tmp_path / "other")
+
+
+def test_one_image_that_changes_in_place_makes_other_data(folder, fingerprint):
+    before = fingerprint(folder)
+    path = folder / "class 2" / "1.png"
+    contents = path.read_bytes()
+    path.write_bytes(contents[:-1] + bytes([contents[-1] ^ 1]))
+    assert fingerprint(folder) != before
+    path.write_bytes(contents)
+    assert fingerprint(folder) == before
+
+
+def test_class_names_and_paths_count(folder, fingerprint):
+    before = fingerprint(folder)
+    os.rename(folder / "class 3", folder / "class 4")
+    renamed = fingerprint(folder)
+    os.rename(folder / "class 4" / "1.png", folder / "class 4" / "2.png")
+    assert len({before, renamed, fingerprint(folder)}) == 3
+
+
+def test_place_and_times_do_not_count(folder, fingerprint, tmp_path, monkeypatch):
+    before = fingerprint(folder)
+    os.rename(folder, tmp_path / "moved")
+    for path in (tmp_path / "moved").rglob("*.png"):
+        os.utime(path, (1, 1))
+    assert fingerprint(tmp_path / "moved") == before
+    monkeypatch.chdir(tmp_path)
+    assert fingerprint("moved") == before
+    (tmp_path / "link").symlink_to(tmp_path / "moved", target_is_directory=True)
+    assert fingerprint(tmp_path / "link") == before
+    assert before.startswith("contents-")
+    assert len(before) == len("contents-") + 16
+
+
+def test_a_table_s_labels_and_splits_count(folder, tmp_path):
+    paths = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.png"))
+    rows = [f"{path},{path[:7]},{'train' if number < 4 else 'test'}" for number, path in enumerate(paths)]
+    tables = [rows, [*rows[:4], *(row.replace("test", "validation") for row in rows[4:6]), *rows[6:]]]
+    tables.append(
+        [*rows[:4], *(row.replace("class 3,", "class x,").replace("class 2,", "class 3,") for row in rows[4:])]
+    )
+    tables.append([*rows[:6], *(row.replace("test", "gallery") for row in rows[6:])])
+    found = set()
+    for table in tables:
+        (folder / "manifest.csv").write_text("\n".join(["path,label,split", *table]))
+        found.add(dataset_fingerprint(load_manifest(str(folder)), tmp_path / "cache"))
+    assert len(found) == 4
+
+
+def test_equal_examples_in_other_parts_are_other_data(folder, tmp_path):
+    dataset = load_image_folder(str(folder))
+    as_gallery = dataclasses.replace(dataset, gallery=dataset.test)
+    as_validation = dataclasses.replace(dataset, validation=dataset.test)
+    found = {dataset_fingerprint(each, tmp_path / "cache") for each in (dataset, as_gallery, as_validation)}
+    assert len(found) == 3
+
+
+def in_memory(images):
+    train, test = (Examples(np.array([0, 0, 1, 1]), inputs=images[part]) for part in (0, 1))
+    return Dataset(name="small", train=train, test=test, kind="memory_images")
+
+
+def test_of_arrays_it_is_what_it_always_was(tmp_path):
+    """Runs on embedded data keep their folders' names."""
+    images = np.arange(2 * 4 * 3 * 3 * 3, dtype=np.uint8).reshape(2, 4, 3, 3, 3)
+    labels = np.array([0, 0, 1, 1], np.int64).tobytes()
+    written = b"small" + labels + images[0].tobytes() + labels + images[1].tobytes()
+    before = dataset_fingerprint(in_memory(images), tmp_path / "cache")
+    assert before == hashlib.sha256(written).hexdigest()[:16]
+    images[1, 3, 2, 2, 2] ^= 1
+    assert dataset_fingerprint(in_memory(images), tmp_path / "cache") != before
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_fingerprint_of_names_is_recognised(folder, fingerprint):
+    dataset = load_image_folder(str(folder))
+    assert is_of_names("0123456789abcdef", dataset)
+    assert is_of_names(None, dataset)
+    assert not is_of_names(fingerprint(folder), dataset)
+    assert not is_of_names("0123456789abcdef", in_memory(np.zeros((2, 4, 3, 3, 3), np.uint8)))

@@ -1,0 +1,35 @@
+import functools
+
+import pytest
+
+from common.data.image_jobs import cannot_write_cache, run_image_jobs
+from common.ops.checks import InvalidInput
+
+
+def test_every_job_is_done_once():
+    done = []
+    run_image_jobs([functools.partial(done.append, number) for number in range(20)], "counting")
+    assert sorted(done) == list(range(20))
+    run_image_jobs([], "nothing")
+
+
+def test_all_that_fail_are_named_and_the_others_done():
+    done = []
+
+    def job(number):
+        if number < 7:
+            raise InvalidInput(f"image {number}.")
+        done.append(number)
+
+    with pytest.raises(InvalidInput, match="image 0. image 1. image 2. image 3. image 4. And 2 more images."):
+        run_image_jobs([functools.partial(job, number) for number in range(12)], "failing")
+    assert sorted(done) == [7, 8, 9, 10, 11]
+
+
+def test_a_full_disk_names_the_cache():
+    def full():
+        raise OSError(28, "No space left on device", "copy.jpg")
+
+    with pytest.raises(InvalidInput, match="--cache_dir: received 'copy.jpg'.*No space left on device"):
+        run_image_jobs([full], "writing")
+    assert "--cache_dir" in str(cannot_write_cache(OSError("some")))

@@ -1,0 +1,122 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image, TiffImagePlugin
+
+from common.data.rgb_conversion import to_rgb
+
+
+def written_and_opened(image, **options):
+    file = io.BytesIO()
+    image.save(file, **options)
+    return Image.open(io.BytesIO(file.getvalue()))
+
+
+RAMP = np.linspace(0, 65535, 16 * 24).reshape(16, 24)
+
+
+@pytest.mark.parametrize(
+    ("order", "options"),
+    [
+        ("<u2", {"format": "PNG"}),
+        ("<u2", {"format": "PPM"}),
+        ("<u2", {"format": "TIFF"}),
+        (">u2", {"format": "TIFF"}),
+        ("<u2", {"format": "TIFF", "compression": "tiff_lzw"}),
+    ],
+    ids=str,
+)
+def test_16_bits_are_scaled_by_their_range(order, options):
+    values = RAMP.astype(order)
+    mode = "I;16B" if order == ">u2" else "I;16"
+    image = written_and_opened(Image.frombytes(mode, (24, 16), values.tobytes()), **options)
+    rgb = to_rgb(image)
+    assert (rgb.mode, rgb.size) == ("RGB", (24, 16))
+    np.testing.assert_array_equal(np.asarray(rgb)[..., 0], np.rint(values.astype(float) / 257))
+    assert np.asarray(rgb).mean() == pytest.approx(127.5, abs=0.5)
+
+
+def test_12_bits_of_a_tiff_file_are_scaled_by_theirs():
+    """Two pixels in three bytes: 0xABC and 0xFFF, as no version of Pillow writes them."""
+    tags = {256: 2, 257: 1, 258: 12, 259: 1, 262: 1, 273: 0, 277: 1, 278: 1, 279: 3}
+    size = 8 + 2 + 12 * len(tags) + 4
+    tags[273] = size
+    entries = b"".join(
+        tag.to_bytes(2, "little") + b"\4\0\1\0\0\0" + value.to_bytes(4, "little") for tag, value in tags.items()
+    )
+    file = b"II*\0\x08\0\0\0" + len(tags).to_bytes(2, "little") + entries + bytes(4) + b"\xab\xcf\xff"
+    image = Image.open(io.BytesIO(file))
+    assert image.mode == "I;16"
+    np.testing.assert_array_equal(np.asarray(to_rgb(image))[0, :, 1], [round(0xABC * 255 / 4095), 255])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [(RAMP.astype(np.int32) * 1000, "32-bit integers"), (RAMP.astype(np.float32) / 65535, "floating-point numbers")],
+)
+def test_values_without_a_range_are_refused(values, kind):
+    image = written_and_opened(Image.fromarray(values), format="TIFF")
+    with pytest.raises(ValueError, match=f"its pixels are {kind}.*save it with 8 or 16 bits"):
+        to_rgb(image)
+
+
+def test_signed_16_bits_are_refused():
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags[339] = 2  # signed
+    image = written_and_opened(Image.fromarray(RAMP.astype(np.uint16)), format="TIFF", tiffinfo=tags)
+    if image.mode != "I":
+        pytest.skip("this version of Pillow does not write the sign")
+    with pytest.raises(ValueError, match="integers"):
+        to_rgb(image)
+
+
+def half_transparent():
+    """Black and red columns: opaque, half, fully transparent; what is under the last is green."""
+    pixels = np.zeros((4, 3, 4), np.uint8)
+    pixels[:, 0], pixels[:, 1], pixels[:, 2] = (0, 0, 0, 255), (255, 0, 0, 128), (0, 255, 0, 0)
+    return Image.fromarray(pixels)
+
+
+@pytest.mark.parametrize("options", [{"format": "PNG"}, {"format": "TIFF"}, {"format": "WEBP", "lossless": True}])
+def test_what_is_transparent_lies_on_white(options):
+    rgb = np.asarray(to_rgb(written_and_opened(half_transparent(), **options)))[0].astype(int)
+    np.testing.assert_allclose(rgb, [(0, 0, 0), (255, 127, 127), (255, 255, 255)], atol=1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "transparent", "format"),
+    [
+        ("P", 1, "PNG"),
+        ("P", 1, "GIF"),
+        ("P", b"\xff\x00", "PNG"),
+        ("L", 90, "PNG"),
+        ("RGB", (90, 90, 90), "PNG"),
+        ("LA", None, "PNG"),
+    ],
+)
+def test_every_way_of_being_transparent_counts(mode, transparent, format):
+    grey = Image.fromarray(np.array([[30, 90]], np.uint8))
+    if mode == "P":
+        image = Image.new("P", (2, 1))
+        image.putpalette([30, 30, 30, 90, 90, 90])
+        image.putdata([0, 1])
+    else:
+        image = grey.convert(mode)
+    if mode == "LA":
+        image.putalpha(Image.fromarray(np.array([[255, 0]], np.uint8)))
+    options = {} if transparent is None else {"transparency": transparent}
+    opened = written_and_opened(image, format=format, **options)
+    np.testing.assert_array_equal(np.asarray(to_rgb(opened))[0, :, 0], [30, 255])
+
+
+def test_a_transparent_value_of_16_bits_counts():
+    image = written_and_opened(Image.fromarray(np.array([[0, 514, 65535]], np.uint16)), format="PNG", transparency=514)
+    np.testing.assert_array_equal(np.asarray(to_rgb(image))[0, :, 0], [0, 255, 255])
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "CMYK", "RGB"])
+def test_other_images_are_what_pillow_makes_of_them(mode):
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3)).astype(np.uint8)
+    image = written_and_opened(Image.fromarray(pixels).convert(mode), format="TIFF")
+    np.testing.assert_array_equal(to_rgb(image), image.convert("RGB"))
