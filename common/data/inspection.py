@@ -108,7 +108,7 @@ class Inspection:
         if self.modes:
             kinds = ", ".join(f"{count:,} {mode}" for mode, count in self.modes.most_common())
             sides = [min(found.width, found.height) for found in self.examples if found.width]
-            lines.append(f"kinds of images: {kinds} (all are converted to 8-bit RGB)")
+            lines.append(f"kinds of images: {kinds} (all become 8-bit RGB: 16 bits scaled, transparent on white)")
             lines.append(f"shorter sides: {min(sides)} to {max(sides)} pixels")
         return "\n".join([dataset.name, *(f"  {line}" for line in lines)])
 
