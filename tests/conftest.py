@@ -1,6 +1,8 @@
 """What all tests share: real data beside the repository for whoever has it, and the end of what they have started."""
 
+import fcntl
 import os
+import pathlib
 
 import pytest
 
@@ -30,6 +32,28 @@ def _found(name, is_there):
     if not is_there(path):
         pytest.skip(f"no real images at ../shared/data/{name}")
     return path
+
+
+@pytest.fixture(scope="session")
+def drawn_glyphs(tmp_path_factory):
+    """For a size in pixels the cache folder with all glyphs, drawn by whichever process of these tests is the first.
+
+    Nobody may write there: a test that does, copies.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all workers
+
+    def draw(size: int) -> pathlib.Path:
+        from common.data.glyph_drawings import draw_glyphs  # here, for not every test needs TensorFlow
+
+        cache_dir = folder / f"glyphs_{size}px"
+        with open(folder / f"{cache_dir.name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            draw_glyphs(size, cache_dir=cache_dir)
+        return cache_dir
+
+    return draw
 
 
 @pytest.fixture

@@ -1,9 +1,15 @@
 """A folder of small colour images, of which classes differ by their colour and pattern."""
 
+import shutil
+
 import numpy as np
 import pytest
 import scipy.io
 from PIL import Image
+
+from common.data.glyph_collage import TILE_SIZE
+from common.data.glyph_drawings import draw_glyphs
+from common.data.glyphs import GLYPH_SIZE
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +44,17 @@ def official_cars(image_folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def glyph_cache(tmp_path_factory):
-    """A cache folder for the embedded data sets, shared by the tests of this process."""
-    return tmp_path_factory.mktemp("cache")
+def glyph_cache(tmp_path_factory, drawn_glyphs):
+    """A cache folder for the embedded data sets, shared by the tests of this process.
+
+    Its data set `glyphs` has every eighth of the 2,100 characters: what a command does with them does not depend on
+    their number, and they have tests of their own. The collages are whole.
+    """
+    folder = tmp_path_factory.mktemp("cache")
+    (collage_file,) = drawn_glyphs(TILE_SIZE).iterdir()
+    shutil.copy(collage_file, folder)
+    (whole_file,) = drawn_glyphs(GLYPH_SIZE).iterdir()
+    whole = draw_glyphs(GLYPH_SIZE, cache_dir=whole_file.parent)
+    is_kept = np.isin(whole.code_points, np.unique(whole.code_points)[::8])
+    np.savez(folder / whole_file.name, images=whole.images[is_kept], code_points=whole.code_points[is_kept])
+    return folder

@@ -10,8 +10,8 @@ PARTS = ("train", "validation", "test")
 
 
 @pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache_dir(drawn_glyphs):
+    return drawn_glyphs(24)
 
 
 @pytest.fixture(scope="module")

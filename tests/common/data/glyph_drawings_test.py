@@ -58,8 +58,8 @@ def test_a_character_needs_twelve_visible_drawings(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache_dir(drawn_glyphs):
+    return drawn_glyphs(24)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from common.data.glyphs import load_glyphs
 
 
 @pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def cache_dir(drawn_glyphs):
+    return drawn_glyphs(32)
 
 
 @pytest.fixture(scope="module")
