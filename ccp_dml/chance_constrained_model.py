@@ -92,7 +92,7 @@ class ChanceConstrainedModel(keras.Model):
         """Embeddings float32 `[inputs, dim]` of batches of inputs, in inference mode."""
         return np.concatenate([self._embedding_step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def _embedding_step(self, inputs):
         return self(inputs, training=False)
 

@@ -67,7 +67,7 @@ def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarr
         batches: inputs without labels.
     """
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def pooled(inputs):
         return model.head.pooling(model.backbone(inputs, training=False), training=False)
 

@@ -27,7 +27,7 @@ class SelectionMetrics(ResumableCallback):
     def __init__(self, embedding_model: EmbeddingModel, batches: tf.data.Dataset):
         super().__init__()
         self.embedding_model, self.batches = embedding_model, batches
-        self._step = tf.function(self._perplexities, reduce_retracing=True)
+        self._step = tf.function(self._perplexities, reduce_retracing=True, autograph=False)
 
     def on_epoch_end(self, epoch, logs=None):
         if logs is not None:

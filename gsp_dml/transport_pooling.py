@@ -98,8 +98,8 @@ class CompiledPooling:
 
     def __init__(self, settings: PoolingSettings):
         self.settings = settings
-        self._forward = tf.function(self._solve_and_pool, jit_compile=True)
-        self._backward = tf.function(self._differentiate, jit_compile=True)
+        self._forward = tf.function(self._solve_and_pool, jit_compile=True, autograph=False)
+        self._backward = tf.function(self._differentiate, jit_compile=True, autograph=False)
 
     def __call__(self, inputs: PoolingInputs):
         """Pooled features `[batch, channels]` and the transport, which has no weights here."""

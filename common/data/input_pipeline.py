@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -59,12 +60,11 @@ def training_batches(
             tf.TensorSpec([size], tf.int64),
         ),
     )
-    parallel = _parallel_calls(num_threads)
     if examples.paths is None and augmentation.works_on_batches:
-        augmented = drawn.map(lambda x, seeds, y: (augmentation(x, seeds), y), num_parallel_calls=parallel)
+        augmented = _mapped(drawn, lambda x, seeds, y: (augmentation(x, seeds), y), num_threads)
     else:
         transform = _example_transform(examples, augmentation)
-        augmented = drawn.unbatch().map(lambda x, pair, y: (transform(x, pair), y), num_parallel_calls=parallel)
+        augmented = _mapped(drawn.unbatch(), lambda x, pair, y: (transform(x, pair), y), num_threads)
         augmented = augmented.batch(size, drop_remainder=True)
     return _deterministic(augmented, num_threads)
 
@@ -91,12 +91,11 @@ def evaluation_batches(
             yield content[start : start + batch_size]
 
     inputs = tf.data.Dataset.from_generator(slices, output_signature=_batch_spec(content, None))
-    parallel = _parallel_calls(num_threads)
     if examples.paths is None and preprocessing.works_on_batches:
-        inputs = inputs.map(preprocessing, num_parallel_calls=parallel)
+        inputs = _mapped(inputs, preprocessing, num_threads)
     else:
         transform = _example_transform(examples, preprocessing)
-        inputs = inputs.unbatch().map(lambda x: transform(x, (0, 0)), num_parallel_calls=parallel)
+        inputs = _mapped(inputs.unbatch(), lambda x: transform(x, (0, 0)), num_threads)
         inputs = inputs.batch(batch_size)
     num_batches = -(-len(content) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
@@ -157,6 +156,12 @@ def _example_transform(examples: Examples, transform: ImageTransform):
     if examples.paths is None:
         return transform
     return lambda path, seed: read_image(path, transform, seed)
+
+
+def _mapped(dataset: tf.data.Dataset, function: Callable, num_threads: int | None) -> tf.data.Dataset:
+    # AutoGraph would read and rewrite the source of everything that is called, some seconds, and find nothing to do.
+    plain = tf.autograph.experimental.do_not_convert(function)
+    return dataset.map(plain, num_parallel_calls=_parallel_calls(num_threads))
 
 
 def _parallel_calls(num_threads: int | None) -> int:

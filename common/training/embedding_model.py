@@ -143,11 +143,11 @@ class EmbeddingModel(keras.Model):
         ]
         return np.concatenate([step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def _embedding_step(self, inputs):
         return self.outputs_of(inputs, training=False)["embeddings"]
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def _feature_step(self, inputs):
         features = self.backbone(inputs, training=False)
         return normalize(tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1))), "unit")
