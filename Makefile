@@ -7,10 +7,11 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py) tests/experiments/convert_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
-PYTEST := -m pytest -n 2 --dist loadfile
+# A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
+PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint format test-thesis test-oracles clean
+.PHONY: demo test lint format test-thesis test-oracles environments clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.fair_eval --dataset=glyphs --loss=pnca --pooling=gap,gsp --budget=demo
@@ -27,7 +28,7 @@ format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format .
 
 test-thesis: $(THESIS_VENV)/.installed-dev
-	TF_NUM_INTRAOP_THREADS=1 $(THESIS_VENV)/bin/python $(PYTEST)
+	TF_NUM_INTRAOP_THREADS=1 $(THESIS_VENV)/bin/python $(PYTEST) --only-of-this-stack
 
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
@@ -55,6 +56,9 @@ $(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-
 	  || { echo "torchvision, timm or pretrainedmodels could not be installed: the oracle tests did not run." >&2; exit 1; }
 	$(ORACLE_VENV)/bin/python -c "import torch"
 	touch $@
+
+# All that the targets above install, so that `.ci/run` can have it done while tests run.
+environments: $(VENV)/.installed-dev $(THESIS_VENV)/.installed-dev $(ORACLE_VENV)/.installed
 
 clean:
 	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) build *.egg-info

@@ -1,12 +1,15 @@
 """What all tests share: real data beside the repository for whoever has it, and the end of what they have started."""
 
 import fcntl
+import gc
 import os
 import pathlib
+import sys
 
 import pytest
 
 from tests.served_process import command_server
+from tests.suite_order import slow_files_first, split_by_stack
 
 _REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -19,6 +22,55 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     if report.skipped and os.environ.get("REQUIRE_ORACLES"):
         report.outcome = "failed"
+
+
+LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser):
+    text = "leave out tests that mean the same on the default stack, where `make test` runs them"
+    parser.addoption("--only-of-this-stack", action="store_true", help=text)
+
+
+def pytest_collection_modifyitems(config, items):
+    items[:] = slow_files_first(items)
+    if config.getoption("--only-of-this-stack"):
+        items[:], left_out = split_by_stack(items)
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT] = len(left_out)
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left_out"] = len(left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    """Each of xdist's workers collects all tests; its process that reports collects none."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.stash.get(LEFT_OUT, 0):
+        told = f"{config.stash[LEFT_OUT]} tests import no TensorFlow and run on the default stack alone (`make test`)."
+        terminalreporter.write_line(told)
+
+
+def pytest_collection_finish():
+    gc.freeze()  # collections of garbage need not look through what is imported and collected
+
+
+@pytest.fixture(scope="module", autouse=True)
+def graphs_are_let_go_of():
+    """At the end of a file: else what Keras and TensorFlow keep of its graphs would come to gigabytes a worker."""
+    has_graphs = "tensorflow" in sys.modules
+    if has_graphs:
+        from common.training.training_session import forget_gradients, registered_gradients
+
+        before = registered_gradients()
+    yield
+    if has_graphs:
+        sys.modules["tensorflow"].keras.backend.clear_session()
+        forget_gradients(registered_gradients() - before)
+        gc.collect()
 
 
 def pytest_unconfigure():

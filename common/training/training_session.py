@@ -32,14 +32,19 @@ def training_session(seed: int):
     try:
         yield
     finally:
-        registry = _registry()
-        for name in registered_gradients() - before:
-            del registry[name]
+        forget_gradients(registered_gradients() - before)
 
 
 def registered_gradients() -> set[str]:
     """Names of the custom gradients that TensorFlow holds; none if it no longer keeps them where it did."""
     return {name for name in _registry() if name.startswith(_PREFIX)}
+
+
+def forget_gradients(names: set[str]) -> None:
+    """Lets go of custom gradients; functions that were traced with them can no longer be differentiated."""
+    registry = _registry()
+    for name in names:
+        del registry[name]
 
 
 def _registry() -> dict:

@@ -1,0 +1,48 @@
+"""Files with slow tests come first and stay together; what the stack cannot change is told apart."""
+
+import pathlib
+from types import SimpleNamespace
+
+import pytest
+
+from tests.suite_order import TESTS, fixture_files, slow_files_first, split_by_stack
+
+
+class _Item:
+    def __init__(self, path, is_slow=False, fixture=None):
+        self.path, self._is_slow = pathlib.Path(path), is_slow
+        definitions = {} if fixture is None else {"fixture": [SimpleNamespace(func=_function_in(fixture))]}
+        self._fixtureinfo = SimpleNamespace(name2fixturedefs=definitions)
+
+    def get_closest_marker(self, name):
+        return "marked" if name == "slow" and self._is_slow else None
+
+
+def _function_in(path):
+    namespace = {}
+    exec(compile("def fixture(): pass", str(path), "exec"), namespace)
+    return namespace["fixture"]
+
+
+def test_slow_files_come_first_and_stay_together():
+    a, b, c = (_Item("a"), [_Item("b"), _Item("b", True)], [_Item("c", True), _Item("c"), _Item("c", True)])
+    assert slow_files_first([a, *b, *c]) == [*c, *b, a]
+
+
+def test_tests_are_split_and_keep_their_order():
+    losses, statistics = TESTS / "common/losses/triplet_test.py", TESTS / "experiments/reports/statistics_test.py"
+    items = [
+        _Item(statistics),
+        _Item(losses),
+        _Item(statistics),
+        _Item(statistics, fixture=TESTS / "gsp_dml/readme_test.py"),
+    ]
+    assert split_by_stack(items) == ([items[1], items[3]], [items[0], items[2]])
+
+
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [(TESTS / "experiments/conftest.py", True), (TESTS / "conftest.py", False), ("/elsewhere/plugin.py", False)],
+)
+def test_fixtures_of_other_files_count(path, counts):
+    assert fixture_files(_Item("a", fixture=path)) == ((path,) if counts else ())
