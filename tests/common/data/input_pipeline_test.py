@@ -1,4 +1,5 @@
 import hashlib
+import sys
 import time
 from pathlib import Path
 
@@ -65,6 +66,22 @@ def test_memory_same_bits_for_one_and_four_threads_and_from_any_step(in_memory, 
     one_thread = hashes(training_batches(in_memory, batches, augmentation, seed=5, num_threads=1), 9)
     resumed = training_batches(in_memory, batches, augmentation, seed=5, start_step=4, num_threads=4)
     assert hashes(resumed, 5) == one_thread[4:]
+
+
+@pytest.mark.parametrize("works_on_batches", [True, False])
+def test_what_is_mapped_is_traced_as_it_is_written(in_memory, works_on_batches):
+    """AutoGraph runs a rewritten copy of the source, out of a file of its own."""
+    files = set()
+
+    class Tracing(Identity):
+        def __call__(self, image, seed=(0, 0)):
+            files.add(sys._getframe().f_code.co_filename)
+            return image
+
+    Tracing.works_on_batches = works_on_batches
+    training_batches(in_memory, index_batches(), Tracing(), seed=0)
+    evaluation_batches(in_memory, Tracing(), 4)
+    assert files == {__file__}
 
 
 def test_another_seed_augments_differently(in_memory):
