@@ -164,18 +164,18 @@ def test_bad_requests_are_refused_before_anything_is_trained(dataset, tmp_path):
 
 
 def test_every_method_is_trained_under_both_monitors(dataset, tmp_path, monkeypatch):
-    protocols = ("conventional", "held_out")
+    settings = {
+        "conventional": {"classes_per_batch": 4},
+        "held_out": {"classes_per_batch": 4, "held_out_fraction": 0.3},
+    }
     configs = [
-        [
-            resolve("glyphs", "c2", pooling, "thesis", "smoke", {"classes_per_batch": 4}, protocol=name)
-            for name in protocols
-        ]
-        for pooling in ("gap", "gmp")
+        [resolve("glyphs", "c2", pooling, "thesis", "smoke", given, protocol=name) for pooling in ("gap", "gmp")]
+        for name, given in settings.items()
     ]
-    protocol = ConventionalProtocol(dataset, *map(list, zip(*configs)), str(tmp_path), cache_dir=None, repeats=2)
+    protocol = ConventionalProtocol(dataset, *configs, str(tmp_path), cache_dir=None, repeats=2)
     trained = []
     monkeypatch.setattr(
         protocol.runs, "train", lambda config, *place: trained.append((config.pooling, config.protocol, *place[:2]))
     )
     protocol.run(repeat=1)
-    assert sorted(trained) == [(pooling, name, 0, 1) for pooling in ("gap", "gmp") for name in protocols]
+    assert sorted(trained) == [(pooling, name, 0, 1) for pooling in ("gap", "gmp") for name in settings]

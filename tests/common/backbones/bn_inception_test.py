@@ -40,6 +40,13 @@ def test_size_of_the_map(model, size, side):
     assert tuple(shape) == (None, side, side, 1024)
 
 
+def test_modules_pool_as_in_figure_5(model):
+    pools = [layer for layer in model.layers if layer.name.endswith("_pool")]
+    of_maxima = [layer.name for layer in pools if isinstance(layer, keras.layers.MaxPooling2D)]
+    assert of_maxima == [f"inception_{module}_pool" for module in ("3c", "4e", "5b")]
+    assert len(pools) == 10
+
+
 def test_images_are_taken_as_caffe_does(model):
     normalization = model.get_layer("input_normalization")
     red = tf.constant([[[[255.0, 0.0, 1.0]]]])

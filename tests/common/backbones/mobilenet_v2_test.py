@@ -32,6 +32,13 @@ def test_names_are_torchvisions():
     } <= names
 
 
+def test_the_map_is_halved_where_table_2_says():
+    layers = [layer for layer in mobilenet_v2().layers if isinstance(layer, tf.keras.layers.DepthwiseConv2D)]
+    assert len(layers) == 17
+    halving = [layer.name for layer in layers if tuple(layer.strides) == (2, 2)]
+    assert halving == [f"features.{index}.conv.1.0" for index in (2, 4, 7, 14)]
+
+
 def test_imagenet_weights_say_how_to_get_them():
     with pytest.raises(InvalidInput, match=r"convert_weights --backbone=mobilenet_v2 .*--weights=mobilenet_v2\.npz"):
         mobilenet_v2(weights="imagenet")

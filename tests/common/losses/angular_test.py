@@ -33,3 +33,7 @@ def test_the_widest_angle_stays_within_float32(unlike):
 def test_an_angle_out_of_range_is_refused(angle):
     with pytest.raises(InvalidInput, match=rf"angle: received {angle}, expected degrees in \(0, 60\]"):
         Angular(angle)
+
+
+def test_pairs_without_negatives_do_not_count():
+    assert float(Angular()(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.zeros(3, int))) == 0.0

@@ -65,3 +65,8 @@ def test_a_pair_without_negatives_does_not_count():
     # The second anchor alone has a negative; it is none of the positive's.
     expected = 0.5 * (1.0 - 0.75 + 1.0) ** 2
     np.testing.assert_allclose(lifted_structure(distances, positive, negative, 1.0), expected, rtol=1e-6)
+
+
+def test_an_anchor_without_negatives_does_not_count():
+    loss = LiftedStructure(generalized=True)
+    assert float(loss(np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]), np.zeros(3, int))) == 0.0

@@ -40,3 +40,7 @@ def test_one_positive_an_anchor_equals_tensorflow_addons(seed):
     expected = tfa.losses.npairs_loss(labels, anchors @ tf.transpose(positives))
     value = NPair(normalization="none")(anchors, labels, References(positives, labels))
     np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+def test_pairs_without_negatives_do_not_count():
+    assert float(NPair()(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.zeros(3, int))) == 0.0
