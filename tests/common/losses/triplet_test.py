@@ -124,3 +124,15 @@ def test_unknown_mining_lists_the_choices():
 def test_unknown_anchors_list_the_choices():
     with pytest.raises(InvalidInput, match="anchors: received 'proxies', expected one of embeddings, references"):
         Triplet(anchors="proxies")
+
+
+def test_a_positive_of_an_anchor_without_negatives_is_no_term():
+    distances = tf.constant([[0.5, 0.2], [0.4, 0.6]])
+    positive, negative = tf.constant([[True, False], [True, False]]), tf.constant([[False, False], [False, True]])
+    value = triplet(distances, positive, negative, 0.5, "nearest_semi_hard")
+    np.testing.assert_allclose(value, 0.4 - 0.6 + 0.5, rtol=1e-6)
+
+
+def test_a_negative_as_near_as_the_positive_is_not_semi_hard():
+    distances, positive = tf.constant([[0.5, 0.5, 0.6]]), tf.constant([[True, False, False]])
+    np.testing.assert_allclose(triplet(distances, positive, ~positive, 0.3, "semi_hard"), 0.5 - 0.6 + 0.3, rtol=1e-6)
