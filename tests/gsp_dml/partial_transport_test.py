@@ -199,3 +199,20 @@ def test_perplexity_counts_the_positions_in_use():
 def test_bad_settings_are_named(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         partial_transport(**{"costs": small_costs(), "transport_ratio": 0.3, "smoothing": 5.0, **arguments})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("return_attributes", "return_plan"), [(False, True), (True, False), (True, True)])
+def test_the_closed_form_is_the_gradient_of_the_iterations(return_attributes, return_plan, masked):
+    costs, gradients = tf.constant(small_costs()), []
+    mask = np.arange(7) < np.array([[7], [4], [5]]) if masked else None
+    for gradient in ("closed_form", "unrolled"):
+        with tf.GradientTape() as tape:
+            tape.watch(costs)
+            options = {"return_attributes": return_attributes, "return_plan": return_plan, "gradient": gradient}
+            solution = partial_transport(costs, 0.4, 5.0, mask=mask, **options)
+            value = tf.add_n([tf.reduce_sum(tf.sin(9.0 * part) ** 2) for part in solution if part is not None])
+        gradients.append(tape.gradient(value, costs).numpy())
+    assert np.abs(gradients[0]).max() > 0.1
+    np.testing.assert_allclose(*gradients, rtol=1e-7, atol=1e-9)
+    assert mask is None or not gradients[0][~mask].any()

@@ -39,7 +39,7 @@ def test_names_are_timms(model):
 def test_constants_are_the_authors(model):
     norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
     assert {(layer.epsilon, layer.momentum) for layer in norms} == {(1e-3, 0.99)}
-    assert {layer.max_value for layer in model.layers if isinstance(layer, keras.layers.ReLU)} == {6.0}
+    assert {float(layer.max_value) for layer in model.layers if isinstance(layer, keras.layers.ReLU)} == {6.0}
     image = tf.constant([[[[127.0, 255.0, 0.0]]]])
     np.testing.assert_allclose(model.get_layer("input_normalization")(image), [[[[0, 1, -127 / 128]]]], atol=1e-6)
 

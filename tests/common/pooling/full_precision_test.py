@@ -14,6 +14,7 @@ from common.pooling.full_precision import in_full_precision
         ("float32", "float32"),
         ("float64", "float64"),
         (tf.float64, "float64"),
+        (tf.keras.mixed_precision.Policy("float64"), "float64"),
     ],
 )
 def test_types(given, expected):
