@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.retrieval import blocked_search
+from common.retrieval import NeighborSearch, blocked_search
 from common.retrieval.blocked_search import _kth_largest, _passing, available_threads, upper_bounds
 
 
@@ -50,3 +50,19 @@ def test_upper_bounds_are_inner_products():
 
 def test_at_least_one_thread_is_available():
     assert 1 <= available_threads() <= 16
+
+
+@pytest.mark.parametrize("block_size", [16, 64])
+def test_what_rounding_cannot_tell_apart_is_not_dismissed(block_size, monkeypatch):
+    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", 2.0)
+    embeddings = (1e-4 * np.random.default_rng(0).standard_normal((200, 4))).astype(np.float32)
+    embeddings[0] = 1e3  # beside it the float32 product knows nothing of the others' distances
+    found = np.empty((200, 5), int)
+
+    def keep(rows, neighbors):
+        found[rows] = neighbors
+
+    NeighborSearch(embeddings, block_size=block_size, num_threads=1).visit(np.full(200, 5), keep)
+    distance = ((embeddings[:, None].astype(np.float64) - embeddings) ** 2).sum(axis=2)
+    np.fill_diagonal(distance, np.inf)
+    np.testing.assert_array_equal(found, np.argsort(distance, axis=1, kind="stable")[:, :5])
