@@ -89,3 +89,16 @@ def test_arrays_that_are_no_embeddings_are_refused(embeddings):
 def test_an_unknown_similarity_lists_the_choices():
     with pytest.raises(InvalidInput, match="euclidean, inner_product"):
         SimilarityBounds(np.eye(2), np.eye(2), "cosine")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_rounding_of_a_long_vectors_offset_is_allowed_for(dtype):
+    gallery = np.random.default_rng(4).standard_normal((200, 64))
+    query = gallery.mean(axis=0, keepdims=True)  # of length nothing: the offsets alone decide
+    bounds = SimilarityBounds(query, gallery, "euclidean")
+    left = bounds.factors(query, np.arange(1), dtype)
+    right = bounds.factors(gallery, np.arange(200), dtype)
+    upper = (left.as_rows @ right.as_columns.T).astype(np.longdouble)[0]
+    truth = -((query - gallery).astype(np.longdouble) ** 2).sum(axis=1) / 2 / np.longdouble(bounds.scale) ** 2
+    assert (upper >= truth).all()
+    assert (upper - 2 * (left.radius * right.radius + left.margin + right.margin) <= truth).all()
