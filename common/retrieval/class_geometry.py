@@ -10,6 +10,7 @@ import numpy as np
 from common.ops.checks import InvalidInput, check_choice, check_positive
 from common.ops.k_center import greedy_k_center
 from common.retrieval.blocked_search import slices
+from common.retrieval.exact_scale import brought_to_one
 from common.retrieval.labels import class_codes
 from common.retrieval.similarity_bounds import coordinate_range
 
@@ -85,8 +86,7 @@ def class_covering_radii(
         num_centers: k, or None for the mean over all k; a class of fewer items has radius 0.
         max_items: of larger classes only so many items are looked at, evenly spaced: the time grows with their square.
     """
-    embeddings = np.asarray(embeddings)
-    coordinate_range("embeddings", embeddings)
+    embeddings, exponent = brought_to_one("embeddings", np.asarray(embeddings))
     if num_centers is not None:
         check_positive("num_centers", num_centers)
     rows = _rows_of_classes(class_codes("labels", labels, len(embeddings)))
@@ -98,9 +98,9 @@ def class_covering_radii(
     for size in np.unique(sizes):  # classes of one size are covered together
         chosen = np.flatnonzero(sizes == size)
         for part in slices(len(chosen), max(1, _PAIRS_AT_ONCE // size**2)):
-            points = embeddings[np.stack([rows[index] for index in chosen[part]])].astype(np.float64)
+            points = embeddings[np.stack([rows[index] for index in chosen[part]])]
             radii[chosen[part]] = _covering_radii(points, num_centers)
-    return radii
+    return np.ldexp(radii, exponent)
 
 
 def alignment(embeddings: np.ndarray, labels: np.ndarray) -> float:
@@ -177,6 +177,8 @@ def _unit_points(embeddings, labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unit(points: np.ndarray) -> np.ndarray:
+    exponents = np.frexp(np.abs(points).max(axis=1, keepdims=True))[1]
+    points = np.ldexp(points, -exponents)  # changes no digit, and no square overflows or vanishes
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     return points / np.where(norms > 0, norms, 1.0)
 

@@ -10,9 +10,11 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, invalid
+from common.retrieval.exact_scale import brought_to_one
 from common.retrieval.labels import class_codes
-from common.retrieval.similarity_bounds import coordinate_range
+
+LARGEST_SEED = 2**32 - 1  # of scikit-learn
 
 
 class ClusteringResult(NamedTuple):
@@ -31,28 +33,30 @@ def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int
     """AMI and NMI (arithmetic mean in the denominator) of k-means with as many clusters as classes.
 
     Lloyd's algorithm of scikit-learn from one k-means++ start. Clusters that stay empty because embeddings coincide
-    count as they are: an embedding that has collapsed to a point scores 0.
+    count as they are: an embedding that has collapsed to a point scores 0. The scale of the embeddings changes nothing.
 
     Args:
         embeddings: `[items, dim]`, float16, float32 or float64, finite.
         labels: integers of any size `[items]`.
-        seed: of the start.
+        seed: of the start, from 0 to `LARGEST_SEED`.
 
     Raises:
-        InvalidInput: embeddings with NaN or infinity, labels that are no integers or of another length, or all items
-            of one class.
+        InvalidInput: embeddings with NaN or infinity, labels that are no integers or of another length, all items of
+            one class, or a seed out of range.
 
     Example:
         >>> evaluate_clustering(np.float32([[0], [1], [8], [9]]), np.array([3, 3, 5, 5])).adjusted_mutual_information
         1.0
     """
+    if not 0 <= seed <= LARGEST_SEED:
+        raise invalid("seed", received=seed, expected=f"a number from 0 to {LARGEST_SEED}")
     embeddings = np.asarray(embeddings)
-    coordinate_range("embeddings", embeddings)
+    points, _ = brought_to_one("embeddings", embeddings)
     codes = class_codes("labels", labels, len(embeddings))
     num_classes = int(codes.max()) + 1
     if num_classes < 2:
         raise InvalidInput("Invalid labels: received a single class, expected at least two to compare clusters with.")
-    points = embeddings.astype(np.float32) if embeddings.dtype == np.float16 else embeddings
+    points = points.astype(np.promote_types(embeddings.dtype, np.float32))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         clusters = KMeans(num_classes, n_init=1, random_state=seed).fit_predict(points)

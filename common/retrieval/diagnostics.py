@@ -11,8 +11,8 @@ from common.retrieval.class_geometry import alignment, class_covering_radii, cla
 from common.retrieval.clustering import evaluate_clustering
 from common.retrieval.distinct_rows import find_distinct_rows
 from common.retrieval.evaluator import evaluate_retrieval
+from common.retrieval.exact_scale import brought_to_one
 from common.retrieval.labels import class_codes
-from common.retrieval.similarity_bounds import coordinate_range
 from common.retrieval.spectral_decay import spectral_decay
 
 _POINT = 1e-3  # spread over length below which embeddings are a point
@@ -99,14 +99,14 @@ def collapse_warning(embeddings: np.ndarray) -> str | None:
     Args:
         embeddings: `[items, dim]`, finite.
     """
-    embeddings = np.asarray(embeddings)
-    coordinate_range("embeddings", embeddings)
-    points = embeddings.astype(np.float64)
+    points, exponent = brought_to_one("embeddings", np.asarray(embeddings))
     centred = points - points.mean(axis=0)
     length, spread = np.sqrt((points**2).sum(axis=1).mean()), np.sqrt((centred**2).sum(axis=1).mean())
     if spread <= _POINT * length:
+        with np.errstate(over="ignore"):  # a length may exceed the largest coordinate that there is
+            spread, length = np.ldexp([spread, length], exponent)
         return f"The embeddings have collapsed to a point: they lie within {spread:.2g} of it, at length {length:.2g}."
-    distinct = len(find_distinct_rows(embeddings).first) / len(embeddings)
+    distinct = len(find_distinct_rows(points).first) / len(points)
     if distinct < _COPIES:
         return f"Only {100 * distinct:.0f} % of the embeddings are distinct: the others are copies."
     if points.shape[1] > 1:

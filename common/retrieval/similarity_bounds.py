@@ -64,8 +64,10 @@ class SimilarityBounds:
             query_low, query_high = coordinate_range("query embeddings", queries)
             low, high = np.minimum(low, query_low), np.maximum(high, query_high)
         largest = max(-low.min(), high.max())
-        # A power of two changes no digit. It is needed only where squares in float64 would overflow or vanish.
-        self.unit = 1.0 if 1e-100 < largest < 1e100 or largest == 0.0 else 2.0 ** -float(np.frexp(largest)[1])
+        # A power of two changes no digit. It is needed only where squares in float64 would overflow or vanish; that of
+        # the smallest subnormal numbers is not a float64 itself, and the largest there is does as well.
+        is_ordinary = 1e-100 < largest < 1e100 or largest == 0.0
+        self.unit = 1.0 if is_ordinary else 2.0 ** min(-float(np.frexp(largest)[1]), 1023.0)
         self.mean = _mean(gallery, self.unit)
         spread = np.maximum(np.abs(low * self.unit - self.mean), np.abs(high * self.unit - self.mean))
         self.scale = float(np.linalg.norm(spread)) or 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
-from common.retrieval.similarity_bounds import coordinate_range
+from common.retrieval.exact_scale import brought_to_one
 
 DIRECTIONS = ("uniform_to_spectrum", "spectrum_to_uniform")
 FLOOR = 1e-12
@@ -27,12 +27,12 @@ def spectrum(embeddings: np.ndarray, *, skip_top: int = 0, centre: bool = False)
         InvalidInput: embeddings that are not finite, or `skip_top` that leaves nothing.
     """
     embeddings = np.asarray(embeddings)
-    coordinate_range("embeddings", embeddings)
+    matrix, _ = brought_to_one("embeddings", embeddings)
     dim = embeddings.shape[1]
     check_non_negative("skip_top", skip_top)
     if skip_top >= dim:
         raise invalid("skip_top", received=skip_top, expected=f"less than {dim}, the embedding's dimensions")
-    matrix, epsilon = embeddings.astype(np.float64), np.finfo(embeddings.dtype).eps
+    epsilon = np.finfo(embeddings.dtype).eps
     if centre:
         matrix -= matrix.mean(axis=0)
     triangle = np.linalg.qr(matrix, mode="r")  # not the Gram matrix, which cannot tell 1e-8 from nothing

@@ -57,3 +57,22 @@ def test_the_seed_decides():
 def test_bad_input_is_refused(embeddings, labels, message):
     with pytest.raises(InvalidInput, match=message):
         evaluate_clustering(embeddings, labels)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-25), (np.float32, 1e20), (np.float64, 1e-310)])
+def test_the_scale_of_embeddings_changes_nothing(dtype, scale):
+    embeddings, labels = blobs(spread=1.0)
+    expected = evaluate_clustering(embeddings.astype(dtype), labels)
+    power = 2.0 ** round(np.log2(scale))  # which changes no digit, as long as there is no subnormal number
+    scaled = evaluate_clustering((embeddings.astype(np.float64) * power).astype(dtype), labels)
+    assert expected.normalized_mutual_information > 0.3
+    if scale > 1e-300:
+        assert scaled == expected
+    else:
+        assert scaled.as_dict() == pytest.approx(expected.as_dict(), abs=0.1)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_seed_that_scikit_learn_does_not_take_is_refused(seed):
+    with pytest.raises(InvalidInput, match=f"Invalid seed: received {seed}, expected a number from 0 to 4294967295"):
+        evaluate_clustering(*blobs(), seed=seed)

@@ -81,3 +81,16 @@ def test_the_generalization_gap_is_test_minus_training():
     assert by_hand["P@1"] == pytest.approx(3 / 4 - 1)
     with pytest.raises(InvalidInput, match="of one model for both"):
         generalization_gap(np.ones((4, 2)), [0, 0, 1, 1], np.ones((4, 3)), [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("exponent", [1000, -1000])
+def test_embeddings_of_any_size_are_diagnosed_alike(exponent):
+    embeddings, labels = clustered(0.4)
+    expected, found = diagnose(embeddings, labels), diagnose(np.ldexp(embeddings, exponent), labels)
+    assert found.warning is None
+    radius = expected.figures.pop("covering_radius")
+    assert found.figures.pop("covering_radius") == np.ldexp(radius, exponent)
+    assert found.figures == pytest.approx(expected.figures, rel=1e-12)
+    lumps = 100 + 0.01 * embeddings
+    assert collapse_warning(np.ldexp(lumps, exponent)).startswith("The embeddings have collapsed to a point: they lie")
+    assert "inf" not in collapse_warning(np.ldexp(lumps, exponent))

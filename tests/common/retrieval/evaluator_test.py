@@ -238,6 +238,14 @@ def test_labels_of_mixed_and_unlimited_size():
     assert huge.precision_at_1 == 1.0
 
 
+def test_subnormal_embeddings_score_like_ordinary_ones():
+    rng = np.random.default_rng(4)
+    labels = rng.integers(0, 5, 60)
+    embeddings = rng.integers(-1000, 1000, (60, 4)) + 500.0 * labels[:, None]
+    expected = evaluate_retrieval(embeddings, labels).as_dict()
+    assert evaluate_retrieval(embeddings * 2.0**-1060, labels).as_dict() == expected
+
+
 def test_tensors_are_accepted():
     assert evaluate_retrieval(tf.constant([[0.0], [1.0]]), tf.constant([3, 3])).map_at_r == 1.0
 

@@ -1,0 +1,26 @@
+"""Embeddings of any size as numbers of order one, without changing a digit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.retrieval.similarity_bounds import coordinate_range
+
+
+def brought_to_one(name: str, embeddings: np.ndarray) -> tuple[np.ndarray, int]:
+    """`embeddings * 2^-exponent` in float64, with the largest coordinate in [1/2, 1), and the exponent.
+
+    Squares of coordinates around 1e200 overflow and those around 1e-200 vanish; in float32, 1e20 and 1e-25 do. A power
+    of two changes no digit (but of coordinates below 1e-300 of the largest), so that what does not depend on the scale
+    comes out the same to the last bit, and the rest by `np.ldexp(figure, exponent)`.
+
+    Args:
+        name: of the argument, for the error.
+        embeddings: `[items, dim]`, float16, float32 or float64, finite; all zero stays zero.
+
+    Raises:
+        InvalidInput: an embedding that is not finite (the first bad row is named), or a wrong shape or type.
+    """
+    low, high = coordinate_range(name, embeddings)
+    exponent = int(np.frexp(max(-low.min(), high.max()))[1])
+    return np.ldexp(embeddings.astype(np.float64), -exponent), exponent
