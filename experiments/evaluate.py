@@ -19,7 +19,6 @@ classes in two conventions, covering radius, alignment, uniformity, and a warnin
 from __future__ import annotations
 
 import pathlib
-import zipfile
 
 from absl import flags
 
@@ -30,6 +29,7 @@ with quiet_start():
 
     from common.ops.checks import InvalidInput, invalid
     from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
+    from common.retrieval.clustering import LARGEST_SEED
     from common.retrieval.diagnostics import NAMES
     from common.retrieval.similarity_bounds import SIMILARITIES
     from common.training import write_json
@@ -43,7 +43,7 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings `[items, dim]` and labels `[items]` of a file.
 
     Raises:
-        InvalidInput: the file is missing, no NumPy archive, or without one of the two arrays.
+        InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, or too large for the memory.
     """
     if not pathlib.Path(path).is_file():
         raise invalid(flag, received=path, expected="an existing .npz file", fix=_HOW_TO_WRITE)
@@ -57,9 +57,11 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
                 expected = "arrays named embeddings and labels"
                 raise invalid(flag, received=f"{path} with {sorted(archive.files)}", expected=expected)
             return archive["embeddings"], archive["labels"]
-    except InvalidInput:
+    except (InvalidInput, PermissionError):
         raise
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+    except MemoryError as error:  # perhaps of a damaged header, which states any size
+        raise invalid(flag, received=f"{path} ({error})", expected="arrays that fit into memory") from error
+    except Exception as error:
         raise invalid(flag, received=f"{path} ({error})", expected="a NumPy archive", fix=_HOW_TO_WRITE) from error
 
 
@@ -96,10 +98,11 @@ def recall_depths() -> list[int]:
     """The k of R@k.
 
     Raises:
-        InvalidInput: a depth is not an integer of at least 1.
+        InvalidInput: a depth is not an integer of at least 1 (and less than a billion).
     """
-    if not all(depth.isdecimal() and int(depth) for depth in _FLAGS.recall_at) or not _FLAGS.recall_at:
-        raise invalid("--recall_at", received=_FLAGS.recall_at, expected="integers of at least 1, as in 1,2,4,8")
+    depths = _FLAGS.recall_at
+    if not depths or not all(depth.isdecimal() and len(depth) < 10 and int(depth) for depth in depths):
+        raise invalid("--recall_at", received=depths, expected="integers of at least 1, as in 1,2,4,8")
     return [int(depth) for depth in _FLAGS.recall_at]
 
 
@@ -121,7 +124,7 @@ def table(found: dict) -> str:
 
 
 def main() -> None:
-    """Scores the files, prints the table, writes the JSON file."""
+    """Scores the files, writes the JSON file, prints the table."""
     if not _FLAGS.embeddings:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + _HOW_TO_WRITE)
     if not (_FLAGS.clustering or _FLAGS.diagnostics):
@@ -129,9 +132,9 @@ def main() -> None:
     if _FLAGS.json and not pathlib.Path(_FLAGS.json).absolute().parent.is_dir():
         raise invalid("--json", received=_FLAGS.json, expected="a file in a folder that exists")
     found = scores()
-    print(table(found))
     if _FLAGS.json:
         write_json(_FLAGS.json, found)
+    print(table(found))
 
 
 if __name__ == "__main__":
@@ -143,6 +146,7 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
-    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.", lower_bound=0)
+    seeds = {"lower_bound": 0, "upper_bound": LARGEST_SEED}
+    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.", **seeds)
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

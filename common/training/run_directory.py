@@ -9,6 +9,7 @@ import os
 import pathlib
 import secrets
 import warnings
+import zipfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,7 +18,10 @@ from common.ops.checks import InvalidInput
 from common.training.environment import environment
 
 FORMAT_VERSION = 1  # of results and of files of arrays
+RESULT, RESULT_COPY = "result.json", "result.copy.json"
+WEIGHTS, TEST_EMBEDDINGS = "weights.npz", "test_embeddings.npz"
 _FORMAT_ENTRY = "format_version"  # in files of arrays; one without it has version 1
+_OTHER_VERSION = "Use the version that wrote it, or move the run's folder away to run it again."
 
 
 class DamagedFile(InvalidInput):
@@ -87,30 +91,49 @@ def write_arrays(
     write_atomically(path, lambda file: np.savez(file, **content), keep_as=keep_as)
 
 
-def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
+def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
     """Reads what `write_arrays` wrote; the archive's checksums show every changed byte of an array.
+
+    Args:
+        path: the file.
+        cure: what to do when it is damaged, a sentence; by default to delete the folder, and so to run it again.
 
     Raises:
         DamagedFile: the file is not whole; it is named.
-        InvalidInput: another version of the code wrote it.
+        InvalidInput: another version of the code wrote it, or it is too large for the memory.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (FileNotFoundError, PermissionError, MemoryError):
+    except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:
-        raise DamagedFile(f"{path} cannot be read ({error}). Delete it to start this run again.") from error
-    _check_format(path, int(arrays.pop(_FORMAT_ENTRY, FORMAT_VERSION)))
+        if isinstance(error, MemoryError) and _is_whole(path):
+            raise InvalidInput(f"{path} is too large for this machine's memory ({error}).") from error
+        cure = cure or f"Delete {pathlib.Path(path).parent} and give the command that made it again."
+        raise DamagedFile(f"{path} cannot be read ({error}): it is damaged. {cure}") from error
+    objection = format_objection(arrays.pop(_FORMAT_ENTRY, FORMAT_VERSION))
+    if objection:
+        raise InvalidInput(f"{path} {objection}. {_OTHER_VERSION}")
     return arrays
 
 
-def _check_format(path: str | os.PathLike, version: int) -> None:
-    if version != FORMAT_VERSION:
-        raise InvalidInput(
-            f"{path} has format {version}, this version of the code reads {FORMAT_VERSION}. Use the version that wrote "
-            "it, or move the run's folder away to run it again."
-        )
+def _is_whole(path: str | os.PathLike) -> bool:
+    """Whether an archive's checksums hold, without a place in memory for its arrays, of whatever size they state."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.testzip() is None
+
+
+def format_objection(version) -> str | None:
+    """What is wrong with the format that a file of arrays or a result states, in words; `None` if nothing is.
+
+    Args:
+        version: an integer, or an array `[]` of one; from a file, which may have stated anything.
+    """
+    version = np.asarray(version)
+    if version.dtype.kind in "iu" and version.shape == () and version == FORMAT_VERSION:
+        return None
+    return f"has format {version.tolist()}, this version of the code reads {FORMAT_VERSION}"
 
 
 class RunDirectory:
@@ -179,16 +202,13 @@ class RunDirectory:
         Raises:
             InvalidInput: another version of the code wrote it.
         """
-        path, copy = self._results()
-        result = read_json(path)
-        if result is None and path.exists():
-            result = read_json(copy)
-            if result is not None:
-                warnings.warn(f"{path} was damaged; written again from {copy.name}.", stacklevel=2)
-                write_json(path, result)
-        if not result or result.get("status") != "finished":
-            return None
-        _check_format(path, result.get("format", FORMAT_VERSION))
+        path = self._results()[0]
+        result, is_copy = read_finished_result(self.path)
+        if is_copy:
+            warnings.warn(f"{path} was damaged; written again from {RESULT_COPY}.", stacklevel=2)
+            write_json(path, result)
+        if result and (objection := format_objection(result.get("format", FORMAT_VERSION))):
+            raise InvalidInput(f"{path} {objection}. {_OTHER_VERSION}")
         return result
 
     def write_result(self, result: dict, test_embeddings: dict[str, np.ndarray], weights: list[np.ndarray]) -> None:
@@ -200,28 +220,34 @@ class RunDirectory:
             weights: in the order of the model's `weights`.
         """
         result = {"format": FORMAT_VERSION, "status": "finished", "environment": environment(), **result}
-        write_arrays(self.path / "weights.npz", {f"{index:05d}": weight for index, weight in enumerate(weights)})
-        write_arrays(self.path / "test_embeddings.npz", test_embeddings)
+        write_arrays(self.path / WEIGHTS, {f"{index:05d}": weight for index, weight in enumerate(weights)})
+        write_arrays(self.path / TEST_EMBEDDINGS, test_embeddings)
         for path in reversed(self._results()):
             write_json(path, result)
         for path in [*self._checkpoints, self.path / "checkpoint.damaged.npz"]:
             path.unlink(missing_ok=True)
 
     def _results(self) -> list[pathlib.Path]:
-        return [self.path / name for name in ("result.json", "result.copy.json")]
+        return [self.path / name for name in (RESULT, RESULT_COPY)]
 
     def read_weights(self) -> list[np.ndarray]:
         """The best weights of a finished run, in the order of the model's `weights`.
 
         Raises:
-            InvalidInput: the run has not finished, or the file is damaged.
+            InvalidInput: the run has not finished.
+            DamagedFile: it has, and the file is missing or damaged.
         """
-        path = self.path / "weights.npz"
+        path = self.path / WEIGHTS
+        cure = f"Delete {self.path} and give the command that trained this run again: it trains it anew."
         if not path.exists():
-            raise InvalidInput(
-                f"{path} is missing: the run has not finished. Finish it with the command that began it."
-            )
-        arrays = read_arrays(path)
+            if self.read_result() is None:
+                raise InvalidInput(
+                    f"{path} is missing: the run has not finished. Finish it with the command that began it."
+                )
+            raise DamagedFile(f"{path} is missing, although the run has finished. {cure}")
+        arrays = read_arrays(path, cure=cure)
+        if not all(array.dtype.kind in "fiub" and np.isfinite(array).all() for array in arrays.values()):
+            raise DamagedFile(f"{path} holds NaN, infinity or text: it is damaged. {cure}")
         return [arrays[name] for name in sorted(arrays)]
 
     def read_checkpoint(self) -> dict[str, np.ndarray] | None:
@@ -283,9 +309,24 @@ def read_json(path: str | os.PathLike) -> dict | None:
         return None
 
 
+def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
+    """What a run's folder says that came out, unchecked, and whether that is of the copy, `result.json` being damaged.
+
+    Args:
+        folder: of the run; without a result that is finished and whole, or whose copy is, the answer is `None`.
+    """
+    path = pathlib.Path(folder) / RESULT
+    result = read_json(path)
+    is_copy = result is None and path.exists()
+    if is_copy:
+        result = read_json(path.with_name(RESULT_COPY))
+    is_finished = result is not None and result.get("status") == "finished"
+    return (result if is_finished else None), is_copy and is_finished
+
+
 def _parse(text: str | bytes) -> dict | None:
     try:
         value = json.loads(text)
-    except ValueError:  # of JSON, or of UTF-8
+    except (ValueError, RecursionError):  # of JSON, or of UTF-8
         return None
     return value if isinstance(value, dict) else None

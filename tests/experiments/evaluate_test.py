@@ -1,6 +1,7 @@
 """The scoring command as a user runs it."""
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -79,6 +80,19 @@ def bad_files(folder):
     np.save(folder / "single.npy", np.zeros((3, 2)))
     (folder / "text.npz").write_text("no archive")
     (folder / "empty.npz").write_bytes(b"")
+    write_archive(folder / "endless.npz", b"{'descr': '<f8', 'fortran_order': False, 'shape': (5000000000000, 1), }")
+    np.savez_compressed(folder / "flipped.npz", embeddings=np.zeros((60, 99)), labels=np.arange(60))
+    content = bytearray((folder / "flipped.npz").read_bytes())
+    content[60:90] = bytes(30)
+    (folder / "flipped.npz").write_bytes(content)
+
+
+def write_archive(path, header):
+    """An archive of two arrays whose headers state what they like."""
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(64)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("embeddings", "labels"):
+            archive.writestr(f"{name}.npy", content)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,8 @@ def bad_files(folder):
         ("single.npy", "--embeddings.*named arrays.*np.savez"),
         ("text.npz", "--embeddings.*text.npz.*NumPy archive.*np.savez"),
         ("empty.npz", "--embeddings.*empty.npz.*NumPy archive.*np.savez"),
+        ("endless.npz", "--embeddings.*endless.npz.*36.4 TiB.*expected arrays that fit into memory"),
+        ("flipped.npz", "--embeddings.*flipped.npz.*NumPy archive.*np.savez"),
     ],
 )
 def test_files_that_are_no_archive_of_embeddings_are_refused(tmp_path, name, message):
@@ -106,7 +122,9 @@ def test_files_that_are_no_archive_of_embeddings_are_refused(tmp_path, name, mes
         (["--embeddings=floats.npz", "--seed=1"], ["--seed would have no effect", "--clustering", "--diagnostics"]),
         (["--embeddings=floats.npz", "--json=no/such/folder/scores.json"], ["--json", "folder that exists"]),
         (["--embeddings=floats.npz"], ["labels", "integers [60]"]),
+        (["--embeddings=floats.npz", "--clustering", "--seed=4294967296"], ["--seed=4294967296", "[0, 4294967295]"]),
         (["--embeddings=floats.npz", "--recall_at=0,2"], ["--recall_at", "at least 1"]),
+        (["--embeddings=floats.npz", f"--recall_at=1,{5000 * '9'}"], ["--recall_at", "at least 1"]),
     ],
 )
 def test_bad_input_ends_in_one_message(tmp_path, arguments, phrases):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from common.ops.checks import InvalidInput
 from common.training.environment import environment
 from common.training.run_directory import (
+    DamagedFile,
     RunDirectory,
     read_arrays,
     read_json,
@@ -182,6 +184,65 @@ def test_files_of_another_version_are_refused_and_those_without_one_are_read(tmp
     write_json(tmp_path / "result.json", {**result, "format": 7})
     with pytest.raises(InvalidInput, match=r"result\.json has format 7"):
         run.read_result()
+
+
+@pytest.mark.parametrize("version", ["one", 1.0, [1, 1], [], -1, 10**9])
+def test_whatever_a_file_states_as_its_format_is_told(tmp_path, version):
+    np.savez(tmp_path / "a.npz", a=np.ones(2), format_version=np.array(version))
+    with pytest.raises(InvalidInput, match=r"a\.npz has format .*, this version of the code reads 1\. Use the version"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def state_huge_array(path):
+    """Exchanges the shape that an array's header states; the archive's checksum is left as it was."""
+    content = path.read_bytes()
+    changed = content.replace(b"(100000,), }" + 7 * b" ", b"(5000000000000,), }")
+    assert changed != content
+    path.write_bytes(changed)
+
+
+def test_a_whole_file_that_needs_more_than_the_memory_is_one_message(tmp_path):
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"a": np.zeros(100000)})
+    with zipfile.ZipFile(path) as archive:
+        (tmp_path / "a.npy").write_bytes(archive.read("a.npy"))
+    state_huge_array(tmp_path / "a.npy")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(tmp_path / "a.npy", "a.npy")
+    with pytest.raises(InvalidInput, match=r"a\.npz is too large for this machine's memory \(Unable to allocate 36\.4"):
+        read_arrays(path)
+
+
+def test_a_damaged_header_of_a_checkpoint_gives_way_to_the_one_before(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    for value in (1.0, 2.0):
+        run.write_checkpoint({"a": np.full(100000, value)})
+    state_huge_array(tmp_path / "checkpoint.npz")
+    with pytest.warns(UserWarning, match=r"checkpoint\.npz cannot be read .*Going on from checkpoint\.previous\.npz"):
+        assert run.read_checkpoint()["a"][0] == 1.0
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "9" * 5000, '{"status": "finished"}]', "NaN"])
+def test_odd_json_is_damaged_and_no_error(tmp_path, text):
+    (tmp_path / "result.json").write_text(text)
+    assert read_json(tmp_path / "result.json") is None
+
+
+def test_lost_weights_of_a_finished_run_are_told_with_the_cure(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    run.write_result({}, {}, [np.ones(300)])
+    cure = "Delete .*run and give the command that trained this run again: it trains it anew"
+    path, content = run.path / "weights.npz", (run.path / "weights.npz").read_bytes()
+    for weight in (np.array([1.0, np.nan]), np.array([np.inf]), np.array("text")):
+        write_arrays(path, {"00000": weight})
+        with pytest.raises(DamagedFile, match=rf"weights\.npz holds NaN, infinity or text: it is damaged\. {cure}"):
+            run.read_weights()
+    path.write_bytes(content[:-40])
+    with pytest.raises(DamagedFile, match=rf"weights\.npz cannot be read .*it is damaged\. {cure}"):
+        run.read_weights()
+    path.unlink()
+    with pytest.raises(DamagedFile, match=rf"weights\.npz is missing, although the run has finished\. {cure}"):
+        run.read_weights()
 
 
 def test_a_damaged_configuration_is_not_replaced(tmp_path):

@@ -1,0 +1,49 @@
+"""The embeddings of the test set that a finished run leaves: all that its report is made of."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import numpy as np
+
+from common.training.run_directory import TEST_EMBEDDINGS, DamagedFile, read_arrays
+
+_KINDS = {"queries": "query_labels", "gallery": "gallery_labels"}  # embeddings: their labels
+
+
+def read_test_embeddings(folder: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a finished run's `test_embeddings.npz`.
+
+    Args:
+        folder: of the run.
+        cure: what is done about a damaged file, a sentence; by default what the reader of the message can do.
+
+    Returns:
+        `queries` `[queries, dim]` and `query_labels` `[queries]`, and, where the gallery is apart, `gallery`
+        `[items, dim]` and `gallery_labels` `[items]`.
+
+    Raises:
+        DamagedFile: the file is missing or damaged, or its arrays are others.
+        InvalidInput: another version of the code wrote it.
+    """
+    path = pathlib.Path(folder) / TEST_EMBEDDINGS
+    cure = cure or (
+        "Give the command that trained this run again: it makes the file anew from the weights. If it says the same, "
+        f"delete {folder} first, to train the run again."
+    )
+    if not path.exists():
+        raise DamagedFile(f"{path} is missing. {cure}")
+    arrays = read_arrays(path, cure=cure)
+    for kind, labels in _KINDS.items():
+        if kind in ("queries", *arrays) and not _fit(arrays.get(kind), arrays.get(labels)):
+            expected = f"finite {kind} [items, dim] and integer {labels} [items]"
+            raise DamagedFile(f"{path} does not hold {expected}: it is damaged. {cure}")
+    return arrays
+
+
+def _fit(embeddings: np.ndarray | None, labels: np.ndarray | None) -> bool:
+    if embeddings is None or labels is None or embeddings.dtype.kind != "f" or labels.dtype.kind not in "iu":
+        return False
+    is_matrix = embeddings.ndim == 2 and embeddings.size > 0 and labels.shape == embeddings.shape[:1]
+    return is_matrix and bool(np.isfinite(embeddings).all())

@@ -1,0 +1,71 @@
+"""The file that a finished run's report is made of: whatever else it holds is named, with the cure."""
+
+import re
+
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from common.training.run_directory import DamagedFile, write_arrays
+from common.training.test_embeddings import read_test_embeddings
+
+WHOLE = {
+    "queries": np.eye(3, 4, dtype=np.float32),
+    "query_labels": np.arange(3),
+    "gallery": np.ones((2, 4)),
+    "gallery_labels": np.arange(2),
+}
+CURE = "Give the command that trained this run again: it makes the file anew from the weights"
+
+
+@pytest.mark.parametrize("names", [("queries", "query_labels"), tuple(WHOLE)])
+def test_what_was_written_is_read(tmp_path, names):
+    arrays = {name: WHOLE[name] for name in names}
+    write_arrays(tmp_path / "test_embeddings.npz", arrays)
+    found = read_test_embeddings(tmp_path)
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"queries": None},
+        {"query_labels": None},
+        {"gallery_labels": None},
+        {"query_labels": np.arange(4)},
+        {"query_labels": np.arange(3.0)},
+        {"queries": np.array(["a", "b", "c"])},
+        {"queries": np.eye(3, dtype=int)},
+        {"queries": np.ones(3)},
+        {"queries": np.ones((3, 0))},
+        {"queries": np.full((3, 4), np.nan)},
+        {"gallery": np.full((2, 4), np.inf)},
+        {"gallery": np.ones((2, 4, 1))},
+    ],
+)
+def test_arrays_that_do_not_fit_are_told_with_the_cure(tmp_path, changes):
+    arrays = {name: array for name, array in {**WHOLE, **changes}.items() if array is not None}
+    write_arrays(tmp_path / "test_embeddings.npz", arrays)
+    kind = "gallery" if "gallery" in next(iter(changes)) else "queries"
+    message = rf"test_embeddings\.npz does not hold finite {kind} \[items, dim\] and integer .*: it is damaged\. {CURE}"
+    with pytest.raises(DamagedFile, match=message):
+        read_test_embeddings(tmp_path)
+
+
+def test_a_missing_and_a_damaged_file_are_told_with_the_cure(tmp_path):
+    with pytest.raises(
+        DamagedFile, match=rf"test_embeddings\.npz is missing\. {CURE}.*delete {re.escape(str(tmp_path))}"
+    ):
+        read_test_embeddings(tmp_path)
+    (tmp_path / "test_embeddings.npz").write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(DamagedFile, match=rf"test_embeddings\.npz cannot be read .*it is damaged\. {CURE}"):
+        read_test_embeddings(tmp_path)
+
+
+def test_another_format_is_refused_and_not_called_damaged(tmp_path):
+    np.savez(tmp_path / "test_embeddings.npz", **WHOLE, format_version="two")
+    with pytest.raises(InvalidInput, match="has format two, this version of the code reads 1") as raised:
+        read_test_embeddings(tmp_path)
+    assert not isinstance(raised.value, DamagedFile)
