@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import math
 import os
@@ -26,7 +27,7 @@ with quiet_start():
     from common.training import EmbeddingModel, run_directory
     from experiments import build
     from experiments.config import ExperimentConfig
-    from experiments.flags import exit_code_of
+    from experiments.exit_code import CHECKPOINTS_KEPT, exit_code_of
     from experiments.recipes import resolve
     from experiments.unit_runs import UnitRuns
 
@@ -113,7 +114,8 @@ def run_session(place: Place, fault: str | None, delay: float, step: int, log: s
         os.dup2(file.fileno(), 2)
     broken = INSIDE[fault](time.monotonic() + delay, step) if fault else contextlib.nullcontext()
     with broken, mock.patch.dict(build.BACKBONES, {"resnet10": one_convolution}):
-        code = exit_code_of(lambda: place.unit_runs().train(place.configuration(), 0, 0, checkpoint_seconds=0.0))
+        training = functools.partial(place.unit_runs().train, place.configuration(), 0, 0, checkpoint_seconds=0.0)
+        code = exit_code_of(training, CHECKPOINTS_KEPT)
     sys.exit(code)
 
 

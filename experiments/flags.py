@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-import signal
 import sys
 import typing
 
 import tensorflow as tf
 from absl import app, flags
 
-from common.data import invalid_input_behind
 from common.ops.checks import InvalidInput, check_choice, invalid
 from experiments import build
 from experiments.config import ExperimentConfig, config_fields
+from experiments.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.loss_names import FORM
 from experiments.number_ranges import RANGES
 from experiments.recipes import BUDGETS, METHODS, RECIPES, resolve
 
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
-_NO_SPACE = "No space left on device"
-_GOES_ON = "What was finished before is kept; the same command continues from the last checkpoint."
 
 
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
@@ -176,66 +173,34 @@ def _methods() -> list[tuple[str, str, str]]:
     return [build.parse_method(name) for name in values.methods]
 
 
-def run_command(main: typing.Callable[[], None]) -> None:
-    """Runs `main` under absl; see `exit_code_of`."""
+def run_command(main: typing.Callable[[], None], kept: str | None = None) -> None:
+    """Runs `main` under absl; see `exit_code_of`.
+
+    Args:
+        main: the command.
+        kept: what it has kept when it is stopped, a sentence; by default that of commands which train.
+    """
 
     def wrapped(arguments: list[str]) -> None:
         if len(arguments) > 1:
-            sys.exit(_fail(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help."))
+            raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
             tf.config.experimental.enable_op_determinism()
-        code = exit_code_of(main)
-        if code:
-            sys.exit(code)
-
-    app.run(wrapped, flags_parser=_parse_flags)
-
-
-def exit_code_of(main: typing.Callable[[], None]) -> int:
-    """Runs `main`; what can go wrong from outside ends in one message on the terminal, without a traceback.
-
-    Returns:
-        0; 2 for bad input and for trouble with files, such as a full disk; 130 when interrupted; 143 after SIGTERM.
-    """
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
         main()
-    except InvalidInput as error:
-        return _fail(str(error))
-    except OSError as error:
-        place = f" {error.filename}" if error.filename else ""
-        return _fail(f"Cannot go on: {error.strerror or error}{place}. {_GOES_ON}")
-    except tf.errors.OpError as error:
-        explained = invalid_input_behind(error)
-        if explained is None and _NO_SPACE not in str(error):
-            raise
-        return _fail(str(explained or f"Cannot go on: {_NO_SPACE}. {_GOES_ON}"))
-    except Terminated:
-        return _fail(f"Terminated. {_GOES_ON}", code=143)
-    except KeyboardInterrupt:
-        return _fail("Interrupted. The same command continues from the last checkpoint.", code=130)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    return 0
 
-
-class Terminated(BaseException):
-    """SIGTERM: somebody, such as a cluster's scheduler, wants this process to end."""
-
-
-def _terminate(number, frame):
-    raise Terminated
+    if kept is None:
+        kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
+    sys.exit(exit_code_of(lambda: app.run(wrapped, flags_parser=_parse_flags), kept))
 
 
 def _parse_flags(arguments: list[str]) -> list[str]:
     try:
         rest = flags.FLAGS(arguments)
     except flags.Error as error:
-        sys.exit(_fail(f"{error}. See --help for all flags."))
-    try:
-        check_finite_flags()
-    except InvalidInput as error:
-        sys.exit(_fail(str(error)))
+        raise InvalidInput(f"{error}. See --help for all flags.") from error
+    except SystemExit:  # --help, which absl ends as if something had gone wrong
+        sys.exit(0)
+    check_finite_flags()
     return rest
 
 
@@ -245,11 +210,6 @@ def check_finite_flags() -> None:
         value = flags.FLAGS[name].value
         if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
             raise invalid(f"--{name}", received=value, expected="a finite number")
-
-
-def _fail(message: str, code: int = 2) -> int:
-    sys.stderr.write(f"\nerror: {message}\n")
-    return code
 
 
 def _define(name: str, kind, help_text: str) -> None:

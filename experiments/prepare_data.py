@@ -153,4 +153,4 @@ def define_flags() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    experiment_flags.run_command(main)
+    experiment_flags.run_command(main, kept="What was fetched before is kept; the same command goes on from there.")

@@ -1,0 +1,148 @@
+"""How a command ends: what can go wrong outside of it is one message and an exit code, without a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from common.data import invalid_input_behind
+from common.ops.checks import InvalidInput
+
+CHECKPOINTS_KEPT = "What was finished before is kept; the same command continues from the last checkpoint."
+_NO_SPACE = os.strerror(errno.ENOSPC)
+
+
+class Terminated(BaseException):
+    """SIGTERM: somebody, such as a cluster's scheduler, wants this process to end."""
+
+
+class OutputLost(OSError):
+    """The standard output cannot be written: its reader has gone, or the disk behind it is full."""
+
+
+def exit_code_of(main: Callable[[], None], kept: str = "") -> int:
+    """Runs `main` and says how it ended; errors in the code keep their traceback.
+
+    Args:
+        main: the command; may end with `sys.exit`.
+        kept: what the message says when it was stopped: what the command has kept. Empty for one that keeps nothing.
+
+    Returns:
+        0; 2 for bad input, for trouble with files, such as a full disk, and for too little memory; 130 when
+        interrupted; 143 after SIGTERM; 141, without a message, when nobody reads the output any more.
+    """
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        with contextlib.redirect_stdout(_Output(sys.stdout)):
+            code = _ending(main, f" {kept}" if kept else "")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    trouble = _trouble_at_the_end()
+    return code if code or trouble is None else _code_of_output(trouble)
+
+
+def _ending(main: Callable[[], None], kept: str) -> int:
+    try:
+        main()
+    except SystemExit as ending:
+        return ending.code or 0
+    except InvalidInput as error:
+        return _fail(str(error))
+    except OutputLost as error:
+        return _code_of_output(error)
+    except OSError as error:
+        if error.errno == errno.EPIPE and _has_no_reader(sys.stderr):
+            return _code_of_output(error)
+        place = f" {error.filename}" if error.filename else ""
+        return _fail(f"Cannot go on: {error.strerror or error}{place}.{kept}")
+    except MemoryError as error:
+        return _fail(f"Cannot go on: too little memory{f' ({error})' if str(error) else ''}.{kept}")
+    except tf.errors.OpError as error:
+        explained = invalid_input_behind(error)
+        if explained is None and _NO_SPACE not in str(error):
+            raise
+        return _fail(str(explained or f"Cannot go on: {_NO_SPACE}.{kept}"))
+    except Terminated:
+        return _fail(f"Terminated.{kept}", code=143)
+    except KeyboardInterrupt:
+        return _fail(f"Interrupted.{kept}", code=130)
+    return 0
+
+
+def _terminate(number, frame):
+    raise Terminated
+
+
+class _Output:
+    """The standard output, whose trouble is told apart from that of other files."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _lost_on_error():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _lost_on_error():
+            self._stream.flush()
+
+
+@contextlib.contextmanager
+def _lost_on_error():
+    try:
+        yield
+    except OSError as error:
+        raise OutputLost(error.errno, error.strerror) from error
+
+
+def _code_of_output(trouble: OSError) -> int:
+    """The exit code for output that cannot be written, with a message unless its reader has gone."""
+    if trouble.errno == errno.EPIPE:
+        return 128 + signal.SIGPIPE
+    return _fail(f"Cannot write the output: {trouble.strerror}.")
+
+
+def _has_no_reader(stream) -> bool:
+    poll = select.poll()
+    poll.register(stream.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _trouble_at_the_end() -> OSError | None:
+    """What keeps the last output from being written; it is then thrown away.
+
+    Python flushes once more when it exits, and would end with exit code 120 and a notice of its own.
+    """
+    found = [_discard_if_lost(stream) for stream in (sys.stdout, sys.stderr)]
+    return next(filter(None, found), None)
+
+
+def _discard_if_lost(stream) -> OSError | None:
+    try:
+        stream.flush()
+    except OSError as trouble:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        with contextlib.suppress(OSError):
+            stream.flush()
+        return trouble
+    return None
+
+
+def _fail(message: str, code: int = 2) -> int:
+    with contextlib.suppress(OSError):  # nobody can be told
+        sys.stderr.write(f"\nerror: {message}\n")
+    _discard_if_lost(sys.stderr)
+    return code
