@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import typing
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, check_choice
 from common.training import EmbeddingModel, RunDirectory, read_json
 from experiments import build
 from experiments.config import ExperimentConfig
@@ -59,14 +60,31 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
         path: the run directory, for the error.
 
     Raises:
-        InvalidInput: another version of the code wrote it.
+        InvalidInput: another version of the code wrote it, or it is damaged.
     """
-    names = {field.name for field in dataclasses.fields(ExperimentConfig)}
-    values = {name: value for name, value in identity.items() if name in names}
+    kinds = typing.get_type_hints(ExperimentConfig)
+    values = {name: value for name, value in identity.items() if name in kinds}
+    odd = [name for name, value in values.items() if not _is_of_kind(value, kinds[name])]
+    if odd:
+        raise InvalidInput(
+            f"{path}/config.json is damaged: {odd[0]} is {values[odd[0]]!r}. Delete the folder to run it again."
+        )
     try:
-        return ExperimentConfig(**values)
-    except TypeError as error:
+        config = ExperimentConfig(**values)
+        for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS), ("backbone", build.BACKBONES)):
+            check_choice(name, getattr(config, name), choices)
+        build.check_loss_name(config.loss)
+    except (TypeError, InvalidInput) as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
+    return config
+
+
+def _is_of_kind(value, kind) -> bool:
+    """Whether a JSON value is of an annotated kind: a field's type, perhaps one that may be `None`."""
+    kinds = typing.get_args(kind) or (kind,)
+    if float in kinds:
+        kinds = (*kinds, int)
+    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
 def load_trained_model(
@@ -88,12 +106,18 @@ def load_trained_model(
         InvalidInput: the run has not finished, or the data on disk are not those of the run.
     """
     config, identity = run_configuration(path)
+    place = [identity.get(name) for name in ("fold", "repeat")]
+    if not all(type(number) is int and number >= 0 for number in place) or place[0] >= config.num_folds:
+        raise InvalidInput(
+            f"{path}/config.json is damaged: it says fold {place[0]}, repeat {place[1]}. Delete the folder to run it "
+            "again."
+        )
     if dataset is None:
         dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
     check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), identity.get("data"), os.fspath(path))
     dataset = build.prepare_dataset(dataset, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
-    training = split_of(dataset, config, identity["fold"], identity["repeat"]).training
+    training = split_of(dataset, config, *place).training
     model = build.build_model(config, dataset, training.num_classes)
     two_classes = training.subset(np.unique(training.labels, return_index=True)[1][:2])
     model.build_on(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tqdm import tqdm
 
-from common.data import Dataset, Examples, evaluation_batches, training_batches
+from common.data import Dataset, Examples, training_batches
 from common.ops.checks import InvalidInput
 from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
 from common.training import (
@@ -29,7 +29,7 @@ from experiments import build
 from experiments.config import ExperimentConfig
 from experiments.problem_record import problem_recorder
 from experiments.projections import projection_parts
-from experiments.selection import selection_callbacks
+from experiments.selection import image_batches, selection_callbacks
 from experiments.splits import split_of, unit_seed
 
 keras = tf.keras
@@ -124,17 +124,11 @@ class Unit:
             write_json(path, metrics)
         return metrics
 
-    def _embed(self, model: EmbeddingModel, examples: Examples, output: str = "embeddings") -> np.ndarray:
-        preprocessing = build.build_preprocessing(self.config, self.dataset)
-        batch_size = build.evaluation_batch_size(self.config)
-        return model.embed(evaluation_batches(examples, preprocessing, batch_size), output=output)
+    def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
+        return embedded(model, self.config, self.dataset, examples)["queries"]
 
     def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
-        """Embeddings and labels, as `evaluate_embeddings` takes them."""
-        arrays = {"queries": self._embed(model, queries, output), "query_labels": queries.labels}
-        if gallery is not None:
-            arrays |= {"gallery": self._embed(model, gallery, output), "gallery_labels": gallery.labels}
-        return arrays
+        return embedded(model, self.config, self.dataset, queries, gallery, output)
 
     def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
         return evaluate_embeddings(self._arrays(model, queries, gallery, output))
@@ -200,6 +194,34 @@ class Unit:
             tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
         self.run.write_result(result, embeddings, model.get_weights())
         return self.run.read_result()
+
+
+def embedded(
+    model: EmbeddingModel,
+    config: ExperimentConfig,
+    dataset: Dataset,
+    queries: Examples,
+    gallery: Examples | None = None,
+    output: str = "embeddings",
+) -> dict[str, np.ndarray]:
+    """Embeddings and labels of examples, as `evaluate_embeddings` takes them and `test_embeddings.npz` holds them.
+
+    Args:
+        model: with trained weights.
+        config: says how images are cut and batched.
+        dataset: that the examples are of, with prepared images.
+        queries: what is searched for.
+        gallery: what is searched in; `None`: the queries themselves.
+        output: what of the model, see `EmbeddingModel.embed`.
+    """
+
+    def embed(examples: Examples) -> np.ndarray:
+        return model.embed(image_batches(examples, config, dataset), output=output)
+
+    arrays = {"queries": embed(queries), "query_labels": queries.labels}
+    if gallery is not None:
+        arrays |= {"gallery": embed(gallery), "gallery_labels": gallery.labels}
+    return arrays
 
 
 def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:

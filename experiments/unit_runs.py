@@ -12,6 +12,7 @@ from common.data import Dataset
 from common.training import RunDirectory
 from experiments import build
 from experiments.config import ExperimentConfig
+from experiments.finished_run import mend_finished_run
 from experiments.same_data import tell_of_other_data
 from experiments.start_checks import check_unit
 from experiments.unit import Unit
@@ -70,14 +71,19 @@ class UnitRuns:
                 check_unit(config, self.dataset, fold, repeat)
 
     def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
-        """Trains a unit that has no result yet; one that was stopped goes on from its last checkpoint."""
+        """Trains a unit that has no result yet; one that was stopped goes on from its last checkpoint.
+
+        Of one that has finished, files that have been damaged since are made again where they can be.
+        """
         path = self.unit_dir(config, fold, repeat)
         if not (path / "result.json").exists():
             check_unit(config, self.dataset, fold, repeat)
         identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
         tell_of_other_data(path, identity)
         run = RunDirectory(path, identity)
-        if run.read_result() is not None:
+        finished = run.read_result()
+        if finished is not None:
+            mend_finished_run(run, finished, self.dataset, self.cache_dir)
             return
         with run.locked():
             prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)

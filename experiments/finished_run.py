@@ -1,0 +1,64 @@
+"""A finished run whose weights or test embeddings were lost or damaged since: it is said, and mended if it can be."""
+
+from __future__ import annotations
+
+import sys
+
+from tqdm import tqdm
+
+from common.data import Dataset
+from common.ops.checks import InvalidInput
+from common.training import RunDirectory, write_arrays
+from common.training.run_directory import TEST_EMBEDDINGS, DamagedFile
+from common.training.test_embeddings import read_test_embeddings
+from experiments.trained_model import load_trained_model
+from experiments.unit import embedded, evaluate_embeddings
+
+_TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
+
+
+def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:
+    """Makes test embeddings again, from the weights, where they are missing or damaged, and warns of damaged weights.
+
+    Nothing can make weights again but training. The run's figures do not need them; pictures of where it looks and
+    other metric matrices do.
+
+    Args:
+        run: a finished one.
+        result: what it says.
+        dataset: that it was trained on, as loaded.
+        cache_dir: the folder for prepared images, or `None` for the default.
+
+    Raises:
+        InvalidInput: both files are lost, or the weights on disk do not give the figures of the result.
+    """
+    try:
+        read_test_embeddings(run.path, cure="It is made again from the weights.")
+    except DamagedFile as error:
+        _say(str(error))
+        with run.locked():
+            write_arrays(run.path / TEST_EMBEDDINGS, _embedded_again(run, result, dataset, cache_dir))
+        return
+    try:
+        run.read_weights()
+    except DamagedFile as error:
+        _say(f"{error} All figures of the run are whole.")
+
+
+def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> dict:
+    trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
+    test, gallery = trained.dataset.test, trained.dataset.gallery
+    arrays = embedded(trained.model, trained.config, trained.dataset, test, gallery)
+    found, stated = evaluate_embeddings(arrays).as_dict(), result.get("test")
+    for metric in ("P@1", "MAP@R"):
+        value = stated.get(metric) if isinstance(stated, dict) else None
+        if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
+            raise InvalidInput(
+                f"The weights in {run.path} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they "
+                f"are not of one run. Delete {run.path} and give the command that trained this run again."
+            )
+    return arrays
+
+
+def _say(message: str) -> None:
+    tqdm.write(f"warning: {message}", file=sys.stderr)

@@ -1,0 +1,102 @@
+"""A study as `fair_eval` leaves it, without training: run directories of drawn embeddings on a tiny data set."""
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset, Examples
+from common.ops.checks import InvalidInput
+from common.retrieval import evaluate_retrieval
+from common.training import RunDirectory
+from experiments import build
+from experiments.recipes import resolve
+from experiments.selection import image_batches
+from experiments.splits import split_of
+from experiments.unit_runs import UnitRuns
+from gsp_dml.selection_metrics import pooled_features
+
+OVERRIDES = {
+    "embedding_dim": 8,
+    "image_size": 16,
+    "classes_per_batch": 4,
+    "samples_per_class": 2,
+    "max_steps": 100,
+}
+EVALUATIONS = (20, 40, 60)
+METRICS = {"R@1": 0.5, "R@2": 0.6, "R@4": 0.7, "NMI": 0.4}
+
+
+class TinyStudy:
+    """Writes run directories; stands in for `DataFolder` when pages are written."""
+
+    cache_dir = None
+
+    def __init__(self, folder):
+        self.folder, self.has_data = folder, True
+        generator = np.random.default_rng(0)
+        patterns = generator.uniform(0, 255, (14, 16, 16, 1))
+
+        def examples(classes):
+            labels = np.repeat(classes, 5)
+            images = patterns[labels] + generator.normal(0, 60, (len(labels), 16, 16, 1))
+            return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
+
+        self.dataset = Dataset(
+            name="glyphs",
+            train=examples(np.arange(8)),
+            test=examples(np.arange(8, 14)),
+            class_names=[f"<letter & {index}>" for index in range(14)],
+            kind="memory_images",
+            native_size=16,
+            channels=1,
+        )
+        self.runs = UnitRuns(self.dataset, str(folder), None)
+
+    def dataset_of(self, unit, config):
+        if not self.has_data:
+            raise InvalidInput("glyphs cannot be read: the disk is away.")
+        return self.dataset
+
+    def config(self, loss, pooling, protocol=None, **overrides):
+        values = {**OVERRIDES, **({} if protocol else {"num_folds": 2}), **overrides}
+        return resolve("glyphs", loss, pooling, "thesis", "smoke", values, "plain", protocol)
+
+    def begin(self, config, fold=0, repeat=0) -> RunDirectory:
+        identity = {**config.identity(self.runs.fingerprint), "fold": fold, "repeat": repeat}
+        run = RunDirectory(self.runs.unit_dir(config, fold, repeat), identity)
+        for place, step in enumerate(EVALUATIONS):
+            value = 0.2 + 0.1 * place + 0.02 * fold
+            run.append_metrics({"step": step, "validation": {**METRICS, "MAP@R": value, "P@1": value + 0.2}})
+        return run
+
+    def finish(self, config, fold=0, repeat=0, noise=0.5, weights=(), queries=None):
+        run = self.begin(config, fold, repeat)
+        generator = np.random.default_rng([fold, repeat])
+        labels = self.dataset.test.labels
+        if queries is None:
+            queries = np.eye(8)[labels - 8] + noise * generator.normal(size=(len(labels), 8))
+        metrics = evaluate_retrieval(queries, labels).as_dict()
+        result = {
+            "config_hash": config.hash(self.runs.fingerprint),
+            "fold": fold,
+            "repeat": repeat,
+            "test": metrics,
+            "untrained": {**metrics, "P@1": 0.25, "MAP@R": 0.125},
+            "validation": {"best": {"MAP@R": 0.4, "step": 60}},
+            "steps": 60,
+            "train_seconds": 90.0,
+            "deviations": [],
+            "diagnostics": {"rho": 0.25, "uniformity": -1.5, "warning": "all embeddings <are> one point"},
+        }
+        run.write_result(result, {"queries": queries.astype(np.float32), "query_labels": labels}, list(weights))
+        return run.path
+
+    def gsp_weights(self, config):
+        """Weights of a model whose prototypes have been chosen, as training does."""
+        training = split_of(self.dataset, config, 0, 0).training
+        model = build.build_model(config, self.dataset, training.num_classes)
+        images = next(iter(image_batches(training, config, self.dataset)))
+        model.build_on(images[:8], tf.constant(training.labels[:8]))
+        features, _ = pooled_features(model, images)
+        model.head.pooling.collect(features)
+        assert bool(model.head.pooling.has_prototypes())
+        return model.get_weights()
