@@ -14,6 +14,7 @@ from experiments.config import ExperimentConfig
 from experiments.recipes import departures
 from experiments.report_files import write_report_files
 from experiments.reports import best_of_repeats
+from experiments.reports.collect import check_same_queries
 from experiments.split_study import SplitScores
 from experiments.unit import MONITORED, unit_label
 
@@ -63,6 +64,7 @@ class ConventionalReport:
         if unbiased:
             rows.append(self._row(f"{name}, unbiased, mean of {count}", _mean_cells(unbiased)))
         if biased and unbiased:
+            check_same_queries([biased.units[0], unbiased.units[0]], [biased.labels, unbiased.labels])
             estimates = {
                 metric: best_of_repeats.optimism_estimate(
                     biased.scores[metric], unbiased.scores[metric], biased.labels, self.best_repeat, metric == "P@1"

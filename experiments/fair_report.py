@@ -18,6 +18,7 @@ from experiments import reports
 from experiments.config import ExperimentConfig
 from experiments.recipes import departures
 from experiments.report_files import write_report_files
+from experiments.reports.collect import check_same_queries
 from experiments.unit import evaluate_embeddings
 
 METRICS = ("P@1", "MAP@R")
@@ -130,6 +131,8 @@ class MethodReport:
 
     def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
         """MAP@R minus the reference's: query by query, fold by fold, repeat by repeat."""
+        methods = (reference, self)
+        check_same_queries([next(iter(m._units.values())) for m in methods], [m._scores.labels for m in methods])
         folds = self.config.num_folds
         members = {
             "single": reports.single_model_members(folds, self.repeats),
@@ -149,13 +152,14 @@ class MethodReport:
 
     @functools.cached_property
     def _scores(self) -> _Scores:
-        units, single, labels = self._units, {}, None
+        units, single, labels = self._units, {}, []
         for key, unit in units.items():
             embeddings = unit.test_embeddings()
             result = evaluate_embeddings(embeddings)
             single[key] = _scores_of(result)
-            labels = embeddings["query_labels"][result.query_rows]
-        return _Scores(single, self._concatenated(units), labels)
+            labels.append(embeddings["query_labels"][result.query_rows])
+        check_same_queries(list(units.values()), labels)
+        return _Scores(single, self._concatenated(units), labels[0])
 
     def _concatenated(self, units: dict) -> dict:
         """Per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""

@@ -15,7 +15,7 @@ from common.training import write_text
 from experiments import reports
 from experiments.config import ExperimentConfig
 from experiments.fair_protocol import FairProtocol
-from experiments.reports.collect import UnitRun
+from experiments.reports.collect import UnitRun, check_same_queries
 from experiments.unit import evaluate_embeddings
 
 
@@ -55,12 +55,17 @@ class SplitScores:
 
     Args:
         units: finished, of one or more folds and repeats, at least one.
+
+    Raises:
+        InvalidInput: test embeddings are missing or damaged, or of other queries than the others'.
     """
 
     def __init__(self, units: list[UnitRun]):
         embeddings = [unit.test_embeddings() for unit in units]
         results = [evaluate_embeddings(arrays) for arrays in embeddings]
-        self.labels = embeddings[0]["query_labels"][results[0].query_rows]
+        labels = [arrays["query_labels"][result.query_rows] for arrays, result in zip(embeddings, results)]
+        check_same_queries(units, labels)
+        self.units, self.labels = units, labels[0]
         self.scores = {
             "P@1": np.stack([result.per_query_precision_at_1 for result in results]),
             "MAP@R": np.stack([result.per_query_map_at_r for result in results]),
@@ -75,6 +80,7 @@ class SplitScores:
 
     def difference(self, reference: SplitScores, metric: str) -> reports.Interval:
         """Mean of self - reference, paired query by query and seed by seed."""
+        check_same_queries([reference.units[0], self.units[0]], [reference.labels, self.labels])
         return reports.paired_difference(
             self.scores[metric], reference.scores[metric], self.labels, members=self.members
         )

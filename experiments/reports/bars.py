@@ -44,10 +44,10 @@ def interval_bars(
     thickness = 0.84 / len(groups)
     for index, (series, figures) in enumerate(groups.items()):
         places = np.array([methods.index(method) for method in figures]) + (index - (len(groups) - 1) / 2) * thickness
-        values = np.array([[bar.low, bar.estimate, bar.high] for bar in figures.values()]) * 100
-        errors = np.clip([values[:, 1] - values[:, 0], values[:, 2] - values[:, 1]], 0, None)
+        values = np.array([[bar.estimate, *bar.ends()] for bar in figures.values()]) * 100
+        errors = np.clip([values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]], 0, None)
         style = {"color": _COLORS[index % len(_COLORS)], "error_kw": {"lw": 0.9, "capsize": 1.5, "alpha": 0.8}}
-        axes.barh(places, values[:, 1], height=0.92 * thickness, xerr=errors, label=series, **style)
+        axes.barh(places, values[:, 0], height=0.92 * thickness, xerr=errors, label=series, **style)
     axes.set_xlim(left=0.0)  # the length of a bar is its value
     axes.set_yticks(range(len(methods)), methods)
     for label in axes.get_yticklabels():

@@ -17,9 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.ops.checks import InvalidInput
-from common.training.run_directory import read_arrays, read_json
+from common.training.run_directory import RESULT_COPY, read_finished_result, read_json
+from common.training.test_embeddings import read_test_embeddings
+from experiments.reports.result_objection import is_number, numbers, objection_to
 
-_UNIT = re.compile(r"fold(\d+)-repeat(\d+)")
+_UNIT = re.compile(r"fold([0-9]{1,4})-repeat([0-9]{1,4})")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class UnitRun:
         repeat: from 0.
         config: `config.json`; empty when it is missing or damaged.
         result: `result.json` of a finished run, else `None`.
-        problem: why a result that is there cannot be used; `None` when nothing is wrong, as with an unfinished run.
+        problem: why a result that is there cannot be used, or why its copy is; `None` when nothing is wrong, as with an
+            unfinished run.
     """
 
     path: pathlib.Path
@@ -49,11 +52,11 @@ class UnitRun:
 
     def test_metrics(self) -> dict[str, float]:
         """Test metrics of the trained model by name, as fractions; empty until the run is finished."""
-        return _numbers(self.result.get("test")) if self.result else {}
+        return numbers(self.result.get("test")) if self.result else {}
 
     def untrained_metrics(self) -> dict[str, float]:
         """Test metrics before training, by name; empty when they are not known."""
-        return _numbers(self.result.get("untrained")) if self.result else {}
+        return numbers(self.result.get("untrained")) if self.result else {}
 
     def test_embeddings(self) -> dict[str, np.ndarray]:
         """The arrays of `test_embeddings.npz` by name.
@@ -61,18 +64,15 @@ class UnitRun:
         Raises:
             InvalidInput: when the file is missing or damaged.
         """
-        path = self.path / "test_embeddings.npz"
-        if not path.exists():
-            raise InvalidInput(f"{path} is missing. Delete {self.path} and run this fold and repeat again.")
-        return read_arrays(path)
+        return read_test_embeddings(self.path)
 
     def validation_curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:
         """Steps and validation metric `[evaluations]` from `metrics.jsonl`; lines without it are passed over."""
         points = {}
         for record in _records(self.path / "metrics.jsonl"):
-            validation = record.get("validation")
-            if isinstance(validation, dict) and metric in validation and "step" in record:
-                points[int(record["step"])] = float(validation[metric])
+            value = numbers(record.get("validation")).get(metric)
+            if value is not None and _has_step(record):
+                points[record["step"]] = float(value)
         steps = sorted(points)
         return np.array(steps, np.int64), np.array([points[step] for step in steps], np.float64)
 
@@ -173,34 +173,63 @@ def same_trainings(first: Sequence[UnitRun], second: Sequence[UnitRun]) -> bool:
     return pairs[0] == pairs[1] != []
 
 
+def check_same_queries(units: Sequence[UnitRun], labels: Sequence[np.ndarray]) -> None:
+    """Runs whose figures are averaged or subtracted query by query must have been tested on the same queries.
+
+    Args:
+        units: the runs.
+        labels: of each one's queries `[queries]`.
+
+    Raises:
+        InvalidInput: two of them differ.
+    """
+    for unit, of_unit in zip(units, labels):
+        if not np.array_equal(of_unit, labels[0]):
+            raise InvalidInput(
+                f"The test embeddings of {unit.path} are of other queries than those of {units[0].path}, so that the "
+                "two cannot be compared. Delete the folder that is wrong, and give the command that made it again."
+            )
+
+
 def _unit(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> UnitRun:
-    result, problem = read_json(path / "result.json"), None
+    try:
+        result, problem = _result(path, fold, repeat, config_hash)
+        config = read_json(path / "config.json") or {}
+    except OSError as error:  # a file that is there and may not be read
+        result, problem, config = None, f"{error.filename} cannot be read ({error.strerror}).", {}
+    problem = problem or _odd_lines(path / "metrics.jsonl")
+    return UnitRun(path, fold, repeat, config, result, problem)
+
+
+def _result(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> tuple[dict | None, str | None]:
+    """The result of a finished run that can be used, and what is wrong with it."""
+    place = path / "result.json"
+    result, is_copy = read_finished_result(path)
     if result is None:
-        if (path / "result.json").exists():
-            problem = f"{path / 'result.json'} is damaged; the run counts as unfinished."
-    elif result.get("status") != "finished":
-        result = None
-    else:
-        problem = _objection(result, fold, repeat, config_hash)
-        if problem:
-            result, problem = None, f"{path / 'result.json'} is left out: {problem}."
-    return UnitRun(path, fold, repeat, read_json(path / "config.json") or {}, result, problem)
+        is_damaged = place.exists() and read_json(place) is None
+        return None, f"{place} is damaged; the run counts as unfinished." if is_damaged else None
+    objection = objection_to(result, fold, repeat, config_hash)
+    if objection:
+        return None, f"{place.with_name(RESULT_COPY) if is_copy else place} is left out: {objection}."
+    return result, f"{place} is damaged; {RESULT_COPY} took its place." if is_copy else None
 
 
-def _objection(result: dict, fold: int, repeat: int, config_hash: str) -> str | None:
-    """Why a finished result does not belong to its folder, or `None`."""
-    stated = str(result.get("config_hash", ""))
-    if not stated or not (stated.startswith(config_hash) or config_hash.startswith(stated)):
-        return f"its configuration hash is {stated or 'missing'}, its folder's is {config_hash}"
-    if (result.get("fold"), result.get("repeat")) != (fold, repeat):
-        return f"it says fold {result.get('fold')}, repeat {result.get('repeat')}"
-    return None if _numbers(result.get("test")) else "it has no test metrics"
+def _odd_lines(path: pathlib.Path) -> str | None:
+    """What is wrong with lines of metrics that are records and hold what is no number."""
+    try:
+        odd = [record for record in _records(path) if not _is_ordinary(record)]
+    except OSError as error:
+        return f"{path} cannot be read ({error.strerror})."
+    return f"{path} has {len(odd)} line(s) whose step or validation is no number; they are left out." if odd else None
 
 
-def _numbers(metrics) -> dict[str, float]:
-    """The entries that are numbers; none when `metrics` is no dictionary."""
-    entries = metrics.items() if isinstance(metrics, dict) else ()
-    return {name: value for name, value in entries if isinstance(value, (int, float))}
+def _is_ordinary(record: dict) -> bool:
+    validation = record.get("validation", {})
+    return _has_step(record) and isinstance(validation, dict) and len(numbers(validation)) == len(validation)
+
+
+def _has_step(record: dict) -> bool:
+    return isinstance(record.get("step"), int) and is_number(record["step"])
 
 
 def _records(path: pathlib.Path) -> Iterator[dict]:
@@ -210,7 +239,7 @@ def _records(path: pathlib.Path) -> Iterator[dict]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict):
             yield record

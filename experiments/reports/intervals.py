@@ -45,6 +45,16 @@ class Interval:
         """
         return self.low > 0 or self.high < 0
 
+    def ends(self, *, of_difference: bool = False) -> tuple[float, float]:
+        """The interval as it is shown: cut at 0 and 1 (a difference: at -1 and 1), for no figure lies beyond.
+
+        Its width, from which verdicts and detectable differences come, is that of the interval before it is cut.
+
+        Args:
+            of_difference: whether it is of the difference of two figures.
+        """
+        return max(self.low, -1.0 if of_difference else 0.0), min(self.high, 1.0)
+
     def same_test_set(self) -> Interval | None:
         """The interval for new trainings on this very test set: training randomness alone, `None` when not known.
 

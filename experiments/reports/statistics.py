@@ -34,6 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from common.ops.checks import InvalidInput
 from experiments.reports.intervals import Interval, Variance, interval
 
 Model = tuple[int, int]  # (fold, repeat)
@@ -100,7 +101,8 @@ def class_clustered_bootstrap(
         confidence: in (0, 1).
 
     Raises:
-        ValueError: when shapes disagree, a score is not finite, or there are fewer than two test classes.
+        ValueError: when shapes disagree.
+        InvalidInput: when a score is not finite, or there are fewer than two test classes.
     """
     scores, classes, num_classes = _checked(per_query_scores, query_labels)
     generator = np.random.default_rng(seed)
@@ -228,12 +230,12 @@ def _checked(scores, labels) -> tuple[np.ndarray, np.ndarray, int]:
             "expected [models, queries] and [queries]."
         )
     if not np.isfinite(scores).all():
-        raise ValueError(
+        raise InvalidInput(
             "Invalid scores: received NaN or infinity, expected finite numbers. Leave excluded queries out."
         )
     unique, classes = np.unique(labels, return_inverse=True)
     if len(unique) < 2:
-        raise ValueError(f"Invalid labels: received {len(unique)} class, expected at least two to resample.")
+        raise InvalidInput(f"Invalid labels: received {len(unique)} class, expected at least two to resample.")
     return scores, classes, len(unique)
 
 

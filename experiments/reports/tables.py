@@ -34,6 +34,10 @@ SIGNIFICANT_NOTE = (
     "Starred: differences whose interval, of new test classes and new trainings, excludes zero. None is starred where "
     "the spread of training is not known (†)."
 )
+CUT_NOTE = (
+    "Intervals end at 0 and 100 (of differences: at -100 and 100): what would reach beyond, where no figure can lie, "
+    "is cut off."
+)
 DETECTABLE_NOTE = (
     "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
     "repeats) would find significant in 80 % of studies; smaller ones may exist and go unseen."
@@ -56,6 +60,12 @@ class TableCell:
     published: PublishedValue | None = None
     verdict: str | None = None
     is_difference: bool = False
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of its interval as they are shown, in fractions; `None` without one. See `Interval.ends`."""
+        bounds = self.estimate.interval
+        return bounds.ends(of_difference=self.is_difference) if bounds else None
 
     @property
     def is_significant(self) -> bool:
@@ -143,7 +153,7 @@ def _csv_figures(cell: TableCell) -> list[object]:
     estimate, published = cell.estimate, cell.published
     bounds = estimate.interval
     ours = [estimate.mean, estimate.std]
-    ours += [bounds.low, bounds.high, bounds.class_error, bounds.training_error] if bounds else [None] * 4
+    ours += [*cell.ends, bounds.class_error, bounds.training_error] if bounds else [None] * 4
     theirs = [published.value, published.std, published.table, published.note] if published else [None] * 4
     percent = ["" if figure is None else 100 * figure for figure in ours]
     return [*percent, *("" if value is None else value for value in (*theirs, difference(estimate, published)))]
@@ -177,6 +187,8 @@ def footnotes(rows: Sequence[TableRow]) -> list[str]:
             "The interval is for new test classes and new trainings (class-clustered bootstrap, repeats inside folds); "
             "a verdict uses its training part alone, for the printed figure has the same test classes."
         )
+    if any(cell.ends != (cell.estimate.interval.low, cell.estimate.interval.high) for cell in cells if cell.ends):
+        notes.append(CUT_NOTE)
     if any(bound.training_error is None for bound in bounds):
         notes.append("† new test classes only: nothing was trained twice, so the spread of training is not known.")
     if any(cell.is_difference and cell.estimate.interval for cell in cells):
@@ -214,7 +226,8 @@ def _bounds(cell: TableCell) -> str:
     if bound is None:
         return ""
     mark = "†" if bound.training_error is None else ""
-    return f"[{100 * bound.low:.2f}, {100 * bound.high:.2f}]{mark}"
+    low, high = cell.ends
+    return f"[{100 * low:.2f}, {100 * high:.2f}]{mark}"
 
 
 def _detectable(cell: TableCell) -> str:

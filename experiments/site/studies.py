@@ -168,16 +168,17 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
     if not shared:
         return [], []
-    rows, reference = [], None
+    rows, notes, reference = [], [], None
     for report in begun:
         try:
             scores = SplitScores([report.runs.finished[key] for key in shared])
-        except InvalidInput:
-            continue  # the list of what is missing has named it
+            bounds = reference and scores.difference(reference[1], COMPARED)
+        except InvalidInput as error:
+            notes.append(f"{report.name} is not in the table: {error}")
+            continue
         size = f"single {report.config.embedding_dim}-D"
         cells = {(size, metric): cell(scores.estimate(metric)) for metric in METRICS}
         if reference is not None:
-            bounds = scores.difference(reference[1], COMPARED)
             column = f"single minus {reference[0]}", COMPARED
             cells[column] = reports.TableCell(
                 reports.FairEstimate(bounds.estimate, interval=bounds), is_difference=True
@@ -185,7 +186,7 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
         rows.append(reports.TableRow(report.name, cells))
         reference = reference or (report.name, scores)
     runs = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in shared)
-    return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}."]
+    return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}.", *notes]
 
 
 def _conventional_study(methods: list[Method], kind: str) -> Study:

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.config import ExperimentConfig
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.reports.tables import CUT_NOTE
 from experiments.split_study import SplitScores
 from experiments.studies.study import (
     Cell,
@@ -97,7 +98,10 @@ class Sweep(Study):
         spread = "range over trainings" if self.axes.held_out == "validation" else "95 % interval"
         metric = f"{self.axes.held_out} MAP@R (%)"
         header = ["method", self.axes.x_label, metric, spread, "trainings"]
-        text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name)
+        values = [value for of_series in series.values() for value in of_series]
+        is_cut = self.axes.held_out == "test" and any(value.low == 0 or value.high == 1 for value in values)
+        notes = [*self.notes, *([CUT_NOTE] if is_cut else [])]
+        text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
         path = folder / f"{name}.png"
         labels = {"x_label": self.axes.x_label, "y_label": metric, "title": self.title}
         sweep_lines(series, path, logarithmic=self.axes.logarithmic, **labels)
@@ -106,7 +110,7 @@ class Sweep(Study):
     def _value(self, x: float, units: list[UnitRun]) -> SweepValue:
         if self.axes.held_out == "test":
             interval = SplitScores(units).estimate("MAP@R")
-            return SweepValue(x, interval.estimate, interval.low, interval.high)
+            return SweepValue(x, interval.estimate, *interval.ends())
         values = best_validation(units)
         bounds = (min(values), max(values)) if len(values) > 1 else (None, None)
         return SweepValue(x, float(np.mean(values)), *bounds)

@@ -94,7 +94,7 @@ class TokenSelection(Study):
                 gain = [f"{100 * difference.estimate:+.2f}", _bounds(*bounds)]
                 sentence = reports.gain_verdict(difference.estimate, bounds, PRINTED_GAIN)[1]
                 verdicts.append(f"{method} over GAP. {sentence}")
-            figures = [f"{100 * estimate.estimate:.2f}", _bounds(estimate.low, estimate.high), *gain]
+            figures = [f"{100 * estimate.estimate:.2f}", _bounds(*estimate.ends()), *gain]
             points[method] = [
                 SelectionPoint(state.weight_on_own, unit.result["test"]["MAP@R"])
                 for state, unit in zip(states, of_method)

@@ -50,7 +50,8 @@ def write_unit(folder, config, repeat, curves):
     write_arrays(path / "test_embeddings.npz", {"queries": embeddings, "query_labels": labels})
     test = {"P@1": 0.4, "R@1": 0.4, "R@2": 0.5, "R@4": 0.6, "MAP@R": 0.1}
     result = {"status": "finished", "config_hash": "0123456789", "fold": 0, "repeat": repeat, "test": test}
-    write_json(path / "result.json", {**result, "deviations": []})
+    rest = {"untrained": test, "steps": 30, "train_seconds": 2.0, "validation": {"best": {"P@1": 0.6, "step": 10}}}
+    write_json(path / "result.json", {**result, **rest, "deviations": []})
     lines = [
         json.dumps({"step": 10 * epoch, "validation": {**dict(zip(METRICS, values)), "P@1": values[0]}})
         for epoch, values in enumerate(curves, start=1)

@@ -49,3 +49,15 @@ def test_zero_is_excluded_on_either_side_only():
 def test_detectable_difference_is_the_textbook_one_for_many_degrees_of_freedom():
     found = interval(0.0, (1.0, 10**6), None, 0.95)
     assert found.detectable_difference(0.8) == pytest.approx(1.959964 + 0.841621, rel=1e-5)
+
+
+def test_no_end_is_shown_beyond_what_a_figure_can_be():
+    wide = interval(0.9, (0.1**2, 99), None, 0.95)
+    assert wide.high > 1
+    assert wide.ends() == (wide.low, 1.0)
+    assert wide.ends(of_difference=True) == (wide.low, 1.0)
+    low = interval(0.05, (0.1**2, 99), None, 0.95)
+    assert low.ends() == (0.0, low.high)
+    assert low.ends(of_difference=True) == (low.low, low.high)
+    assert interval(-0.9, (0.1**2, 99), None, 0.95).ends(of_difference=True)[0] == -1.0
+    assert wide.detectable_difference() == pytest.approx(low.detectable_difference())  # before anything is cut

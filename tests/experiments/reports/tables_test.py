@@ -168,3 +168,20 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     assert [line["detectable"] for line in lines][0] == ""
     assert float(lines[1]["detectable"]) == pytest.approx(100 * seen.detectable_difference())
     assert "detectable" not in render_text(rows[:1])
+
+
+def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
+    inside, beyond = interval(0.5, (0.05**2, 99), None, 0.95), interval(0.9738, (0.05**2, 99), None, 0.95)
+    row = TableRow("method", {SINGLE: cell(FairEstimate(0.9738, None, beyond))})
+    for rendered in (render_text([row]), render_markdown([row]), render_latex([row])):
+        assert ", 100.00]" in rendered
+        assert "107" not in rendered
+        assert "Intervals end at 0 and 100" in " ".join(rendered.split())
+    (record,) = csv.DictReader(render_csv([row]).splitlines())
+    assert (float(record["low"]), float(record["high"])) == (pytest.approx(100 * beyond.low), 100.0)
+    uncut = TableRow("method", {SINGLE: cell(FairEstimate(0.5, None, inside))})
+    assert "Intervals end" not in render_text([uncut])
+    negative = interval(-0.05, (0.05**2, 99), None, 0.95)
+    difference = TableRow("method", {SINGLE: TableCell(FairEstimate(-0.05, None, negative), is_difference=True)})
+    assert f"[{100 * negative.low:.2f}, " in render_text([difference])
+    assert "Intervals end" not in render_text([difference])

@@ -1,0 +1,91 @@
+"""A report on runs whose files no run has written: each is named on a page, and the others are shown."""
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments import reports
+from experiments.fair_protocol import FairProtocol
+from experiments.site.report_folder import DrawingOptions, write_report
+from experiments.site.studies import read_studies
+
+OPTIONS = DrawingOptions(num_queries=2, num_neighbors=2, num_images=1, num_prototypes=1, num_classes=3)
+NAN = float("nan")
+
+
+def change(path, name, **changes):
+    stored = json.loads((path / name).read_text())
+    (path / name).write_text(json.dumps({**stored, **changes}))
+
+
+def arrays(path, **changes):
+    with np.load(path / "test_embeddings.npz") as archive:
+        stored = {name: archive[name] for name in archive.files}
+    np.savez(path / "test_embeddings.npz", **{**stored, **changes})
+
+
+HOSTILE = {
+    "text for a metric": (
+        lambda p: change(p, "result.json", test={"P@1": 0.5, "MAP@R": "high"}),
+        "its test MAP@R is &#x27;high&#x27;, expected a number from 0 to 1",
+    ),
+    "NaN for a metric": (
+        lambda p: change(p, "result.json", test={"P@1": NAN, "MAP@R": 0.5}),
+        "its test P@1 is nan",
+    ),
+    "text for seconds": (lambda p: change(p, "result.json", train_seconds="long"), "its train_seconds is"),
+    "text in diagnostics": (lambda p: change(p, "result.json", diagnostics={"rho": "x"}), "its diagnostics is"),
+    "another format": (lambda p: change(p, "result.json", format=9), "it has format 9, this version of the code"),
+    "text in the curve": (
+        lambda p: (p / "metrics.jsonl").write_text('{"step": 20, "validation": {"MAP@R": "x"}}'),
+        "whose step or validation is no number",
+    ),
+    "text for a format": (lambda p: arrays(p, format_version="x"), "has format x, this version of the code reads 1"),
+    "fewer labels": (lambda p: arrays(p, query_labels=np.arange(3)), "does not hold finite queries"),
+    "NaN embeddings": (lambda p: arrays(p, queries=np.full((30, 8), NAN)), "does not hold finite queries"),
+    "other queries": (
+        lambda p: arrays(p, queries=np.eye(4), query_labels=np.array([1, 1, 2, 2])),
+        "of other queries than those of",
+    ),
+    "one class": (lambda p: arrays(p, query_labels=np.zeros(30, int)), "of other queries than those of"),
+    "text for a dimension": (lambda p: change(p, "config.json", embedding_dim="8"), "embedding_dim is &#x27;8&#x27;"),
+    "unknown pooling": (lambda p: change(p, "config.json", pooling="sum"), "another version of this code"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_the_report_names_it_and_shows_the_rest(empty_study, kind):
+    config, other = empty_study.config("pnca", "gap"), empty_study.config("c2", "gap")
+    paths = [empty_study.finish(one, fold) for one in (config, other) for fold in (0, 1)]
+    spoil, message = HOSTILE[kind]
+    spoil(paths[0])
+    output = empty_study.folder / "report"
+    write_report(empty_study.folder, output, empty_study, OPTIONS)
+    pages = "".join(path.read_text() for path in output.glob("*.html")).replace("&#39;", "&#x27;")
+    assert message in pages
+    found = [row for study in read_studies(reports.collect(empty_study.folder))[0] for row in study.rows]
+    (row,) = [row for row in found if row.method == "c2+gap"]
+    assert all(np.isfinite(cell.estimate.mean) for cell in row.cells.values())
+
+
+@pytest.mark.parametrize("kind", ["text for a metric", "another format"])
+def test_a_protocols_own_report_leaves_it_out_and_says_so(empty_study, kind):
+    config = empty_study.config("pnca", "gap")
+    paths = [empty_study.finish(config, fold) for fold in (0, 1)]
+    HOSTILE[kind][0](paths[0])
+    protocol = FairProtocol(empty_study.dataset, [config], str(empty_study.folder), cache_dir=None, repeats=1)
+    text = protocol.report()
+    assert f"{paths[0] / 'result.json'} is left out: " in text
+    assert "pnca+gap: missing fold 0 repeat 0" in text
+
+
+def test_a_damaged_result_with_a_whole_copy_is_shown(empty_study):
+    config = empty_study.config("pnca", "gap")
+    paths = [empty_study.finish(config, fold) for fold in (0, 1)]
+    (paths[0] / "result.json").write_text("{")
+    output = empty_study.folder / "report"
+    write_report(empty_study.folder, output, empty_study, OPTIONS)
+    index = (output / "index.html").read_text()
+    assert "result.json is damaged; result.copy.json took its place" in index
+    assert "missing fold" not in index
