@@ -54,6 +54,7 @@ def test_what_a_run_writes_is_shown(changes):
         ({"format": [1, 1]}, r"it has format \[1, 1\], this"),
         ({"config_hash": "ffffffffff"}, f"its configuration hash is ffffffffff, its folder's is {HASH}"),
         ({"fold": 3}, "it says fold 3, repeat 0"),
+        ({"repeat": 1}, "it says fold 2, repeat 1"),
         ({"test": None}, "it has no test P@1"),
         ({"test": "0.5"}, "it has no test P@1"),
         ({"test MAP@R": KeyError}, "it has no test MAP@R"),
