@@ -36,10 +36,12 @@ def sample_pools(labels, pool_size: int, num_representatives: int, seed) -> np.n
         int64 `[classes, pool_size]`, indices of examples.
 
     Raises:
-        InvalidInput: a pool that is too small to choose from, or labels with gaps.
+        InvalidInput: a pool that is too small to choose from, no examples, or labels with gaps.
     """
     _check_pool_size(pool_size, num_representatives)
     class_ids, counts = np.unique(labels, return_counts=True)
+    if not len(class_ids):
+        raise invalid("labels", received="no examples", expected="at least one example of every class")
     if not np.array_equal(class_ids, np.arange(len(class_ids))):
         raise invalid(
             "labels",

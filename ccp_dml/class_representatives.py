@@ -35,7 +35,8 @@ def choose_representatives(pools, num_representatives: int, previous=None) -> Re
         previous: converged proxies `[classes, previous proxies, dim]`, normalised likewise, or None.
 
     Raises:
-        InvalidInput: more picks than a pool has members, or previous proxies of other classes or dimensions.
+        InvalidInput: more picks than a pool has members, previous proxies of other classes or dimensions, or a number
+            that is not finite.
     """
     pools = np.asarray(pools)
     if num_representatives > pools.shape[1]:
@@ -47,6 +48,9 @@ def choose_representatives(pools, num_representatives: int, previous=None) -> Re
     if previous is not None and (len(previous), previous.shape[-1]) != (len(pools), pools.shape[-1]):
         expected = f"{len(pools)} classes and the dimension {pools.shape[-1]}, as in the pools"
         raise invalid("shape of previous proxies", received=previous.shape, expected=expected)
+    _check_finite("pools", pools)
+    if previous is not None:
+        _check_finite("previous proxies", previous)
     positions = np.concatenate(
         [
             greedy_k_center(pools[rows], num_representatives, None if previous is None else previous[rows]).numpy()
@@ -70,6 +74,17 @@ def covering_radii(pools, centers) -> np.ndarray:
     """
     radii = [covering_radius(pools[rows], centers[rows]).numpy() for rows in _chunks(len(pools))]
     return np.concatenate(radii)
+
+
+def _check_finite(name: str, embeddings) -> None:
+    spoiled = np.argwhere(~np.isfinite(embeddings).all(axis=-1))
+    if len(spoiled):
+        raise invalid(
+            name,
+            received=f"{len(spoiled)} embeddings that are not finite, the first of class {spoiled[0, 0]}",
+            expected="finite numbers",
+            fix="The network has diverged, or its input holds NaN: go on from an earlier checkpoint.",
+        )
 
 
 def _chunks(num_classes: int) -> list[slice]:

@@ -10,6 +10,8 @@ import tensorflow as tf
 EXACT_STEPS = (
     16  # enough for every problem tried: spreads of smoothing x cost up to 2,000, ratios from 1e-2 to 1 - 1e-6
 )
+WIDE_SPREAD = 2_000.0  # of smoothing x cost; beyond it the solution is sought around one position's cost
+WIDE_STEPS = 64  # there, in a bracket about as wide as the number of positions has digits: fewer than ten in practice
 POLISHING_STEPS = 4  # how many of them are spent on the second phase
 
 
@@ -89,7 +91,46 @@ def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS):
     logits = dual.logits(reference + shift / dual.smoothing)
     rounding = np.finfo(logits.dtype.as_numpy_dtype).eps ** 0.5
     shift = _iterate(_tail_step, dual, logits, tf.zeros_like(shift), (2, POLISHING_STEPS), settled=rounding)
-    return logits + shift
+    solution = logits + shift
+    low, high = dual.bracket(logits)
+    is_wide = high - low > WIDE_SPREAD
+    return tf.cond(tf.reduce_any(is_wide), lambda: tf.where(is_wide, _solve_wide(dual), solution), lambda: solution)
+
+
+def _solve_wide(dual: Dual):
+    """The logits of problems whose costs are so far apart that bisection would not arrive.
+
+    All but a few positions are saturated there. With n mu = k - 1 + f, 0 < f <= 1, the threshold is at the k-th
+    smallest cost d_(k): measured from it, all l_j being in 0..l_max,
+
+        log f - log(n - k + 1) - l_max  <=  tau  <=  log k - log(1 - f)
+
+    since positions behind k hold at most (n - k + 1) exp(tau + l_max), and those up to k at least k (1 - exp(-tau)).
+    Differences of costs from one of them are exact in the numbers that matter, however large the others are.
+    """
+    has_rest = dual.rest > 0.0
+    rank = tf.maximum(tf.where(has_rest, dual.whole + 1.0, dual.whole), 1.0)  # k, scalar or [..., 1]
+    share = tf.where(has_rest, dual.rest, 1.0 + dual.rest)  # f
+    left = tf.where(has_rest, 1.0 - dual.rest, -dual.rest)  # 1 - f, with all of its digits
+    costs = dual.nearest_cost if dual.valid is None else tf.where(dual.valid > 0, dual.nearest_cost, np.inf)
+    places = tf.cast(tf.range(1, tf.shape(costs)[-1] + 1), costs.dtype)
+    at_rank = tf.where(places == rank, tf.sort(costs, axis=-1), 0.0)
+    logits = dual.logits(tf.stop_gradient(tf.reduce_sum(at_rank, axis=-1, keepdims=True)))
+    behind = tf.maximum(dual.total(tf.ones_like(costs)) - rank, 0.0) + 1.0  # n - k + 1
+    largest = tf.reduce_max(dual.log_multiplicity, axis=-1, keepdims=True)
+    log_left = tf.math.log(tf.maximum(left, _tiny(left)))  # where nothing is left, the tails are 0 to rounding
+    low, high = tf.math.log(share) - tf.math.log(behind) - largest, tf.math.log(rank) - log_left
+    low, high = tf.broadcast_to(low, tf.shape(largest)), tf.broadcast_to(high, tf.shape(largest))
+    start = tf.maximum(low, tf.minimum(high, tf.math.log(share) - log_left))  # as if k alone were not saturated
+    rounding = np.finfo(logits.dtype.as_numpy_dtype).eps ** 0.5
+
+    def step(shift, low, high, _):
+        moved, low, high = _tail_step(dual, logits, shift, low, high)
+        return moved, low, high, tf.reduce_max(tf.abs(moved - shift))
+
+    state = (start, low, high, tf.constant(np.inf, logits.dtype))
+    state = tf.while_loop(lambda *state: state[3] > rounding, step, state, maximum_iterations=WIDE_STEPS)
+    return logits + state[0]
 
 
 def iterate_fixed_point(dual: Dual, costs, num_iterations: int):

@@ -72,10 +72,12 @@ class Angular(MetricLoss):
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
         # Of a large memory only those that are a positive of somebody are compared with all of it.
         columns = tf.where(tf.reduce_any(pairs.positive, axis=0))[:, 0]  # [positives]
-        of_positives = pairwise_inner_products(tf.gather(pairs.references, columns), pairs.references)
+        positives = tf.gather(pairs.references, columns)
+        of_positives = pairwise_inner_products(positives, pairs.references)
         tangent = math.tan(math.radians(self.angle)) ** 2
         sums = log_sum_exp_of_sums(4.0 * tangent, similarities, of_positives, pairs.negative)
-        logits = sums - 2.0 * (1.0 + tangent) * tf.gather(similarities, columns, axis=1)
+        # A product of its own: columns gathered from a batch without embeddings have no gradient in TensorFlow.
+        logits = sums - 2.0 * (1.0 + tangent) * pairwise_inner_products(pairs.anchors, positives)
         has_negatives = tf.reduce_any(pairs.negative, axis=1, keepdims=True)
         return masked_mean(tf.math.softplus(logits), tf.gather(pairs.positive, columns, axis=1) & has_negatives)
 

@@ -8,6 +8,7 @@ from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import triplet
 from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import ROUNDING_UNITS, pairwise_squared_distances
+from common.ops.reductions import mean_or_zero
 from common.references.comparison import compare
 
 keras = tf.keras
@@ -75,7 +76,7 @@ class SignalToNoise(MetricLoss):
             loss = contrastive(ratios, *masks, self.positive_margin, self.negative_margin)
         else:
             loss = triplet(ratios, *masks, self.margin)
-        return loss + self.mean_penalty * tf.reduce_mean(tf.abs(tf.reduce_sum(pairs.anchors, axis=-1)))
+        return loss + self.mean_penalty * mean_or_zero(tf.abs(tf.reduce_sum(pairs.anchors, axis=-1)))
 
     def get_config(self):
         """The constructor's arguments."""

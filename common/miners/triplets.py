@@ -61,7 +61,8 @@ def draw(mask, seed, purpose: int, log_weights=None):
     scores = -tf.math.log(-tf.math.log(uniform))
     if log_weights is not None:
         scores = tf.cast(scores, log_weights.dtype) + log_weights
-    return tf.argmax(tf.where(mask, scores, tf.constant(-np.inf, scores.dtype)), axis=1)
+    scores = tf.where(mask, scores, tf.constant(-np.inf, scores.dtype))
+    return tf.argmax(tf.pad(scores, [[0, 0], [0, 1]], constant_values=-np.inf), axis=1)  # also without any column
 
 
 def triplets_where(kept, positives, negatives) -> Triplets:

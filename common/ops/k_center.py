@@ -16,7 +16,8 @@ def greedy_k_center(points, num_centers: int, initial=None):
     Without `initial` the first point is the first center (Gonzalez' algorithm: its covering radius is at most twice the
     smallest possible). Initial centers only repel: they are not among the returned indices. Among points at the same
     distance the lowest index wins, and no point is picked twice. Distances are differences of coordinates, not inner
-    products, so that near duplicates are told apart. No gradient.
+    products, so that near duplicates are told apart. Points with a coordinate that is not finite come last, and repel
+    nobody, nor do such initial centers. No gradient.
 
     Reference: thesis Algorithm 2 (greedy k-center over a pool); T. Gonzalez, "Clustering to minimize the maximum
     intercluster distance", 1985.
@@ -36,15 +37,19 @@ def greedy_k_center(points, num_centers: int, initial=None):
     num_points = points.shape[-2]
     if num_centers < 1 or (num_points is not None and num_centers > num_points):
         raise invalid("num_centers", received=num_centers, expected=f"an integer from 1 to {num_points} (the points)")
-    squared_distances = tf.fill(tf.shape(points)[:-1], points.dtype.max)  # [..., points]
+    farthest = tf.fill(tf.shape(points)[:-1], points.dtype.max)  # [..., points]
+    squared_distances = farthest
     if initial is not None:
-        squared_distances = nearest_squared_distances(points, initial)
+        initial = tf.stop_gradient(tf.cast(initial, points.dtype))
+        squared_distances = _nearest(points, initial, farthest, _distances_or_farthest)
+    is_finite = tf.reduce_all(tf.math.is_finite(points), axis=-1)
+    squared_distances = tf.where(is_finite, squared_distances, -0.5)  # below all others, above what is picked
     slots = tf.range(num_centers)
 
     def pick(step, squared_distances, picked):
         index = tf.argmax(squared_distances, axis=-1, output_type=tf.int32)  # [...]; the first of equals
         center = tf.gather(points, index, axis=-2, batch_dims=points.shape.rank - 2)  # [..., dim]
-        squared_distances = tf.minimum(squared_distances, _squared_distances(points, center))
+        squared_distances = tf.minimum(squared_distances, _distances_or_farthest(points, center))
         is_center = tf.one_hot(index, tf.shape(points)[-2], on_value=True, off_value=False)
         squared_distances = tf.where(is_center, -tf.ones_like(squared_distances), squared_distances)
         return step + 1, squared_distances, tf.where(slots == step, index[..., None], picked)
@@ -81,16 +86,26 @@ def nearest_squared_distances(points, centers):
     """
     points = tf.stop_gradient(at_least_float32(points))
     centers = tf.stop_gradient(tf.cast(centers, points.dtype))
+    return _nearest(points, centers, tf.fill(tf.shape(points)[:-1], points.dtype.max), _squared_distances)
+
+
+def _nearest(points, centers, start, distances):
+    """The smallest of `start` `[..., points]` and of the distances to each of the centers in turn."""
 
     def compare(step, nearest):
-        return step + 1, tf.minimum(nearest, _squared_distances(points, tf.gather(centers, step, axis=-2)))
+        return step + 1, tf.minimum(nearest, distances(points, tf.gather(centers, step, axis=-2)))
 
-    nearest = tf.fill(tf.shape(points)[:-1], points.dtype.max)
-    nearest = tf.ensure_shape(nearest, points.shape[:-1])
+    start = tf.ensure_shape(start, points.shape[:-1])
     num_centers = tf.shape(centers)[-2] if centers.shape[-2] is None else centers.shape[-2]
-    return tf.while_loop(lambda *_: True, compare, (tf.constant(0), nearest), maximum_iterations=num_centers)[1]
+    return tf.while_loop(lambda *_: True, compare, (tf.constant(0), start), maximum_iterations=num_centers)[1]
 
 
 def _squared_distances(points, center):
     """`[..., points, dim]`, `[..., dim]` -> `[..., points]`."""
     return tf.reduce_sum(tf.math.squared_difference(points, center[..., None, :]), axis=-1)
+
+
+def _distances_or_farthest(points, center):
+    """`_squared_distances`, and the largest number of the type in the place of NaN."""
+    squared = _squared_distances(points, center)
+    return tf.where(tf.math.is_nan(squared), squared.dtype.max, squared)

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from common.ops.checks import check_choice
 from common.ops.precision import at_least_float32
+from common.ops.reductions import mean_or_zero
 
 NORMALIZATIONS = ("unit", "clip", "none")
 
@@ -53,7 +54,7 @@ def mean_norm(x):
         x: `[n, dim]`.
 
     Returns:
-        A scalar, at least float32. Exact gradient, zero at zero.
+        A scalar, at least float32; 0 without vectors. Exact gradient, zero at zero.
     """
     x = at_least_float32(x)
-    return tf.reduce_mean(tf.reduce_sum(x * normalize(x, "unit"), axis=-1))
+    return mean_or_zero(tf.reduce_sum(x * normalize(x, "unit"), axis=-1))

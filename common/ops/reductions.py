@@ -18,6 +18,18 @@ def masked_mean(values, mask):
     return total / tf.cast(tf.maximum(count, 1), values.dtype)
 
 
+def mean_or_zero(values):
+    """Mean of all values; 0 if there are none.
+
+    Args:
+        values: floats, any shape.
+
+    Returns:
+        A scalar.
+    """
+    return tf.reduce_sum(values) / tf.cast(tf.maximum(tf.size(values), 1), values.dtype)
+
+
 def mean_of_nonzero(terms):
     """Mean of the terms that are greater than zero, the reduction of hinge losses; 0 if there are none.
 

@@ -40,6 +40,11 @@ def test_labels_with_gaps():
         sample_pools([0, 2, 2], 1, 1, seed=0)
 
 
+def test_no_examples():
+    with pytest.raises(InvalidInput, match="labels: received 'no examples', expected at least one example"):
+        sample_pools([], 1, 1, seed=0)
+
+
 def make_pools(seed=0, augmentation=None, batch_size=4, seen=None):
     """Pools of 'images' whose embedding is their pixels."""
     images = np.random.default_rng(1).integers(0, 255, (len(LABELS), 6, 6, 1)).astype(np.uint8)

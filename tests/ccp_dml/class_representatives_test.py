@@ -54,3 +54,13 @@ def test_more_picks_than_the_pool_has():
 def test_previous_proxies_of_another_shape(shape):
     with pytest.raises(InvalidInput, match="previous proxies"):
         choose_representatives(np.zeros((1, 2, 4)), 1, np.zeros(shape))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_embeddings_that_are_not_finite_are_named(value):
+    pools = np.ones((3, 2, 4))
+    pools[1, 0, 2] = value
+    with pytest.raises(InvalidInput, match="pools: received '1 embeddings that are not finite, the first of class 1"):
+        choose_representatives(pools, 1)
+    with pytest.raises(InvalidInput, match="previous proxies: received '1 embeddings that are not finite"):
+        choose_representatives(np.ones((3, 2, 4)), 1, previous=pools)

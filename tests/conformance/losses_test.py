@@ -217,6 +217,17 @@ def test_value_and_gradient_are_finite(create, classes, embeddings):
         assert all(np.all(np.isfinite(gradient)) for gradient in gradients if gradient is not None)
 
 
+def test_a_batch_without_embeddings_has_a_finite_value_and_gradient(create, references):
+    loss = create()
+    points = tf.zeros([0, DIM])
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        value = loss(points, np.zeros(0, np.int64), references, training=True)
+    gradients = tape.gradient(value, [points, *loss.trainable_variables])
+    assert np.isfinite(value)
+    assert all(np.all(np.isfinite(gradient)) for gradient in gradients if gradient is not None)
+
+
 def sizes_of_tensors(function):
     """The number of elements of every tensor that is made, forwards and backwards."""
     sizes = []

@@ -79,3 +79,26 @@ def test_the_fixed_point_moves_the_same_mass(ratio):
     found = iterate_fixed_point(dual, tf.constant(costs[..., None]), 200)
     np.testing.assert_allclose(found, solve_exactly(dual), atol=1e-9)
     np.testing.assert_allclose(tf.reduce_mean(tf.sigmoid(found), axis=1), ratio, rtol=1e-9)
+
+
+@pytest.mark.parametrize("spread", [3e3, 1e5, 1e11, 1e30])
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 0.55, 0.7, 1 - 1e-6])
+def test_costs_that_are_very_far_apart_are_solved_around_the_threshold(ratio, spread):
+    """In float32: three groups of positions, of which one is cut in two, or two groups with nothing in between."""
+    costs = np.repeat([0.0, 1.0, 1.1, 2.0], [2, 3, 2, 3]).astype(np.float32)[::-1]
+    mass = ratio * len(costs)
+    shares = tf.sigmoid(solve_exactly(dual_of(costs, ratio, spread)))[0].numpy()
+    expected, left = [], mass
+    for count in (2, 3, 2, 3):  # the cheapest first
+        expected = [min(1.0, max(0.0, left) / count)] * count + expected
+        left -= count
+    np.testing.assert_allclose(shares, expected, rtol=1e-5, atol=1e-30)
+
+
+def test_a_batch_of_near_and_far_costs_solves_each_as_if_alone():
+    near = np.random.default_rng(0).uniform(0, 2, size=9)
+    far = near * np.array([1.0] * 4 + [1e9] * 5)
+    together = solve_exactly(dual_of(np.stack([near, far]), 0.35, 5.0))
+    for row, costs in enumerate((near, far)):
+        alone = tf.sigmoid(solve_exactly(dual_of(costs, 0.35, 5.0)))[0]
+        np.testing.assert_allclose(tf.sigmoid(together[row]), alone, rtol=1e-9, atol=1e-30)

@@ -216,3 +216,32 @@ def test_the_closed_form_is_the_gradient_of_the_iterations(return_attributes, re
     assert np.abs(gradients[0]).max() > 0.1
     np.testing.assert_allclose(*gradients, rtol=1e-7, atol=1e-9)
     assert mask is None or not gradients[0][~mask].any()
+
+
+@pytest.mark.parametrize("function", ["eager", "function", "xla"])
+def test_costs_of_any_size_move_the_mass(function):
+    """Smoothing x cost of 1e11: nearly all mass moves, so that both positions have half of the weight."""
+
+    def weights(costs, mask=None):
+        return partial_transport(costs, 0.999999, 1e11, mask=mask).weights
+
+    wrapped = {"eager": weights, "function": tf.function(weights), "xla": tf.function(weights, jit_compile=True)}[
+        function
+    ]
+    costs = tf.constant([[[0.0], [1.0]], [[0.3], [0.3]]])
+    np.testing.assert_allclose(wrapped(costs), np.full((2, 2), 0.5), rtol=1e-5)
+    masked = wrapped(tf.constant([[[1.0], [0.0], [0.5]]] * 2), tf.constant([[True, False, True], [False] * 3]))
+    np.testing.assert_allclose(masked, [[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]], rtol=1e-5)
+
+
+def test_costs_that_are_far_apart_agree_with_a_float64_oracle():
+    """Spreads of 2,000 to 1e8, in float32, whole numbers of positions among the masses."""
+    rng = np.random.default_rng(0)
+    for case in range(60):
+        costs = (rng.uniform(size=(6, 12, 3)) * rng.choice([1.0, 1e-3, 1.0 + 1e-6], size=(6, 12, 1))).astype(np.float32)
+        ratio = (case % 11 + 1) / 12 if case % 2 else rng.uniform(0.01, 0.999)
+        smoothing = float(np.float32(10 ** rng.uniform(3.5, 8)))
+        found = partial_transport(costs, ratio, smoothing)
+        weights, attributes, _ = bisected_transport(costs, ratio, smoothing)
+        np.testing.assert_allclose(found.weights, weights, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(found.attributes, attributes, rtol=1e-3, atol=1e-6)

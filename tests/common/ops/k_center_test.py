@@ -105,3 +105,13 @@ def test_functions_xla_batches_and_unknown_sizes_agree():
 def test_an_impossible_number_of_centers_is_named(num_centers):
     with pytest.raises(InvalidInput, match="num_centers.*1 to 4"):
         greedy_k_center(np.zeros((4, 2), np.float32), num_centers)
+
+
+@pytest.mark.parametrize("spoiler", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_points_that_are_not_finite_come_last_and_none_is_picked_twice(spoiler, compiled):
+    points = np.array([[spoiler, 0.0], [0.0, 0.0], [0.0, 0.0], [4.0, 0.0], [1.0, spoiler], [3.0, 0.0]], np.float32)
+    pick = tf.function(lambda: greedy_k_center(points, 6), jit_compile=compiled)
+    assert pick().numpy().tolist() == [1, 3, 5, 2, 0, 4]
+    assert greedy_k_center(points, 2, initial=[[spoiler, 0.0]]).numpy().tolist() == [1, 3]
+    assert greedy_k_center(np.full((3, 2), spoiler, np.float32), 3).numpy().tolist() == [0, 1, 2]

@@ -64,6 +64,10 @@ def test_the_mean_norm_has_a_gradient_of_unit_vectors_and_none_at_zero():
     np.testing.assert_allclose(tape.gradient(value, x), np.array([[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]) / 3.0)
 
 
+def test_no_vectors_have_no_mean_norm():
+    assert mean_norm(tf.zeros([0, 3])) == 0.0
+
+
 @pytest.mark.parametrize("mode", ["unit", "clip"])
 @pytest.mark.parametrize("component", [np.nan, np.inf, -1e20])
 def test_a_vector_without_a_direction_is_nan_and_no_other(mode, component):

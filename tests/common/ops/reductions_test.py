@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.reductions import log1p_sum_exp, log_sum_exp, masked_mean, mean_of_nonzero, softmax_means_by_group
+from common.ops.reductions import (
+    log1p_sum_exp,
+    log_sum_exp,
+    masked_mean,
+    mean_of_nonzero,
+    mean_or_zero,
+    softmax_means_by_group,
+)
 
 LOGITS = np.array([[1.0, -2.0, 0.5], [300.0, 200.0, 299.0], [-900.0, -901.0, -902.0], [4.0, 5.0, 6.0]])
 MASK = np.array([[True, True, False], [True, True, True], [True, True, False], [False, False, False]])
@@ -11,6 +18,12 @@ MASK = np.array([[True, True, False], [True, True, True], [True, True, False], [
 def test_masked_mean():
     assert masked_mean(np.array([1.0, 2.0, 6.0]), np.array([True, False, True])) == 3.5
     assert masked_mean(np.array([1.0, 2.0]), np.array([False, False])) == 0.0
+
+
+def test_mean_or_zero():
+    assert mean_or_zero(tf.constant([[1.0, 2.0], [0.0, 6.0]])) == 2.25
+    assert mean_or_zero(tf.zeros([0])) == 0.0
+    assert np.isnan(mean_or_zero(tf.constant([1.0, np.nan])))
 
 
 def test_mean_of_nonzero():
