@@ -1,0 +1,131 @@
+"""Every gradient that is written by hand against derivatives taken from the function's values in float64.
+
+Gradients of float32 and of bfloat16 inputs at 8, 17, 64 and 1,000 rows, of vectors inside, on and outside of the unit
+ball and of all three together (`benchmarks.gradient_cases`), eagerly and as a `tf.function`; and once more on played
+processors whose approximations are off by a unit or two in the last place (`benchmarks.inexact_arithmetic`), since a
+decision that hangs on an inexact result shows on some processors alone. `benchmarks.central_differences` says what is
+right on the ball.
+
+As a control the last column puts a line back that was wrong: clipping decided by the scale, `rsqrt(max(1, ||v||^2)) <
+1`, in the place of the squared norm, on the processor whose rsqrt is one unit low.
+
+Last line: `largest_relative_error` (float32 on this processor; bound 1e-4), `largest_relative_error_bfloat16` (bound
+`bound_bfloat16`: the rounding of a gradient to bfloat16, 2^-8, and 1e-4), `largest_relative_error_emulated` (bound
+1e-4), `old_line_relative_error`, `within_bounds`, and the number of `gradients` compared.
+
+Command: python -m benchmarks.gradient_audit [--rows=8,17,64,1000] [--cases=prototype_costs] [--seed=0]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from benchmarks.gradient_cases import CASES
+from benchmarks.gradient_check import GradientCheck, old_decision
+from benchmarks.inexact_arithmetic import PROCESSORS
+from benchmarks.measure import print_figures, print_table
+
+ROWS = (8, 17, 64, 1000)
+BOUND = 1e-4
+BOUND_BFLOAT16 = 2.0**-8 + BOUND
+NATIVE, EMULATED, BFLOAT16, OLD_LINE = "float32", "emulated", "bfloat16", "old line"
+WITH_THE_OLD_LINE = ("prototype_costs", "transport_pooling", "CompiledPooling")
+
+
+class Error(NamedTuple):
+    """The relative error of one gradient."""
+
+    case: str
+    lengths: str
+    rows: int
+    column: str
+    value: float
+
+
+def errors_of(case: str, lengths: str, rows: int, seed: int = 0) -> list[Error]:
+    """All gradients of a case at one number of rows."""
+    found = []
+
+    def add(column, value):
+        found.append(Error(case, lengths, rows, column, value))
+
+    check = GradientCheck(case, rows, lengths, "float32", seed)
+    add(NATIVE, check.error())
+    add(NATIVE, check.error(as_function=True))
+    is_compiled = case == "CompiledPooling"  # which costs seconds for each processor and number of rows
+    for processor in PROCESSORS.values():
+        if not is_compiled or (processor, lengths, rows) == (PROCESSORS["one unit low"], "mixed", ROWS[1]):
+            add(EMULATED, check.error(processor))
+    if case in WITH_THE_OLD_LINE and rows == ROWS[1] and not (is_compiled and lengths != "mixed"):
+        with old_decision():
+            add(OLD_LINE, check.error(PROCESSORS["one unit low"]))
+    add(BFLOAT16, GradientCheck(case, rows, lengths, "bfloat16", seed).error())
+    return found
+
+
+def table_of(errors: Sequence[Error]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: the largest error of each case and kind of vectors, and at how many rows float32 has it."""
+    columns = (NATIVE, EMULATED, BFLOAT16, OLD_LINE)
+    rows = []
+    for case, lengths in dict.fromkeys((error.case, error.lengths) for error in errors):
+        own = [error for error in errors if (error.case, error.lengths) == (case, lengths)]
+        worst = max((error for error in own if error.column == NATIVE), key=lambda error: error.value)
+        largest = [largest_error(own, column) for column in columns]
+        rows.append([case, lengths, worst.rows, *("-" if value is None else f"{value:.1e}" for value in largest)])
+    return ["gradient of", "vectors", "worst at", *columns], rows
+
+
+def largest_error(errors: Sequence[Error], column: str) -> float | None:
+    """The largest one of a column; None if it is empty."""
+    return max((error.value for error in errors if error.column == column), default=None)
+
+
+def figures_of(errors: Sequence[Error]) -> dict:
+    """The last line of the command."""
+    native, emulated, half, old = (largest_error(errors, name) for name in (NATIVE, EMULATED, BFLOAT16, OLD_LINE))
+    return {
+        "largest_relative_error": native,
+        "largest_relative_error_emulated": emulated,
+        "largest_relative_error_bfloat16": half,
+        "bound_bfloat16": BOUND_BFLOAT16,
+        "old_line_relative_error": old,
+        "within_bounds": native <= BOUND and (emulated or 0.0) <= BOUND and half <= BOUND_BFLOAT16,
+        "gradients": sum(error.column != OLD_LINE for error in errors),
+    }
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=_numbers, default=ROWS, help="how many feature vectors, a list")
+    parser.add_argument("--cases", default="", help="some of the functions, a list of beginnings; empty: all")
+    parser.add_argument("--seed", type=int, default=0, help="of inputs and directions")
+    return parser
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def main() -> None:
+    """Runs the benchmark from the command line."""
+    parser = make_parser()
+    arguments = parser.parse_args()
+    cases = [name for name in CASES if name.startswith(tuple(arguments.cases.split(",")))]
+    if not cases:
+        parser.error(f"argument --cases: received {arguments.cases!r}, expected beginnings of {', '.join(CASES)}")
+    errors = [
+        error
+        for name in cases
+        for lengths in CASES[name].lengths
+        for num in arguments.rows
+        for error in errors_of(name, lengths, num, arguments.seed)
+    ]
+    print_table(*table_of(errors))
+    print_figures(figures_of(errors))
+
+
+if __name__ == "__main__":
+    main()

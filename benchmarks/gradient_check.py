@@ -1,0 +1,118 @@
+"""One gradient that is written by hand against derivatives taken from values in float64."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.central_differences import derivatives
+from benchmarks.gradient_cases import CASES
+from benchmarks.inexact_arithmetic import Processor, inexact_arithmetic
+
+PRESENT_DECISIONS = {
+    "tf.where(row_norm < 1.0, own, radial)": "tf.where(row_scale < 1.0, radial, own)",
+    "tf.where(center_norm < 1.0, sums, _row_sums(others * centers))": (
+        "tf.where(center_scale < 1.0, _row_sums(others * centers), sums)"
+    ),
+}
+
+
+class GradientCheck:
+    """A case of `CASES` at given inputs: its derivatives in float64, and the errors of its gradients.
+
+    The value that is differentiated is the sum of all outputs, each entry times a normal number.
+
+    Args:
+        name: of the case.
+        rows: how many rows the first input has.
+        lengths: of the vectors, see `gradient_cases.vectors`.
+        dtype: of the inputs, "float32" or "bfloat16"; the derivatives are taken at the rounded inputs.
+        seed: of inputs, of upstream gradients and of directions.
+    """
+
+    def __init__(self, name: str, rows: int, lengths: str, dtype: str = "float32", seed: int = 0):
+        self.name, self.dtype = name, dtype
+        generator = np.random.default_rng((seed, rows, zlib.crc32(f"{name} {lengths}".encode())))
+        given = CASES[name].inputs(rows, lengths, generator)
+        self.inputs = [tf.cast(tf.constant(array, tf.float32), dtype) for array in given.arrays]
+        exact = [tf.cast(tensor, tf.float64) for tensor in self.inputs]
+        function = CASES[name].exact_function or CASES[name].function
+        self.upstream = [generator.normal(size=output.shape) for output in function(*exact)]
+        value = _value_of(name)
+
+        def exact_value(*arrays):
+            return float(value([tf.constant(array) for array in arrays], [tf.constant(part) for part in self.upstream]))
+
+        self.derivatives = derivatives(exact_value, [tensor.numpy() for tensor in exact], given.on_the_ball, seed)
+
+    def error(self, processor: Processor | None = None, as_function: bool = False) -> float:
+        """The relative error of the gradient, the largest over the inputs.
+
+        Args:
+            processor: computed on this one's arithmetic; None: as it is here.
+            as_function: inside of a `tf.function`, not eagerly.
+        """
+        arithmetic = contextlib.nullcontext() if processor is None else inexact_arithmetic(processor)
+        function = _gradients_of(self.name)
+        if as_function:
+            function = tf.function(function) if processor else _gradients_as_function(self.name, self.dtype)
+        with arithmetic:
+            gradients = function(self.inputs, [tf.constant(part, tf.float32) for part in self.upstream])
+        gradients = [tf.cast(gradient, tf.float64).numpy() for gradient in gradients]
+        return max(found.relative_error(gradient) for found, gradient in zip(self.derivatives, gradients))
+
+
+@contextlib.contextmanager
+def old_decision() -> Iterator[None]:
+    """Within it, `prototype_costs` decides by the scale which vectors are clipped, as it did once."""
+    module = importlib.import_module("gsp_dml.prototype_costs")
+    present = module._gradients
+    source = inspect.getsource(present)
+    for line, old in PRESENT_DECISIONS.items():
+        if source.count(line) != 1:
+            raise LookupError(f"The control has no line to put back: {line!r} is not in gsp_dml/prototype_costs.py.")
+        source = source.replace(line, old)
+    namespace = dict(vars(module))
+    exec(compile(source, "gsp_dml/prototype_costs.py with its old decision", "exec"), namespace)
+    module._gradients = tf.autograph.experimental.do_not_convert(namespace["_gradients"])
+    try:
+        yield
+    finally:
+        module._gradients = present
+
+
+@functools.cache
+def _value_of(name: str):
+    """`(inputs, upstream) -> scalar` in float64, traced once for any number of rows."""
+    function = CASES[name].exact_function or CASES[name].function
+
+    @tf.function(reduce_retracing=True)
+    def value(inputs, upstream):
+        return tf.add_n([tf.reduce_sum(part * output) for part, output in zip(upstream, function(*inputs))])
+
+    return value
+
+
+def _gradients_of(name: str):
+    """`(inputs, upstream) -> gradients` of the case's function."""
+
+    def gradients(inputs, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = CASES[name].function(*inputs)
+        return tape.gradient(outputs, inputs, [tf.cast(part, out.dtype) for part, out in zip(upstream, outputs)])
+
+    return gradients
+
+
+@functools.cache
+def _gradients_as_function(name: str, dtype: str):
+    del dtype  # a trace of its own
+    return tf.function(_gradients_of(name), reduce_retracing=True)

@@ -1,0 +1,87 @@
+"""A processor whose roots, quotients and exponentials are off by a unit in the last place, played on any other.
+
+IEEE 754 fixes the results of sums, products, quotients and square roots, but not those of vectorised approximations:
+TensorFlow's float32 `rsqrt` refines the estimate of the processor (RSQRTPS), which makers choose freely, so that
+rsqrt(1) is 1 on one processor and .99999988 on another, and `exp`, `log` and `sigmoid` are polynomials. Code must not
+decide anything by such a result being exactly 1 or 0. Here every operation that some processor may approximate is
+replaced by itself times `1 + units 2^-23`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Callable, NamedTuple
+
+import tensorflow as tf
+
+LAST_PLACE = 2.0**-23  # of float32 numbers from 1 to 2; below 1 the places are half as wide
+PACKET = 8  # numbers that are computed at once; those that are left over are computed one by one
+
+_MODULES = (tf, tf.math)
+_FUNCTIONS = (
+    *("rsqrt", "sqrt", "reciprocal", "reciprocal_no_nan", "divide", "divide_no_nan"),
+    *("exp", "log", "sigmoid", "softplus"),
+)
+_OPERATORS = ("__truediv__", "__rtruediv__")
+
+
+class Processor(NamedTuple):
+    """How results are off.
+
+    Attributes:
+        units: of the last place (below 1 half as many), positive or negative.
+        in_packets: whether only whole packets are off, and the numbers after the last one right.
+    """
+
+    units: int
+    in_packets: bool = False
+
+
+PROCESSORS = {
+    "one unit low": Processor(-1),
+    "two units low": Processor(-2),
+    "two units high": Processor(2),
+    "packets one unit low": Processor(-1, in_packets=True),
+}
+
+
+@contextlib.contextmanager
+def inexact_arithmetic(processor: Processor) -> Iterator[None]:
+    """Float32 results of approximated operations are off within this context; other types are left alone.
+
+    What is traced by a `tf.function` within it stays so afterwards. Derivatives that TensorFlow itself makes of these
+    operations, and operations inside of its own functions (a softmax), are not touched.
+
+    Args:
+        processor: how much they are off, and where.
+    """
+    owners = [(module, name) for module in _MODULES for name in _FUNCTIONS if hasattr(module, name)]
+    owners += [(tf.Tensor, name) for name in _OPERATORS]
+    originals = [(owner, name, getattr(owner, name)) for owner, name in owners]
+    try:
+        for owner, name, function in originals:
+            setattr(owner, name, _inexact(function, processor))
+        yield
+    finally:
+        for owner, name, function in originals:
+            setattr(owner, name, function)
+
+
+def _inexact(function: Callable, processor: Processor) -> Callable:
+    def inexact(*args, **kwargs):
+        result = function(*args, **kwargs)
+        is_float32 = isinstance(result, tf.Tensor) and result.dtype == tf.float32
+        return result * _factors(result, processor) if is_float32 else result
+
+    return inexact
+
+
+def _factors(result, processor: Processor):
+    """What to multiply a result by, of its shape (or a scalar)."""
+    factor = 1.0 + processor.units * LAST_PLACE
+    if not processor.in_packets:
+        return tf.constant(factor, result.dtype)
+    places = tf.reshape(tf.range(tf.size(result)), tf.shape(result))
+    in_packet = places < tf.size(result) // PACKET * PACKET
+    return tf.where(in_packet, tf.constant(factor, result.dtype), tf.constant(1.0, result.dtype))
