@@ -73,7 +73,8 @@ def partial_transport(
     number of iterations; not meant to be differentiated twice. "unrolled" differentiates the iterations, to compare.
 
     Args:
-        costs: c, `[..., positions, prototypes]`, any finite values. Computes in float32, or float64 if costs are.
+        costs: c, `[..., positions, prototypes]`, any values whose product with the smoothing is finite. Computes in
+            float32, or float64 if costs are. (The fixed point needs more steps the larger that product is.)
         transport_ratio: mu, a number in (0, 1], or a tensor `[]` or `[...]` with values in (0, 1), clipped to it.
         smoothing: e (the thesis' epsilon), a number above 0: the larger, the sharper the selection.
         solver: "exact" (Newton, converged whatever the setting) or "fixed_point" (thesis Prop. 5.2.1).

@@ -45,8 +45,9 @@ def prototype_costs(features, prototypes, state: CostState | None = None):
 
     Reference: thesis section 5.2 and ICCV section 4 (the cost c_ij of P2).
 
-    Gradient: closed form; 0 for a feature that equals a prototype (never NaN); only the tangential part for vectors
-    outside the unit ball.
+    Gradient: closed form; 0 for a feature that equals a prototype (never NaN); only the tangential part for vectors on
+    the unit ball or outside of it (one whose norm is 1 to rounding may count as inside). Features longer than 1.8e19,
+    whose squares overflow, have none and give none to prototypes.
 
     Args:
         features: f, `[..., positions, channels]`; norms up to 1e37.
@@ -105,8 +106,9 @@ def _gradients(rows, prototypes, state: CostState, upstream):
     towards, own, squares = tf.split(tf.matmul(ratio, columns), [rows.shape[1], 1, 1], axis=1)
     along = tf.reduce_sum(upstream * distances, axis=1, keepdims=True)  # of e_ji c_ji^2
     radial = 0.5 * (row_norm * own + squares - row_scale * along)
-    # The squared norm after clipping is exactly 1 outside the ball; the scale need not be exactly 1 inside it: the
-    # vectorised float32 rsqrt(1) of AVX-512 is .99999988.
+    # Decided by the squared norm after clipping, which is exactly 1 outside the ball, not by the scale, which need not
+    # be exactly 1 inside it: vectorised float32 rsqrt refines the processor's own estimate, and its rsqrt(1) is
+    # .99999988 on some of them.
     rows_gradient = tf.where(row_norm < 1.0, own, radial) * row_scale * rows - towards
     others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
     sums = tf.matmul(ratio, tf.math.reciprocal_no_nan(row_scale), transpose_a=True)  # sum_j e_ji

@@ -1,0 +1,52 @@
+"""The gradients under the instruction sets that one machine can be made to use, each in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from tests.command_line import ROOT, environment
+
+AUDIT = ["-m", "benchmarks.gradient_audit", "--rows=17", "--cases=prototype_costs"]
+COMPILED = """
+import tensorflow as tf
+from benchmarks.gradient_check import GradientCheck
+
+tf.linalg.matmul(tf.ones([64, 64]), tf.ones([64, 64]))
+print(GradientCheck("CompiledPooling", 17, "mixed").error())
+"""
+
+
+def run(arguments, **variables) -> str:
+    finished = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("onednn", ["0", "1"])
+def test_gradients_are_right_with_and_without_onednn(onednn):
+    figures = json.loads(run(AUDIT, TF_ENABLE_ONEDNN_OPTS=onednn).splitlines()[-1])
+    assert figures["within_bounds"] is True
+    assert figures["old_line_relative_error"] > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="names instruction sets of x86")
+def test_compiled_gradients_are_right_for_an_older_instruction_set():
+    variables = {"TF_ENABLE_ONEDNN_OPTS": "1", "ONEDNN_MAX_CPU_ISA": "AVX2", "ONEDNN_VERBOSE": "1"}
+    if tf.__version__ >= "2.16":  # an unknown flag of XLA ends the process
+        variables["XLA_FLAGS"] = "--xla_cpu_max_isa=AVX2"
+    lines = run(["-c", COMPILED], **variables).splitlines()
+    assert any(line.endswith("isa:Intel AVX2") for line in lines)  # oneDNN obeys
+    assert float(lines[-1]) < 1e-4
