@@ -111,3 +111,14 @@ def test_a_fingerprint_of_names_is_recognised(folder, fingerprint):
     assert is_of_names(None, dataset)
     assert not is_of_names(fingerprint(folder), dataset)
     assert not is_of_names("0123456789abcdef", in_memory(np.zeros((2, 4, 3, 3, 3), np.uint8)))
+
+
+@pytest.mark.parametrize("part", ["train", "test", "gallery", "validation"])
+def test_every_part_counts(tmp_path, part):
+    def fingerprint(**parts):
+        zeros = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
+        dataset = Dataset("small", **{"train": zeros, "test": zeros, **parts}, kind="memory_images")
+        return dataset_fingerprint(dataset, tmp_path)
+
+    assert fingerprint() == fingerprint()
+    assert fingerprint(**{part: Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))}) != fingerprint()
