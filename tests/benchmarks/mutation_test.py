@@ -56,7 +56,7 @@ from benchmarks.mutation import run_bugs, summary, without_false_alarms
 from benchmarks.planted_bugs import read_bugs
 
 trees, bugs = [pathlib.Path(path) for path in sys.argv[2:]], read_bugs(pathlib.Path(sys.argv[1]))
-found = without_false_alarms(list(run_bugs(bugs, trees, 8.0)), trees[0], 30.0)
+found = without_false_alarms(list(run_bugs(bugs, trees, 15.0)), trees[0], 30.0)
 print(json.dumps([sorted(map(list, found)), summary(bugs, found)[1]]))
 """
 
@@ -76,7 +76,7 @@ def found(tmp_path_factory):
             (tree / path).write_text(text)
     (folder / "bugs.txt").write_text(f"Head.\n\n{BUGS}")
     command = [sys.executable, "-c", SCRIPT, str(folder / "bugs.txt"), *map(str, trees)]
-    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True).stdout
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True).stdout
     assert {(tree / "small/module.py").read_text() for tree in trees} == {MODULE}
     results, figures = json.loads(output.splitlines()[-1])
     return {name: (outcome, test) for name, outcome, test, _ in results}, figures
