@@ -1,7 +1,7 @@
 """Every gradient that is written by hand against derivatives taken from the function's values in float64.
 
 Gradients of float32 and of bfloat16 inputs at 8, 17, 64 and 1,000 rows, of vectors inside, on and outside of the unit
-ball and of all three together (`benchmarks.gradient_cases`), eagerly and as a `tf.function`; and once more on played
+ball and of all three together (`benchmarks.gradient_cases`), eagerly and as a `tf.function`; and once more on emulated
 processors whose approximations are off by a unit or two in the last place (`benchmarks.inexact_arithmetic`), since a
 decision that hangs on an inexact result shows on some processors alone. `benchmarks.central_differences` says what is
 right on the ball.

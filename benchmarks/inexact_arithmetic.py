@@ -1,4 +1,4 @@
-"""A processor whose roots, quotients and exponentials are off by a unit in the last place, played on any other.
+"""A processor whose roots, quotients and exponentials are off by a unit in the last place, emulated on any other.
 
 IEEE 754 fixes the results of sums, products, quotients and square roots, but not those of vectorised approximations:
 TensorFlow's float32 `rsqrt` refines the estimate of the processor (RSQRTPS), which makers choose freely, so that

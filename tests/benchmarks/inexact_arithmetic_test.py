@@ -1,4 +1,4 @@
-"""The played processor: what is off within its context, and that nothing is afterwards."""
+"""The emulated processor: what is off within its context, and that nothing is afterwards."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """One table of all gradients that are written by hand, against derivatives from values in float64.
 
 In float32 at 67 rows, with 17 channels and 5 prototypes, of vectors inside, on and outside of the unit ball: here, and
-on played processors whose approximations are off by a unit in the last place.
+on emulated processors whose approximations are off by a unit in the last place.
 """
 
 import functools
