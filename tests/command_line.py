@@ -37,7 +37,7 @@ def start_program(
     """Starts `python ARGUMENTS`; standard streams are open files, by default nothing and nowhere.
 
     Args:
-        arguments: `["-m", module, ...]` or `["-c", program, ...]`.
+        arguments: `["-m", module, ...]`, `["-c", program, ...]`, or of a fresh one `[script, ...]`.
         fresh: why this one needs an interpreter that has imported nothing; None: it is forked from one that has
             imported TensorFlow and other libraries, but nothing of this project.
     """

@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -25,6 +26,12 @@ def pytest_runtest_makereport(item, call):
 
 
 LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_configure():
+    """Where the suite runs in the background of a shell, Ctrl-C is ignored, and commands would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -8,6 +8,7 @@ from common.training import write_arrays, write_json
 from experiments import reports
 from experiments.diagnostics_study import correlation_table, points_of, runs_table
 from tests.command_line import check_clean_failure, run_module
+from tests.experiments.written_results import finished_result
 
 
 def write_run(folder, method, fold, noise):
@@ -18,8 +19,7 @@ def write_run(folder, method, fold, noise):
     path = folder / "fair" / "glyphs" / f"{method}-0123456789" / f"fold{fold}-repeat0"
     write_arrays(path / "test_embeddings.npz", {"queries": embeddings, "query_labels": labels})
     test = evaluate_retrieval(embeddings, labels).as_dict()
-    result = {"status": "finished", "config_hash": "0123456789", "fold": fold, "repeat": 0, "test": test}
-    write_json(path / "result.json", result)
+    write_json(path / "result.json", finished_result(test, fold))
     return embeddings, labels, test
 
 

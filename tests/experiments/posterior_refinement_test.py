@@ -26,6 +26,7 @@ from experiments.splits import split_of
 from experiments.trained_model import TrainedModel, load_trained_model
 from experiments.trunk import trunk_of
 from tests.command_line import check_clean_failure, run_module
+from tests.experiments.written_results import finished_result
 
 OVERRIDES = {"embedding_dim": 4, "image_size": 16, "num_folds": 2}
 
@@ -169,9 +170,7 @@ def test_a_folder_of_a_method_stands_for_its_finished_runs(tmp_path):
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
         if fold:
-            unit = {"status": "finished", "config_hash": "0123456789", "fold": fold, "repeat": 0}
-            result = {**unit, "test": {"MAP@R": 0.5}}
-            (folder / "result.json").write_text(json.dumps(result))
+            (folder / "result.json").write_text(json.dumps(finished_result({"P@1": 0.7, "MAP@R": 0.5}, fold)))
     method = tmp_path / "pnca+gap-0123456789"
     assert runs_in(method) == [method / "fold1-repeat0", method / "fold3-repeat0"]
     assert runs_in(method / "fold0-repeat0") == [method / "fold0-repeat0"]

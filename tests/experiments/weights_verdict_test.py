@@ -17,6 +17,7 @@ from experiments.recipes import resolve
 from experiments.reports.revisiting_values import revisiting_published
 from experiments.revisiting_report import write_report as write_revisiting_report
 from experiments.site.studies import read_studies
+from tests.experiments.written_results import finished_result
 
 NUM_CLASSES = 1000  # of the test set, with two images each
 FAIR = reports.published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R").value / 100
@@ -55,7 +56,7 @@ def dataset():
 
 @pytest.fixture(autouse=True)
 def no_images(monkeypatch):
-    monkeypatch.setattr("experiments.build.data_fingerprint", lambda dataset: "0123456789abcdef")
+    monkeypatch.setattr("experiments.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
 
 
 def embeddings_with(share_right, labels):
@@ -73,8 +74,8 @@ def finish(runs, config, repeat, share_right, fold=0, figures=None, curve=()):
     run = RunDirectory(runs.unit_dir(config, fold, repeat), config.identity(runs.fingerprint))
     embeddings = embeddings_with(share_right, runs.dataset.test.labels)
     metrics = evaluate_retrieval(*embeddings.values()).as_dict()
-    result = {"config_hash": config.hash(runs.fingerprint), "fold": fold, "repeat": repeat, "deviations": []}
-    result |= {"test": {**metrics, **(figures or {})}, "untrained": metrics}
+    result = finished_result({**metrics, **(figures or {})}, fold, repeat, config.hash(runs.fingerprint))
+    result |= {"untrained": metrics, "deviations": []}
     for step, validation in curve:
         run.append_metrics({"step": step, "validation": validation})
     run.write_result(result, embeddings, [])

@@ -5,7 +5,7 @@ import platform
 
 import pytest
 
-from tests.command_line import run_module
+from tests.command_line import ROOT, run_program
 from tests.common.data.batch_digest import STREAMS, digest
 
 # Made with TensorFlow 2.21 and 2.15, which agree to the bit. Pixels are resized in float32: only on other processors
@@ -28,7 +28,8 @@ def test_three_epochs_are_the_ones_that_are_written_down(stream, num_threads):
 
 @pytest.mark.slow
 def test_another_process_sees_the_same():
-    finished = run_module("tests.common.data.batch_digest", "2", fresh="another seed of Python's hashes")
+    script = ROOT / "tests" / "common" / "data" / "batch_digest.py"  # other packages may bring a module `tests.common`
+    finished = run_program([str(script), "2"], fresh="another seed of Python's hashes")
     assert finished.returncode == 0, finished.stderr
     found = json.loads(finished.stdout)
     assert found == {stream: digest(stream, None) for stream in STREAMS}
