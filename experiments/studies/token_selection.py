@@ -6,7 +6,7 @@ Expected: thesis section 6.2: 70 points of MAP@R above GAP; hulls of classes ove
     The figures of the two sides, the loss, m, mu and epsilon are not printed; ours are in `SETTINGS`.
     With `--repeats=20` (of the first fold below `full`) the table also says how many trainings select, and how MAP@R
     is spread over them.
-Cost: `--budget=full` 12 trainings, each until 30 validations bring nothing better, about 15 minutes on 2 CPU cores
+Cost: `--budget=full` 12 trainings, each until 30 validations bring nothing better, about an hour on 2 CPU cores
     (estimated); `--budget=demo` 3 trainings of ten seconds (at ten times the learning rate, for a tenth of the steps);
     `--budget=smoke` half a minute.
 """
