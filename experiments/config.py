@@ -117,6 +117,9 @@ class ExperimentConfig:
         "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)", None
     )
     evaluation_antialias: bool | None = _field("files: low-pass filter of the evaluation's crop (default: yes)", None)
+    selection_start: int | None = _field(
+        "update steps whose validations are not selected from: till a memory or proxies are on (default: none)", None
+    )
     warm_up_trains_all: bool | None = _field("warm-up of the whole network, not of head and losses alone", None)
     frozen_backbone: bool | None = _field("train the head and the loss alone (default: everything)", None)
     sampler: str | None = _field(
@@ -133,6 +136,11 @@ class ExperimentConfig:
             check_number(name, getattr(self, name))
         if bool(self.clip_norm) != bool(self.clip_value):
             raise InvalidInput("--clip_norm and --clip_value are given together, or both are 0.")
+        if (self.selection_start or 0) >= self.max_steps:
+            raise InvalidInput(
+                f"--selection_start={self.selection_start} leaves nothing to select in --max_steps={self.max_steps}: "
+                "give less of the one or more of the other."
+            )
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
         if self.protocol is not None:
             check_choice("protocol", self.protocol, CONVENTIONAL_PROTOCOLS)

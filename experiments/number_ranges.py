@@ -55,7 +55,7 @@ RANGES: dict[str, NumberRange] = {
     **dict.fromkeys(("centers_per_class", "softtriple_scale", "softtriple_gamma"), POSITIVE),
     "softtriple_tau": NOT_NEGATIVE,
     "memory_batches": POSITIVE,
-    "memory_start": NOT_NEGATIVE,
+    **dict.fromkeys(("memory_start", "selection_start"), NOT_NEGATIVE),
     **dict.fromkeys(("proxies_per_class", "pool_size", "projection_patience", "ccp_max_problems"), POSITIVE),
     **dict.fromkeys(("ccp_lambda", "ccp_first_lambda", "ccp_in_batch_weight", "ccp_start"), NOT_NEGATIVE),
     **dict.fromkeys(("num_prototypes", "smoothing", "num_iterations", "memory_size"), POSITIVE),

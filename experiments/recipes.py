@@ -163,7 +163,16 @@ def resolve(
         values |= revisiting_setting(dataset, base_loss, size)
     values |= _budget_limits(budget, values)
     _refuse_unused(values, overrides)
-    return ExperimentConfig(**{**values, **overrides})
+    return ExperimentConfig(**{**_selection(values | overrides), **values, **overrides})
+
+
+def _selection(values: dict) -> dict:
+    """Where a network begins at random, nothing is selected before the memory or the proxies of its method are on.
+
+    They have to wait there, and the loss alone may be ahead at that moment: its weights are no result of the method.
+    """
+    start = max(values.get(name) or 0 for name in ("memory_start", "ccp_start"))
+    return {"selection_start": start} if values["weights"] == "none" and 0 < start < values["max_steps"] else {}
 
 
 def uses_gsp(pooling: str) -> bool:
@@ -348,7 +357,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         overrides: values by field name.
     """
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
-    optional -= {"frozen_backbone", "sampler"}
+    optional -= {"frozen_backbone", "sampler", "selection_start"}
     optional -= unset_switches(values, overrides)
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}

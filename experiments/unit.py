@@ -151,6 +151,7 @@ class Unit:
             warm_up_trains_all=bool(config.warm_up_trains_all),
             plateau_patience=config.plateau_patience,
             monitor=config.monitor,
+            selection_start=config.selection_start or 0,
             checkpoint_seconds=checkpoint_seconds,
         )
 

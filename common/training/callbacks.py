@@ -116,18 +116,22 @@ class BestWeights(ResumableCallback):
         metric: the log entry to maximise.
         patience: evaluations without improvement after which training stops, > 0.
         min_delta: the smallest change that counts, >= 0.
+        first_epoch: the first epoch, from 0, that counts: what a training selects must have all its parts on.
     """
 
-    def __init__(self, metric: str, patience: int, min_delta: float = 1e-5):
+    def __init__(self, metric: str, patience: int, min_delta: float = 1e-5, first_epoch: int = 0):
         super().__init__()
         self.metric = metric
         self.patience = check_positive("patience", patience)
         self.min_delta = check_non_negative("min_delta", min_delta)
+        self.first_epoch = check_non_negative("first_epoch", first_epoch)
         self.best, self.best_epoch, self.waited, self.stopped = -math.inf, -1, 0, False
         self._weights: list[np.ndarray] = []
 
     def on_epoch_end(self, epoch, logs=None):
         value = logged_metric(logs, self.metric, self)
+        if epoch < self.first_epoch:
+            return
         if value > self.best + self.min_delta:
             self.best, self.best_epoch, self.waited = value, epoch, 0
             self._weights = [np.asarray(weight) for weight in self.model.get_weights()]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import os
+import pathlib
 import platform
+import subprocess
 
 import numpy as np
 import tensorflow as tf
@@ -17,10 +20,12 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 def environment() -> dict:
     """Versions and hardware of this process, as JSON values; what cannot be found out is `None`.
 
-    Nothing in it names a person or a machine.
+    Nothing in it names a person or a machine. `commit` is of the checkout that this code lies in, with `+` where files
+    that git knows differ from it; `threads` are those of one operation, `None`: as many as TensorFlow chooses.
     """
     memory, keras_version = _memory_bytes(), importlib.metadata.version("keras")
     return {
+        "commit": _commit(),
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
         "keras": keras_version,
@@ -30,9 +35,37 @@ def environment() -> dict:
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gb": None if memory is None else round(memory / 1e9, 1),
+        "vector_instructions": _vector_instructions(),
+        "threads": tf.config.threading.get_intra_op_parallelism_threads() or _threads_by_environment(),
+        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "default"),
         "gpus": _gpu_names(),
         "deterministic_ops": bool(is_op_determinism_enabled()),
     }
+
+
+@functools.cache
+def _commit() -> str | None:
+    folder = pathlib.Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():  # installed as a package, perhaps below somebody else's checkout
+        return None
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        ask = functools.partial(subprocess.run, cwd=folder, check=True, capture_output=True, text=True, timeout=10)
+        changed = ask(["git", "status", "--porcelain", "--untracked-files=no"]).stdout.strip()
+        return ask(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip() + ("+" if changed else "")
+    return None
+
+
+def _threads_by_environment() -> int | None:
+    text = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    return int(text) if text.isdigit() and int(text) else None
+
+
+def _vector_instructions() -> list[str] | None:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("flags"):
+                return sorted(flag for flag in line.split() if flag.startswith(("avx", "amx", "fma")))
+    return None
 
 
 def _cpu_name() -> str | None:

@@ -35,6 +35,7 @@ class TrainingSchedule:
         warm_up_trains_all: the warm-up trains the whole network; what is left of it is an optimiser of its own.
         plateau_patience: validations without improvement after which the learning rate is halved; 0 keeps it constant.
         monitor: the validation metric to maximise.
+        selection_start: validations up to this update step are neither selected nor waited for.
         checkpoint_seconds: at least this long between two checkpoints; 0 saves at every validation.
     """
 
@@ -45,6 +46,7 @@ class TrainingSchedule:
     warm_up_trains_all: bool = False
     plateau_patience: int = 0
     monitor: str = "MAP@R"
+    selection_start: int = 0
     checkpoint_seconds: float = 30.0
 
     @property
@@ -86,7 +88,8 @@ def fit(
     Raises:
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
-    best = BestWeights(schedule.monitor, schedule.patience)
+    first_epoch = schedule.selection_start // schedule.steps_per_evaluation
+    best = BestWeights(schedule.monitor, schedule.patience, first_epoch=first_epoch)
     stateful = [best]
     if schedule.plateau_patience:
         stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))

@@ -349,3 +349,18 @@ def test_short_budgets_have_a_shorter_plateau(budget):
     config = resolve("glyphs", "c2", "gap+gmp", "thesis", budget, {}, protocol="conventional")
     assert config.plateau_patience == 2
     assert config.max_steps // config.steps_per_evaluation == {"smoke": 2, "demo": 10}[budget]
+
+
+def test_from_scratch_nothing_is_selected_before_the_memory_or_the_proxies_are_on():
+    def start(dataset, loss, method="plain", budget="demo", **overrides):
+        return resolve(dataset, loss, "gap", "thesis", budget, overrides, method).selection_start
+
+    assert start("glyphs", "c1+xbm") == start("glyphs", "c1", "ccp") == 400
+    assert start("glyphs", "c1+xbm", memory_start=200) == 200
+    assert start("glyphs", "c1+xbm", budget="full") == 1000
+    assert start("glyphs", "c1") is None
+    assert start("sop", "c1+xbm") is start("sop", "c1", "ccp") is None  # as printed: ImageNet weights
+    assert start("glyphs", "c1+xbm", max_steps=100) is None  # it never is
+    assert start("glyphs", "c1", selection_start=200) == 200
+    with pytest.raises(InvalidInput, match=r"--selection_start=100 leaves nothing to select in --max_steps=100"):
+        start("glyphs", "c1", selection_start=100, max_steps=100)

@@ -66,6 +66,11 @@ def test_patience_counts_evaluations_without_improvement():
     assert (best.best, best.best_epoch, stopped) == (0.4, 3, 5)
 
 
+def test_what_comes_before_a_methods_parts_are_on_is_neither_selected_nor_waited_for():
+    best, _, stopped = fed(BestWeights("MAP@R", patience=2, first_epoch=3), [0.9, 0.8, 0.7, 0.2, 0.3, 0.3, 0.3])
+    assert (best.best, best.best_epoch, stopped) == (0.3, 4, 6)
+
+
 def test_a_plateau_is_waited_for_anew_after_each_halving():
     _, rates, _ = fed(PlateauSchedule("MAP@R", patience=2, cooldown=2), [0.5] * 9)
     # The first improves and two wait; after a halving one cools down and two wait.
