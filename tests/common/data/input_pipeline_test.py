@@ -84,6 +84,31 @@ def test_what_is_mapped_is_traced_as_it_is_written(in_memory, works_on_batches):
     assert files == {__file__}
 
 
+class SlowWhereDark(Identity):
+    """The darker an image, the longer it takes: without a rule of order the bright ones of a batch would overtake."""
+
+    works_on_batches = False
+
+    def __call__(self, image, seed=(0, 0)):
+        def wait(brightness):
+            time.sleep(0.05 * (int(brightness) < len(LABELS) / 2))
+            return brightness
+
+        with tf.control_dependencies([tf.py_function(wait, [image[0, 0, 0]], image.dtype)]):
+            return tf.identity(image)
+
+
+def test_a_slow_image_does_not_lose_its_place():
+    images = np.arange(len(LABELS), dtype=np.uint8)[:, np.newaxis, np.newaxis, np.newaxis]
+    numbered, batches = Examples(labels=LABELS, inputs=images), index_batches()
+    drawn = [list(indices) for _, (_, indices) in zip(range(4), batches.from_step(0))]
+    assert any(min(indices) < len(LABELS) / 2 <= max(indices) for indices in drawn)
+    dataset = training_batches(numbered, batches, SlowWhereDark(), seed=0, num_threads=4).take(4)
+    assert [list(inputs.numpy()[:, 0, 0, 0]) for inputs, _ in dataset] == drawn
+    in_order = evaluation_batches(numbered, SlowWhereDark(), 8, num_threads=4)
+    assert list(np.concatenate([inputs.numpy()[:, 0, 0, 0] for inputs in in_order])) == list(range(len(LABELS)))
+
+
 def test_another_seed_augments_differently(in_memory):
     batches = index_batches()
     first, second = (hashes(training_batches(in_memory, batches, RandomShift(2), seed=seed), 3) for seed in (0, 1))
