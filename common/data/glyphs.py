@@ -17,8 +17,8 @@ def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, se
     """About 2,100 characters, 12 to 16 images each, one a font; half of the characters train, the others test.
 
     Like Stanford Online Products in shape: many classes with few images, retrieval among unseen classes. A class is a
-    character that at least 12 of 16 fonts draw; those that look the same are one class. About a sixth of the images,
-    nearly all of them symbols, equal another image of their class, since a family's styles share such drawings.
+    character that at least 12 of 16 fonts draw; those that look the same are one class. About a quarter of the images
+    (23 %), nearly all of them symbols, equal another image of their class, since a family's styles share such drawings.
 
     Training classes are in random order, so that the contiguous folds of the fair protocol are alike (in the order of
     Unicode the last fold would have the symbols, and the others the letters).
