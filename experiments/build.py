@@ -23,6 +23,7 @@ keras = tf.keras
 
 DATASETS = {
     "glyphs": data.load_glyphs,
+    "glyph_scripts": data.load_glyph_scripts,
     "glyph_collage": data.load_glyph_collage,
     "glyph_collage_distilled": functools.partial(data.load_glyph_collage, nuisance=False),
     "synthetic_tokens": data.load_synthetic_tokens,
@@ -48,7 +49,8 @@ DATASETS = {
     "manifest": data.load_manifest,
 }
 
-EMBEDDED_DATASETS = ("glyphs", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")  # need no files
+# These need no files.
+EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
 
 LOSSES = {
     "c1": lambda c, classes: losses.CosineContrastive(c.margin, normalization=c.normalization),

@@ -21,7 +21,7 @@ def _field(help_text: str, default=dataclasses.MISSING):
 class ExperimentConfig:
     """Everything that decides the outcome of a unit, but its fold and repeat. Every field is a flag."""
 
-    dataset: str = _field("data set; `glyphs`, `glyph_collage` and `synthetic_tokens` need no download")
+    dataset: str = _field("data set; those of `glyphs` and `synthetic_tokens` need no download")
     loss: str = _field("metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm]: mined, regularised, with a memory")
     pooling: str = _field("pooling of the feature map")
     method: str = _field("`plain`, or `ccp`: alternating projections around a pair loss")

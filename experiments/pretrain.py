@@ -1,4 +1,4 @@
-"""Trains a small backbone to classify CIFAR, and writes its parameters for `--weights`.
+"""Trains a small backbone to classify CIFAR or characters, and writes its parameters for `--weights`.
 
 Regenerates: no table; the network that every Cifar Collage experiment starts from (thesis section 5.3.2: "ResNet20
     pretrained on Cifar100 classification").
@@ -8,6 +8,9 @@ Cost: 64,000 steps of 100 images, for a GPU; on 2 CPU cores estimated at hours. 
 
 The thesis says no more than that, so optimiser and length are ours. It trains on all 100 classes, also those that the
 collages validate and test with; `--classes=collage_training` leaves these out, so that they are unseen.
+
+`--dataset=glyphs_latin --backbone=resnet10` makes the network that `glyph_scripts` is fine-tuned from, from
+Latin characters and symbols, which need no download.
 """
 
 from __future__ import annotations
@@ -48,7 +51,9 @@ with quiet_start():
 
 keras = tf.keras
 
-DATASETS = ("cifar100", "cifar10")
+GLYPHS = "glyphs_latin"
+
+DATASETS = ("cifar100", "cifar10", GLYPHS)
 BACKBONES = {"resnet20": backbones.resnet20, "resnet10": backbones.resnet10}
 CLASSES = ("all", "collage_training")
 BUDGET_SETTINGS = {
@@ -112,7 +117,7 @@ def pretrain(
 
     Args:
         settings: see `PretrainSettings`.
-        dataset: photographs whose training and test classes are the same.
+        dataset: images whose training and test classes are the same.
         run: the folder.
         checkpoint_seconds: at least this long between two checkpoints.
 
@@ -166,7 +171,8 @@ def _pretrain(settings: PretrainSettings, dataset: data.Dataset, run: RunDirecto
 def _batches_from(settings: PretrainSettings, train: data.Examples, step: int) -> tf.data.Dataset:
     classes = min(settings.classes_per_batch, train.num_classes)
     batches = data.ClassBalancedBatches(train.labels, classes, settings.samples_per_class, settings.seed)
-    augmentation = data.RandomShift(4, flip=True)
+    # A character that is turned round is another one.
+    augmentation = data.RandomShift(4, flip=True) if train.inputs.shape[-1] == 3 else data.RandomShift(2)
     return data.training_batches(train, batches, augmentation, settings.seed, start_step=step)
 
 
@@ -176,14 +182,17 @@ def accuracy(model: EmbeddingModel, examples: data.Examples) -> float:
     return float(np.mean(logits.argmax(axis=1) == examples.labels))
 
 
-def load_photographs(name: str, data_dir: str | None, classes: str) -> data.Dataset:
-    """CIFAR with the official division, of all classes or of those that training collages are made of.
+def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
+    """CIFAR with the official division, of all classes or of those that training collages are made of; or glyphs.
 
     Raises:
         InvalidInput: the data are not there, or the data set has no collages with such a division.
     """
     check_choice("--classes", classes, CLASSES)
-    dataset = build.load_dataset(check_choice("--dataset", name, DATASETS), data_dir, None, 0)
+    if check_choice("--dataset", name, DATASETS) == GLYPHS:
+        dataset = data.load_latin_glyphs(cache_dir=build.default_cache_dir())
+    else:
+        dataset = build.load_dataset(name, data_dir, None, 0)
     if classes == "all":
         return dataset
     if name != "cifar100":
@@ -203,7 +212,7 @@ def main() -> None:
     check_choice("--budget", values.budget, BUDGETS)
     check_choice("--backbone", values.backbone, BACKBONES)
     check_output(values.output)
-    dataset = load_photographs(values.dataset, values.data_dir, values.classes)
+    dataset = load_images(values.dataset, values.data_dir, values.classes)
     settings = PretrainSettings(backbone=values.backbone, seed=values.seed, **BUDGET_SETTINGS[values.budget])
     identity = {
         **dataclasses.asdict(settings),
@@ -229,7 +238,7 @@ def main() -> None:
 def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string("dataset", "cifar100", f"One of {', '.join(DATASETS)}.")
-    flags.DEFINE_string("data_dir", None, "Folder of CIFAR; prepare_data fetches it.")
+    flags.DEFINE_string("data_dir", None, "Folder of CIFAR, which prepare_data fetches; characters need none.")
     flags.DEFINE_string("backbone", "resnet20", f"One of {', '.join(BACKBONES)}.")
     flags.DEFINE_string("classes", "all", "all (the thesis), or collage_training: those of training collages alone.")
     flags.DEFINE_string("output", "resnet20.npz", "The .npz file to write.")

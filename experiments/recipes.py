@@ -96,11 +96,13 @@ DATASET_LOSSES = {
     "inshop": _IN_SHOP_LOSSES,
     "sop": _SOP_LOSSES,
     "glyphs": _SOP_LOSSES,
+    "glyph_scripts": _CUB_LOSSES,  # hundreds of classes that are hard to tell apart, as birds
     "glyph_collage": _SOP_LOSSES,
     "glyph_collage_distilled": _SOP_LOSSES,
     "synthetic_tokens": _CUB_LOSSES,
     **dict.fromkeys(CIFAR, _SOP_LOSSES),
 }
+CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
 # Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
 COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400}
@@ -233,8 +235,8 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
         "weights": "none",
         "embedding_dim": 2 if tokens else 128,
         "normalization": "none" if tokens else "unit",
-        "image_size": 32 if dataset == "glyphs" else (50 if tokens else 48),
-        "crop": "shift" if dataset == "glyphs" else "none",
+        "image_size": 32 if dataset in CHARACTERS else (50 if tokens else 48),
+        "crop": "shift" if dataset in CHARACTERS else "none",
         "classes_per_batch": 16,
         "samples_per_class": 4,
         "learning_rate": 1e-4 if tokens else 1e-3,

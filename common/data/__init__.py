@@ -10,6 +10,7 @@ from common.data.cub200 import load_cub200
 from common.data.dataset import DATASET_KINDS, Dataset, Examples, check_official_counts, check_training_pairs
 from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
 from common.data.glyph_collage import load_glyph_collage
+from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
 from common.data.glyphs import load_glyphs
 from common.data.image_checks import check_images
 from common.data.image_folder import load_image_folder
@@ -64,9 +65,11 @@ __all__ = [
     "load_cifar_collage",
     "load_cub200",
     "load_glyph_collage",
+    "load_glyph_scripts",
     "load_glyphs",
     "load_image_folder",
     "load_in_shop",
+    "load_latin_glyphs",
     "load_manifest",
     "load_mnist",
     "load_stanford_online_products",

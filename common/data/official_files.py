@@ -11,7 +11,7 @@ import numpy as np
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
 from common.ops.checks import InvalidInput, invalid
 
-NO_DOWNLOAD_NEEDED = ("glyphs", "glyph_collage", "synthetic_tokens")
+NO_DOWNLOAD_NEEDED = ("glyphs", "glyph_scripts", "glyph_collage", "synthetic_tokens")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from common.data import Dataset, Examples, collage_training_classes
 from common.ops.checks import InvalidInput
 from common.training import RunDirectory
 from experiments import pretrain as command
-from experiments.pretrain import PretrainSettings, load_photographs, pretrain
+from experiments.pretrain import PretrainSettings, load_images, pretrain
 from tests.command_line import check_clean_failure, run_module
 from tests.common.data import cifar_fixture as fixture
 
@@ -81,11 +81,11 @@ def test_classes_of_training_collages_alone(tmp_path):
     chosen = collage_training_classes(str(tmp_path))
     assert len(chosen) == 40
     assert (np.bincount(fixture.COARSE_OF_FINE[chosen]) == 2).all()
-    dataset = load_photographs("cifar100", str(tmp_path), "collage_training")
+    dataset = load_images("cifar100", str(tmp_path), "collage_training")
     assert (dataset.train.num_classes, dataset.test.num_classes) == (40, 40)
     assert dataset.class_names == tuple(fixture.FINE_NAMES[label] for label in chosen)
     assert set(np.unique(dataset.train.inputs[..., 0])) == set(chosen)  # red is the class
-    assert len(load_photographs("cifar100", str(tmp_path), "all").class_names) == 100
+    assert len(load_images("cifar100", str(tmp_path), "all").class_names) == 100
 
 
 def test_the_loss_is_the_cross_entropy():
@@ -96,17 +96,21 @@ def test_the_loss_is_the_cross_entropy():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("cifar10", "x", "collage_training"), "--data_dir"), (("mnist", "x", "all"), "cifar100, cifar10")],
+    [
+        (("cifar10", "x", "collage_training"), "--data_dir"),
+        (("mnist", "x", "all"), "cifar100, cifar10, glyphs_latin"),
+        (("glyphs_latin", None, "collage_training"), "Only CIFAR-100"),
+    ],
 )
 def test_wrong_data_are_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
-        load_photographs(*arguments)
+        load_images(*arguments)
 
 
 def test_cifar10_has_no_such_division(tmp_path):
     fixture.write_cifar10_binary(tmp_path)
     with pytest.raises(InvalidInput, match="Only CIFAR-100"):
-        load_photographs("cifar10", str(tmp_path), "collage_training")
+        load_images("cifar10", str(tmp_path), "collage_training")
 
 
 def test_wrong_flags_are_refused():

@@ -1,0 +1,74 @@
+import collections
+
+import numpy as np
+import pytest
+
+from common.data import contiguous_folds
+from common.data.glyph_scripts import MIN_DRAWINGS, distinct_drawings, load_glyph_scripts, load_latin_glyphs, stem
+
+
+@pytest.fixture(scope="module")
+def cache_dir(drawn_glyphs):
+    return drawn_glyphs(32)
+
+
+@pytest.fixture(scope="module")
+def scripts(cache_dir):
+    return load_glyph_scripts(cache_dir=cache_dir)
+
+
+@pytest.fixture(scope="module")
+def latin(cache_dir):
+    return load_latin_glyphs(cache_dir=cache_dir)
+
+
+def words(names):
+    return {name.split()[1] for name in names}
+
+
+def test_each_stage_has_scripts_of_its_own(scripts, latin):
+    num_train = scripts.train.num_classes
+    assert words(scripts.class_names[:num_train]) == {"GREEK", "CYRILLIC"}
+    assert words(scripts.class_names[num_train:]) == {"ARMENIAN", "GEORGIAN"}
+    assert not words(latin.class_names) & words(scripts.class_names)
+    assert (num_train, scripts.test.num_classes) == (402, 120)
+    assert scripts.test.labels.min() == num_train
+    assert latin.train.num_classes == len(latin.class_names) > 1000
+
+
+def test_no_two_images_of_any_stage_are_equal(scripts, latin):
+    images = [part.inputs for part in (scripts.train, scripts.test, latin.train, latin.test)]
+    seen = {image.tobytes() for image in np.concatenate(images)}
+    assert len(seen) == sum(map(len, images))
+
+
+def test_images_are_those_of_their_character(scripts, cache_dir):
+    drawings = distinct_drawings(cache_dir)
+    for examples, label in ((scripts.train, 3), (scripts.test, 500)):
+        code_point = int(scripts.class_names[label][2:6], 16)
+        found = examples.inputs[examples.labels == label][..., 0]
+        np.testing.assert_array_equal(found, drawings.images[drawings.code_points == code_point])
+        assert len(found) >= MIN_DRAWINGS
+
+
+def test_a_letter_and_its_accented_forms_are_neighbours(scripts):
+    stems = [stem(int(name[2:6], 16)) for name in scripts.class_names[: scripts.train.num_classes]]
+    changes = sum(first != second for first, second in zip(stems, stems[1:]))
+    assert changes + 1 == len(set(stems)) < len(stems) / 2
+    for train, validation in contiguous_folds(len(stems)):
+        shared = {stems[label] for label in train} & {stems[label] for label in validation}
+        assert len(shared) <= 2
+    assert stem(ord("Ά")) == stem(ord("Ἀ")) == "Α" != stem(ord("α"))
+
+
+def test_the_first_stage_tests_other_drawings_of_the_same_characters(latin):
+    assert set(latin.train.labels) == set(latin.test.labels)
+    counts = collections.Counter(latin.train.labels), collections.Counter(latin.test.labels)
+    assert all(1 <= counts[1][label] <= counts[0][label] / 3 for label in counts[1])
+
+
+def test_the_order_follows_the_seed(scripts, cache_dir):
+    assert load_glyph_scripts(cache_dir=cache_dir).class_names == scripts.class_names
+    other = load_glyph_scripts(cache_dir=cache_dir, seed=1).class_names
+    assert other != scripts.class_names
+    assert set(other) == set(scripts.class_names)
