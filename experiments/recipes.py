@@ -105,8 +105,8 @@ DATASET_LOSSES = {
 CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
 # Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
 COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
-# Of 2, 4, 8 and 25 batches of glyphs, which are learned from nothing, the smallest validates best (C1, fold 0: .746, .681,
-# .489 and .367 of MAP@R after 1,000 steps); with 25, beginning after 200 steps is better than after 0 or 400 (.231, .298).
+# Glyphs are learned from nothing. Of 2, 4, 8 and 25 batches the smallest memory validates best (C1, fold 0, MAP@R after
+# 1,000 steps: .746, .681, .489, .367); with 25, a start after 200 steps is better than after 0 or 400 (.231, .298).
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400, "glyphs": 2}
 
 
