@@ -1,10 +1,11 @@
 """Chance-constrained proxies (CCP): deep metric learning by alternating projections, for any metric loss."""
 
-from ccp_dml.alternating_projections import AlternatingProjections, ProjectionProblem
+from ccp_dml.alternating_projections import AlternatingProjections
 from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
 from ccp_dml.chance_constrained_model import ChanceConstrainedModel
 from ccp_dml.class_pools import ClassPools, sample_pools
 from ccp_dml.class_representatives import Representatives, choose_representatives, covering_radii
+from ccp_dml.projection_problem import ProjectionProblem
 from ccp_dml.projection_rules import ProjectionRules
 from ccp_dml.proximal_term import ProximalTerm
 from ccp_dml.sample_based_loss import SampleBasedLoss

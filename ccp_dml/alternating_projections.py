@@ -4,51 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from typing import Callable, Protocol
 
 import numpy as np
+from tqdm import tqdm
 
 from ccp_dml.class_representatives import Representatives, choose_representatives, covering_radii
+from ccp_dml.projection_conditions import alternation_stopped, come_apart, fell_behind, started_early
+from ccp_dml.projection_problem import CONVERGED, STOPPED, WENT_BACK, ProjectionProblem
 from ccp_dml.projection_rules import ProjectionRules
 from ccp_dml.proximal_term import ProximalTerm
 from common.ops.checks import invalid
 from common.training.callbacks import ResumableCallback, logged_metric
 
 
-@dataclasses.dataclass
-class ProjectionProblem:
-    """The record of one projection problem.
-
-    Attributes:
-        index: which problem, from 0.
-        start_step, end_step: update steps made before the problem and at its last evaluation.
-        best: the best value of the metric in this problem; None before its first evaluation.
-        covering_radius_before: mean over classes of the covering radius of the converged proxies of the problem before,
-            over this problem's pools; None in the first problem.
-        covering_radius_after: the same of the proxies that this problem began with.
-    """
-
-    index: int
-    start_step: int
-    end_step: int
-    covering_radius_before: float | None
-    covering_radius_after: float
-    best: float | None = None
-
-    @property
-    def steps(self) -> int:
-        """Update steps made in this problem."""
-        return self.end_step - self.start_step
-
-    def as_dict(self) -> dict:
-        """JSON values of all attributes and `steps`."""
-        return {**dataclasses.asdict(self), "steps": self.steps}
-
-
 class RepresentedClasses(Protocol):
     """What `AlternatingProjections` asks of a loss; `ChanceConstrainedLoss` and `SampleBasedLoss` answer."""
 
     representatives_per_class: int
+    normalization: str
 
     def representatives(self) -> np.ndarray:
         """Present representatives, normalised, `[classes, representatives, dim]`."""
@@ -63,7 +38,13 @@ class AlternatingProjections(ResumableCallback):
     When the metric has not improved for `patience` evaluations: weights and proxies become those of the problem's best
     evaluation, the target θ* of the proximal term becomes these weights, the pools of the next problem are embedded
     with them, and greedy k-center chooses the next proxies, repelled by the converged ones. The optimiser keeps its
-    slots. The first problem begins when training does, with the weights that it finds there as θ*.
+    slots. The first problem begins when training does, with the weights that it finds there as θ*, or later, after the
+    in-batch loss alone: see `ProjectionRules.start_step` and `start_patience`. With `ProjectionRules.goes_back`, θ* is
+    that of the best problem so far.
+
+    One line on stderr, and a note in the problem's record, says of each condition that is not met: the first problem
+    begins before the in-batch loss has converged, falls more than a point behind it, or proxies and samples come apart
+    (`projection_conditions`).
 
     It must stand after whatever puts the metric into the logs. Training ends by other means (`BestWeights`, the number
     of epochs); no problem is begun at that point. A training that is resumed from a checkpoint with this callback's
@@ -102,19 +83,28 @@ class AlternatingProjections(ResumableCallback):
         super().__init__()
         self.loss, self.proximal_term, self.embed_pools = loss, proximal_term, embed_pools
         self.rules, self.observe = rules or ProjectionRules(), observe
-        if self.rules.start_step and not getattr(loss, "starts_in_batch", False):
-            expected = "0, or a loss with starts_in_batch=True that has something to compare with before"
-            raise invalid("start_step", received=self.rules.start_step, expected=expected)
+        if self.rules.waits and not getattr(loss, "starts_in_batch", False):
+            name = "start_step" if self.rules.start_step else "start_patience"
+            expected = "none, or a loss with starts_in_batch=True that has something to compare with before"
+            raise invalid(name, received=getattr(self.rules, name), expected=expected)
         self.problems: list[ProjectionProblem] = []
-        self._best, self._waited, self._late_value = -math.inf, 0, 0.0
+        self._in_batch: list[float] = []  # the metric before the first problem
+        self._best, self._waited, self._evaluations, self._late_value = -math.inf, 0, 0, 0.0
         self._best_weights: list[np.ndarray] = []
+        self._target_weights: list[np.ndarray] = []  # all weights where those of θ* were taken
         self._steps, self._steps_of_epoch = 0, 0
+
+    @property
+    def holds_selection(self) -> bool:
+        """Whether the first problem waits for the in-batch loss to converge."""
+        return self.rules.start_patience is not None and not self.problems
 
     def on_train_begin(self, logs=None):
         if not self.problems:
             self.proximal_term.set_targets()  # of the right shapes for a checkpoint, whenever the problem begins
             self._set_rate()
-            self._begin_first_problem()
+            if not self.rules.waits:
+                self._begin_problem(previous=None, best_before=None)
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps_of_epoch = 0
@@ -125,18 +115,13 @@ class AlternatingProjections(ResumableCallback):
     def on_epoch_end(self, epoch, logs=None):
         self._steps += self._steps_of_epoch
         if not self.problems:
-            self._begin_first_problem()
-            return
-        value = self._read(logs)
-        problem = self.problems[-1]
-        problem.end_step = self._steps
-        if value > self._best + self.rules.min_delta:
-            self._best, self._waited, problem.best = value, 0, value
-            self._best_weights = [np.array(weight) for weight in self.model.get_weights()]
-        else:
-            self._waited += 1
-        if self._waited >= self.rules.patience and self._goes_on(epoch):
-            self._begin_problem(previous=self._end_problem())
+            self._train_in_batch(epoch, logs)
+        elif self.problems[-1].outcome != STOPPED:
+            self._train_on_proxies(epoch, logs)
+
+    def on_train_end(self, logs=None):
+        if not self.problems:
+            _warn("no projection problem has begun: training ended before, and its result is the in-batch loss'.")
 
     def state(self) -> dict:
         """The records, and what has been seen of the present problem."""
@@ -144,13 +129,16 @@ class AlternatingProjections(ResumableCallback):
             "problems": [dataclasses.asdict(problem) for problem in self.problems],
             "best": None if math.isinf(self._best) else self._best,
             "waited": self._waited,
+            "evaluations": self._evaluations,
+            "num_best_weights": len(self._best_weights),
+            "in_batch": self._in_batch,
             "late_value": self._late_value,
             "steps": self._steps,
         }
 
     def arrays(self) -> list[np.ndarray]:
-        """θ*, then the best weights of the present problem."""
-        return [*self.proximal_term.targets(), *self._best_weights]
+        """θ*, then the best weights of the present problem, then all those that were there with θ*."""
+        return [*self.proximal_term.targets(), *self._best_weights, *self._target_weights]
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
         """Goes on where `state` and `arrays` were taken."""
@@ -158,8 +146,11 @@ class AlternatingProjections(ResumableCallback):
         self._best = -math.inf if state["best"] is None else state["best"]
         self._waited, self._late_value, self._steps = state["waited"], state["late_value"], state["steps"]
         num_targets = len(self.proximal_term.variables)
+        # The first checkpoints, of rules by which no problem goes back, had nothing of these three.
+        self._evaluations, self._in_batch = state.get("evaluations", 0), list(state.get("in_batch", []))
+        end_of_best = num_targets + state.get("num_best_weights", len(arrays) - num_targets)
         self.proximal_term.set_targets(arrays[:num_targets])
-        self._best_weights = list(arrays[num_targets:])
+        self._best_weights, self._target_weights = list(arrays[num_targets:end_of_best]), list(arrays[end_of_best:])
         self._set_rate()
 
     def _read(self, logs: dict | None) -> float:
@@ -168,27 +159,91 @@ class AlternatingProjections(ResumableCallback):
             value, self._late_value = self._late_value, value
         return value
 
-    def _begin_first_problem(self) -> None:
-        if self._steps >= self.rules.start_step:
-            self.proximal_term.set_targets()
-            self._begin_problem(previous=None)
+    def _train_in_batch(self, epoch: int, logs: dict | None) -> None:
+        """One evaluation of the in-batch loss, and the first problem if its moment has come."""
+        value = logged_metric(logs, self.rules.metric, self)
+        self._in_batch.append(value)
+        self._watch(value, keeps_weights=self.rules.start_patience is not None)
+        has_converged = self._waited >= (self.rules.start_patience or 0)
+        if self._steps < self.rules.start_step or not has_converged or not self._is_running(epoch):
+            return
+        if self.rules.start_patience is not None:
+            value = self._best
+            self.model.set_weights(self._best_weights)
+        self.proximal_term.set_targets()
+        self._keep_target_weights()
+        self._begin_problem(previous=None, best_before=value)
+        if self.rules.start_patience is None:
+            self._note(started_early(self.rules.metric, self._in_batch, self.rules.patience))
 
-    def _goes_on(self, epoch: int) -> bool:
-        if len(self.problems) == self.rules.max_problems:
+    def _train_on_proxies(self, epoch: int, logs: dict | None) -> None:
+        """One evaluation of the present problem, and the next one if it has converged."""
+        value = self._read(logs)
+        problem = self.problems[-1]
+        problem.end_step = self._steps
+        self._evaluations += 1
+        if self._watch(value):
+            problem.best = value
+        if problem.index == 0 and self._evaluations == self.rules.patience and self._in_batch:
+            self._note(fell_behind(self.rules.metric, value, self._evaluations, max(self._in_batch)))
+        may_end = len(self.problems) != self.rules.max_problems and self._is_running(epoch)
+        if may_end and self._waited >= self.rules.patience:
+            self._follow(problem)
+
+    def _watch(self, value: float, keeps_weights: bool = True) -> bool:
+        """Whether a value is the best so far; its weights are kept, or the wait is longer by one evaluation."""
+        is_best = value > self._best + self.rules.min_delta
+        if not is_best:
+            self._waited += 1
             return False
+        self._best, self._waited = value, 0
+        if keeps_weights:
+            self._best_weights = [np.array(weight) for weight in self.model.get_weights()]
+        return True
+
+    def _is_running(self, epoch: int) -> bool:
         return not self.model.stop_training and epoch + 1 < self.params["epochs"]
+
+    def _follow(self, problem: ProjectionProblem) -> None:
+        """Begins the problem after one that has ended: from its best, or once more from θ* if that was better."""
+        if not self.rules.goes_back or problem.best_before is None or self._best >= problem.best_before:
+            problem.outcome = CONVERGED
+            best = self._best
+            self._begin_problem(self._end_problem(), best_before=best)
+            return
+        problem.outcome = WENT_BACK
+        has_proxies = any(earlier.outcome == CONVERGED for earlier in self.problems)  # θ* is not the in-batch loss'
+        is_last = self._num_failures() == self.rules.max_failures
+        if is_last:
+            problem.outcome = STOPPED
+            metric, failures = self.rules.metric, self.rules.max_failures
+            self._note(alternation_stopped(metric, failures, self._best, problem.best_before))
+        if has_proxies or not is_last:
+            self.model.set_weights(self._target_weights)
+        if not is_last:
+            self._begin_problem(self.loss.representatives() if has_proxies else None, problem.best_before)
+
+    def _num_failures(self) -> int:
+        """How many problems in a row have gone back, the last one included."""
+        outcomes = [problem.outcome for problem in reversed(self.problems)]
+        return next((count for count, outcome in enumerate(outcomes) if outcome != WENT_BACK), len(outcomes))
 
     def _end_problem(self) -> np.ndarray:
         """θ* := the best weights; returns the best proxies. Leaves the model where the next problem begins."""
         last_weights = self.model.get_weights()
         self.model.set_weights(self._best_weights or last_weights)
         self.proximal_term.set_targets()
+        self._keep_target_weights()
         converged = self.loss.representatives()
         if self.rules.continue_from == "last":
             self.model.set_weights(last_weights)
         return converged
 
-    def _begin_problem(self, previous: np.ndarray | None) -> None:
+    def _keep_target_weights(self) -> None:
+        if self.rules.goes_back:
+            self._target_weights = [np.array(weight) for weight in self.model.get_weights()]
+
+    def _begin_problem(self, previous: np.ndarray | None, best_before: float | None) -> None:
         index = len(self.problems)
         pools = np.asarray(self.embed_pools(index))
         if pools.ndim != 3:
@@ -200,14 +255,28 @@ class AlternatingProjections(ResumableCallback):
         self.loss.adopt(index, chosen)
         before = None if previous is None else float(covering_radii(pools, previous).mean())
         after = float(covering_radii(pools, chosen.embeddings).mean())
-        self.problems.append(ProjectionProblem(index, self._steps, self._steps, before, after))
-        self._best, self._waited, self._best_weights = -math.inf, 0, []
+        normalization = self.loss.normalization
+        problem = ProjectionProblem(index, self._steps, self._steps, before, after, best_before=best_before)
+        self.problems.append(problem)
+        self._best, self._waited, self._evaluations, self._best_weights = -math.inf, 0, 0, []
         self._set_rate()
+        if not any(come_apart(earlier.covering_radius_before, normalization) for earlier in self.problems[:-1]):
+            self._note(come_apart(before, normalization))
         if self.observe is not None:
             self.observe(index, previous, chosen)
+
+    def _note(self, sentence: str | None) -> None:
+        """Says on stderr, and keeps in the present problem's record, that a condition is not met."""
+        if sentence is not None:
+            self.problems[-1].notes.append(sentence)
+            _warn(sentence)
 
     def _set_rate(self) -> None:
         rate = self.proximal_term.rate if self.problems else 0.0
         if len(self.problems) == 1 and self.rules.first_rate is not None:
             rate = self.rules.first_rate
         self.proximal_term.current_rate.assign(rate)
+
+
+def _warn(sentence: str) -> None:
+    tqdm.write(f"warning: {sentence}", file=sys.stderr)

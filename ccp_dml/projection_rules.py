@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from common.ops.checks import check_choice, check_non_negative, check_positive
+from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
 
 CONTINUE_FROM = ("best", "last")
 FIRST_CENTERS = ("sample", "origin")
@@ -25,13 +25,22 @@ class ProjectionRules:
         start_step: the first problem begins at the first evaluation after so many update steps, not at once, with the
             weights of that moment as θ*; until then the loss is the one in the batch, and λ is 0. The thesis starts
             from pre-trained networks, with 0; embeddings of an untrained network make useless proxies.
+        start_patience: the first problem begins when the in-batch loss has converged: when the metric has not improved
+            for so many evaluations, and not before `start_step`. It begins from the weights of the best of them, which
+            are θ*, and a training selects from no evaluation before it. None: at `start_step`.
         first_rate: λ of the first problem; None: as in all others.
         reads_late: each evaluation sees the metric of the one before it (0 at first).
         max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
             never replaced (thesis figure 3.7a, "Loss-Proxy").
+        goes_back: a problem that ends with a lower metric than the one of θ* leaves weights, proxies and θ* as they
+            were there, and the next one begins anew from them. θ* is then that of the best problem so far, or of the
+            in-batch loss before the first one where that has been evaluated. The thesis and its code go on from a
+            worse problem as from a better one, which at their learning rate of 1e-5 does little harm.
+        max_failures: no problem begins after so many in a row that went back: training goes on with the proxies of θ*
+            (of the last problem, where none has been better than the in-batch loss). None: no limit.
 
     Raises:
-        InvalidInput: a value is out of its range.
+        InvalidInput: a value is out of its range, or `max_failures` without `goes_back`.
     """
 
     metric: str = "MAP@R"
@@ -43,6 +52,9 @@ class ProjectionRules:
     first_rate: float | None = None
     reads_late: bool = False
     max_problems: int | None = None
+    start_patience: int | None = None
+    goes_back: bool = False
+    max_failures: int | None = None
 
     def __post_init__(self):
         check_positive("projection_patience", self.patience)
@@ -52,8 +64,16 @@ class ProjectionRules:
         check_choice("first_centers", self.first_centers, FIRST_CENTERS)
         if self.first_rate is not None:
             check_non_negative("first_rate", self.first_rate)
-        if self.max_problems is not None:
-            check_positive("max_problems", self.max_problems)
+        for name in ("max_problems", "start_patience", "max_failures"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        if self.max_failures is not None and not self.goes_back:
+            raise invalid("max_failures", received=self.max_failures, expected="None, or goes_back=True beside it")
+
+    @property
+    def waits(self) -> bool:
+        """Whether the in-batch loss begins alone."""
+        return self.start_step > 0 or self.start_patience is not None
 
     @classmethod
     def published_code(cls, **changes) -> ProjectionRules:

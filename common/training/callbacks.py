@@ -23,9 +23,11 @@ class ResumableCallback(keras.callbacks.Callback):
 
     Attributes:
         stopped: whether this callback has ended the training for good, so that a resumed one does not go on either.
+        holds_selection: whether the method of this callback waits for its moment, so that no evaluation counts yet.
     """
 
     stopped = False
+    holds_selection = False
 
     def state(self) -> dict:
         """JSON values that `restore` needs to go on as if nothing had happened."""
@@ -110,32 +112,47 @@ class EmbeddingDiagnostics(ResumableCallback):
 class BestWeights(ResumableCallback):
     """Keeps the weights of the best evaluation and stops after `patience` evaluations without improvement.
 
+    What a training selects must have all its parts on: evaluations before that are not waited for, and what is kept of
+    them is forgotten at the first one that counts. A training that ends before has the best of them.
+
     Reference: thesis sections 3.3.2.1 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
 
     Args:
         metric: the log entry to maximise.
         patience: evaluations without improvement after which training stops, > 0.
         min_delta: the smallest change that counts, >= 0.
-        first_epoch: the first epoch, from 0, that counts: what a training selects must have all its parts on.
+        first_epoch: the first epoch, from 0, that counts.
+        is_held: called without arguments at each evaluation; one at which it is true does not count either. For parts
+            whose moment is not known beforehand.
     """
 
-    def __init__(self, metric: str, patience: int, min_delta: float = 1e-5, first_epoch: int = 0):
+    def __init__(
+        self,
+        metric: str,
+        patience: int,
+        min_delta: float = 1e-5,
+        first_epoch: int = 0,
+        is_held: Callable[[], bool] = lambda: False,
+    ):
         super().__init__()
         self.metric = metric
         self.patience = check_positive("patience", patience)
         self.min_delta = check_non_negative("min_delta", min_delta)
         self.first_epoch = check_non_negative("first_epoch", first_epoch)
+        self.is_held = is_held
         self.best, self.best_epoch, self.waited, self.stopped = -math.inf, -1, 0, False
         self._weights: list[np.ndarray] = []
+        self._counts = False
 
     def on_epoch_end(self, epoch, logs=None):
         value = logged_metric(logs, self.metric, self)
-        if epoch < self.first_epoch:
-            return
+        counts = epoch >= self.first_epoch and not self.is_held()
+        if counts and not self._counts:
+            self._counts, self.best = True, -math.inf
         if value > self.best + self.min_delta:
             self.best, self.best_epoch, self.waited = value, epoch, 0
             self._weights = [np.asarray(weight) for weight in self.model.get_weights()]
-        else:
+        elif counts:
             self.waited += 1
             self.stopped = self.waited >= self.patience
         if self.stopped:
@@ -148,7 +165,8 @@ class BestWeights(ResumableCallback):
 
     def state(self) -> dict:
         best = None if math.isinf(self.best) else self.best
-        return {"best": best, "best_epoch": self.best_epoch, "waited": self.waited, "stopped": self.stopped}
+        seen = {"best": best, "best_epoch": self.best_epoch, "waited": self.waited, "stopped": self.stopped}
+        return {**seen, "counts": self._counts}
 
     def arrays(self) -> list[np.ndarray]:
         return self._weights
@@ -156,6 +174,8 @@ class BestWeights(ResumableCallback):
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
         self.best = -math.inf if state["best"] is None else state["best"]
         self.best_epoch, self.waited, self.stopped = state["best_epoch"], state["waited"], state["stopped"]
+        # Checkpoints from before there was this entry kept nothing of an evaluation that did not count.
+        self._counts = state.get("counts", state["best"] is not None)
         self._weights = list(arrays)
 
 

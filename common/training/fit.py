@@ -35,7 +35,8 @@ class TrainingSchedule:
         warm_up_trains_all: the warm-up trains the whole network; what is left of it is an optimiser of its own.
         plateau_patience: validations without improvement after which the learning rate is halved; 0 keeps it constant.
         monitor: the validation metric to maximise.
-        selection_start: validations up to this update step are neither selected nor waited for.
+        selection_start: validations up to this update step are neither selected nor waited for, like those at which
+            an extra callback `holds_selection`.
         checkpoint_seconds: at least this long between two checkpoints; 0 saves at every validation.
     """
 
@@ -89,7 +90,12 @@ def fit(
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
     first_epoch = schedule.selection_start // schedule.steps_per_evaluation
-    best = BestWeights(schedule.monitor, schedule.patience, first_epoch=first_epoch)
+    best = BestWeights(
+        schedule.monitor,
+        schedule.patience,
+        first_epoch=first_epoch,
+        is_held=lambda: any(callback.holds_selection for callback in extra_callbacks),
+    )
     stateful = [best]
     if schedule.plateau_patience:
         stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))

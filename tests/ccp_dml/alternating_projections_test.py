@@ -8,105 +8,21 @@ import tensorflow as tf
 
 from ccp_dml import (
     AlternatingProjections,
-    ChanceConstrainedLoss,
-    ClassPools,
     ProjectionRules,
-    ProximalTerm,
     choose_representatives,
     covering_radii,
 )
-from common.data import ClassBalancedBatches, Examples, RandomShift, training_batches
-from common.losses import Contrastive
 from common.ops.checks import InvalidInput
-from common.pooling import GlobalAveragePooling
-from common.references import ProxyBank
-from common.training import EmbeddingHead, EmbeddingModel, RunDirectory, TrainingSchedule, TwoSpeedOptimizer, fit
+from common.training import RunDirectory, TwoSpeedOptimizer
+from tests.ccp_dml.scripted_training import CLASSES, DIM, PROXIES, RATE, ScriptedTraining, assert_all_equal
 
 keras = tf.keras
-CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25
-
-
-class Training:
-    """A small network, its data and CCP, trained with given validation figures (or some that depend on the weights)."""
-
-    def __init__(self, rules=None, given=None, stop_after=None, with_batch_norm=True):
-        rules = rules or ProjectionRules()
-        keras.utils.set_random_seed(3)
-        rng = np.random.default_rng(0)
-        labels = np.repeat(np.arange(CLASSES), 5)
-        images = np.clip(labels[:, None, None, None] * 40 + rng.normal(60, 30, (20, 8, 8, 1)), 0, 255)
-        self.examples = Examples(labels, images.astype(np.uint8))
-        layers = [keras.Input((None, None, 1)), keras.layers.Rescaling(1 / 128), keras.layers.Conv2D(8, 3)]
-        layers += [keras.layers.BatchNormalization()] if with_batch_norm else []
-        backbone = keras.Sequential([*layers, keras.layers.ReLU()])
-        self.loss = ChanceConstrainedLoss(
-            Contrastive(0.0, 0.5, normalization="clip"),
-            ProxyBank(CLASSES, PROXIES, DIM),
-            starts_in_batch=rules.start_step > 0,
-        )
-        head = EmbeddingHead(GlobalAveragePooling(), DIM)
-        self.model = EmbeddingModel(backbone, head, self.loss, normalization="clip")
-        self.model.build_on(self.examples.inputs, self.examples.labels)
-        self.term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], RATE)
-        self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
-        self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules)
-        self.given, self.stop_after, self.seen = given, stop_after, []
-        self.embedded = {}
-
-    def embed_pools(self, problem):
-        self.embedded[problem] = (self.model.get_weights(), self.pools(problem))
-        return self.embedded[problem][1]
-
-    def validate(self):
-        if len(self.seen) == self.stop_after:
-            raise KeyboardInterrupt
-        self.seen.append([np.array(weight) for weight in self.model.get_weights()])
-        if self.given is not None:
-            return {"MAP@R": self.given[len(self.seen) - 1]}
-        return {"MAP@R": float(np.sin(1e4 * np.abs(self.seen[-1][0]).sum())) / 2 + 0.5}
-
-    def batches_from(self, step):
-        batches = ClassBalancedBatches(self.examples.labels, CLASSES, 3, seed=1)
-        return training_batches(self.examples, batches, RandomShift(1), seed=1, start_step=step)
-
-    def run(self, path, epochs=12, warm_up_steps=0):
-        run = RunDirectory(path, {})
-        schedule = TrainingSchedule(2 * epochs, 2, 100, warm_up_steps=warm_up_steps, checkpoint_seconds=0.0)
-        return fit(
-            self.model,
-            self.batches_from,
-            self.validate,
-            run,
-            schedule,
-            lambda: TwoSpeedOptimizer(keras.optimizers.Adam(0.01, beta_2=0.99)),
-            gradient_transforms=[self.term],
-            extra_callbacks=[self.projections],
-        )
-
-    def proxies_of(self, weights):
-        """The proxies, normalised, among all weights."""
-        index = [id(weight) for weight in self.model.weights].index(id(self.loss.proxies.proxies))
-        proxies = weights[index].reshape(CLASSES, PROXIES, DIM)
-        return proxies / np.maximum(1.0, np.linalg.norm(proxies, axis=-1, keepdims=True))
-
-    def network_of(self, weights):
-        """The weights that have a proximal term, among all weights."""
-        ids = [id(weight) for weight in self.model.weights]
-        return [weights[ids.index(id(variable))] for variable in self.term.variables]
-
-
 # Problem 0 has its best at evaluation 1 and ends at 4; problem 1 has its best at 6 and ends at 9; problem 2 goes on.
 GIVEN = [0.3, 0.5, 0.5, 0.4, 0.5, 0.1, 0.2, 0.2, 0.1, 0.15, 0.9, 0.95]
 
 
-def assert_all_equal(some, others):
-    assert len(some) == len(others)
-    for one, other in zip(some, others):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_an_observer_sees_every_problem_begin(tmp_path):
-    training = Training(given=GIVEN)
+    training = ScriptedTraining(given=GIVEN)
     seen = []
 
     def observe(index, converged, chosen):
@@ -125,7 +41,7 @@ def test_an_observer_sees_every_problem_begin(tmp_path):
 
 
 def test_problems_end_after_three_evaluations_without_improvement(tmp_path):
-    training = Training(given=GIVEN)
+    training = ScriptedTraining(given=GIVEN)
     training.run(tmp_path)
     records = [problem.as_dict() for problem in training.projections.problems]
     assert [(r["index"], r["start_step"], r["end_step"], r["steps"], r["best"]) for r in records] == [
@@ -137,7 +53,7 @@ def test_problems_end_after_three_evaluations_without_improvement(tmp_path):
 
 
 def test_the_next_problem_begins_from_the_best(tmp_path):
-    training = Training(given=GIVEN)
+    training = ScriptedTraining(given=GIVEN)
     training.run(tmp_path)
     for problem, best_evaluation in ((1, 1), (2, 6)):
         best = training.seen[best_evaluation]
@@ -153,7 +69,7 @@ def test_the_next_problem_begins_from_the_best(tmp_path):
 
 @pytest.mark.parametrize("first_centers", ["sample", "origin"])
 def test_the_first_problem_begins_from_the_initial_weights(tmp_path, first_centers):
-    training = Training(ProjectionRules(first_centers=first_centers), given=[0.5] * 9, stop_after=0)
+    training = ScriptedTraining(ProjectionRules(first_centers=first_centers), given=[0.5] * 9, stop_after=0)
     initial = [np.array(weight) for weight in training.model.get_weights()]
     targets = []
     training.embed_pools = lambda problem: targets.append(training.term.targets()) or training.pools(problem)
@@ -170,7 +86,7 @@ def test_the_first_problem_begins_from_the_initial_weights(tmp_path, first_cente
 
 
 def test_proxies_begin_as_embeddings_of_the_chosen_and_optimiser_slots_stay():
-    training = Training()
+    training = ScriptedTraining()
     training.projections.set_model(training.model)
     training.projections.on_train_begin()
     pools = training.pools(0)
@@ -192,7 +108,7 @@ def test_proxies_begin_as_embeddings_of_the_chosen_and_optimiser_slots_stay():
 def test_rules_of_the_published_code(tmp_path):
     # Read one late: evaluations see 0, .3, .5, .5, .4, .2 | .1, .6: the best of problem 0 is seen at evaluation 2.
     rules = ProjectionRules.published_code()
-    training = Training(rules, given=[0.3, 0.5, 0.5, 0.4, 0.2, 0.1, 0.6, 0.6], with_batch_norm=False)
+    training = ScriptedTraining(rules, given=[0.3, 0.5, 0.5, 0.4, 0.2, 0.1, 0.6, 0.6], with_batch_norm=False)
     rates = []
     original = training.validate
     training.validate = lambda: rates.append(float(training.term.current_rate)) or original()
@@ -210,7 +126,7 @@ def test_rules_of_the_published_code(tmp_path):
 
 
 def test_the_first_problem_may_wait(tmp_path):
-    training = Training(ProjectionRules(start_step=5), given=[0.9, 0.1, 0.5, 0.4, 0.3, 0.2, 0.1])
+    training = ScriptedTraining(ProjectionRules(start_step=5), given=[0.9, 0.1, 0.5, 0.4, 0.3, 0.2, 0.1])
     rates, begun = [], []
     original = training.validate
 
@@ -230,10 +146,11 @@ def test_the_first_problem_may_wait(tmp_path):
     assert_all_equal(training.term.targets(), training.network_of(training.seen[2]))
 
 
-def test_waiting_needs_a_loss_that_has_something_to_compare_with():
-    training = Training()
-    with pytest.raises(InvalidInput, match="starts_in_batch=True"):
-        AlternatingProjections(training.loss, training.term, training.pools, ProjectionRules(start_step=5))
+@pytest.mark.parametrize("rule", ["start_step", "start_patience"])
+def test_waiting_needs_a_loss_that_has_something_to_compare_with(rule):
+    training = ScriptedTraining()
+    with pytest.raises(InvalidInput, match=f"{rule}: received 5, .*starts_in_batch=True"):
+        AlternatingProjections(training.loss, training.term, training.pools, ProjectionRules(**{rule: 5}))
 
 
 def problem_in_checkpoint(path):
@@ -249,22 +166,23 @@ def problem_in_checkpoint(path):
         ProjectionRules(patience=1),
         ProjectionRules.published_code(patience=1),
         ProjectionRules(patience=1, start_step=5),
+        ProjectionRules(patience=1, start_step=5, start_patience=1, goes_back=True),
     ],
 )
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
-    whole = Training(rules)
+    whole = ScriptedTraining(rules)
     history = whole.run(tmp_path / "whole", warm_up_steps=2)
     assert len(whole.projections.problems) > 2
     interrupted = []
     for evaluations in (0, 2, 3, 2):  # each part goes on from the checkpoint of the one before
-        part = Training(rules, stop_after=evaluations)
+        part = ScriptedTraining(rules, stop_after=evaluations)
         with pytest.raises(KeyboardInterrupt):
             part.run(tmp_path / "parts", warm_up_steps=2)
         interrupted.append(problem_in_checkpoint(tmp_path / "parts"))
     assert interrupted[0] is None  # before the first problem
-    assert (interrupted[1] is None) == (rules.start_step > 0)
+    assert (interrupted[1] is None) == rules.waits
     assert any(problem and problem["end_step"] > problem["start_step"] for problem in interrupted)  # amid one
-    resumed = Training(rules)
+    resumed = ScriptedTraining(rules)
     assert resumed.run(tmp_path / "parts", warm_up_steps=2) == history
     assert resumed.projections.state() == whole.projections.state()
     assert_all_equal(resumed.projections.arrays(), whole.projections.arrays())
@@ -273,20 +191,20 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
 
 
 def test_a_single_problem(tmp_path):
-    training = Training(ProjectionRules(max_problems=1), given=[0.5] * 8)
+    training = ScriptedTraining(ProjectionRules(max_problems=1), given=[0.5] * 8)
     training.run(tmp_path, epochs=8)
     assert [problem.steps for problem in training.projections.problems] == [16]
 
 
 def test_no_problem_begins_when_training_is_over(tmp_path):
-    training = Training(given=[0.5] * 4)
+    training = ScriptedTraining(given=[0.5] * 4)
     training.run(tmp_path, epochs=4)  # the third evaluation without improvement is the last one
     assert [problem.steps for problem in training.projections.problems] == [8]
     assert list(training.embedded) == [0]
 
 
 def test_a_missing_metric_is_named():
-    training = Training(ProjectionRules(metric="P@1"))
+    training = ScriptedTraining(ProjectionRules(metric="P@1"))
     training.projections.set_model(training.model)
     training.projections.on_train_begin()
     with pytest.raises(InvalidInput, match=r"no 'P@1' in the logs \(MAP@R, loss\)"):
@@ -294,7 +212,7 @@ def test_a_missing_metric_is_named():
 
 
 def test_pools_of_another_shape_are_refused():
-    training = Training()
+    training = ScriptedTraining()
     training.projections.set_model(training.model)
     for pools in (np.zeros((CLASSES, DIM)), np.zeros((CLASSES + 1, 4, DIM)), np.zeros((CLASSES, 4, DIM + 1))):
         training.projections.embed_pools = lambda problem, pools=pools: pools
@@ -312,6 +230,9 @@ def test_pools_of_another_shape_are_refused():
         ({"start_step": -1}, "start_step"),
         ({"first_rate": -0.1}, "first_rate"),
         ({"max_problems": 0}, "max_problems"),
+        ({"start_patience": 0}, "start_patience"),
+        ({"goes_back": True, "max_failures": 0}, "max_failures"),
+        ({"max_failures": 2}, "max_failures: received 2, expected None, or goes_back=True"),
     ],
 )
 def test_rules_out_of_range(changes, message):

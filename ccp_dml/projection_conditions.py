@@ -1,0 +1,77 @@
+"""When alternating projections cannot be expected to help, said while there is time to stop.
+
+Each function gives a sentence, or None where the condition is met. The limits are this project's: see
+benchmarks/ccp_study.md for trainings on either side of them.
+"""
+
+from __future__ import annotations
+
+POINT = 0.01  # of a metric in [0, 1]
+FAR_APART = 1.0  # of unit vectors: 60 degrees
+
+
+def started_early(metric: str, values: list[float], patience: int) -> str | None:
+    """The first problem begins at a fixed step, and the in-batch loss was still getting better.
+
+    Args:
+        metric: its name.
+        values: of all evaluations before, in order.
+        patience: evaluations without improvement that would have shown that it was not.
+    """
+    waited = len(values) - 1 - values.index(max(values))
+    if len(values) < 2 or waited >= patience:
+        return None
+    return (
+        f"the first projection problem begins while validation still rises: of {len(values)} evaluations of the "
+        f"in-batch loss the best ({metric} {max(values):.4f}) is number {len(values) - waited}. CCP needs a loss that "
+        "has converged: begin later, or when it has (ccp_start_patience)."
+    )
+
+
+def fell_behind(metric: str, value: float, evaluations: int, best_in_batch: float | None) -> str | None:
+    """The first problem is more than a point below the in-batch loss.
+
+    Args:
+        metric: its name.
+        value: after `evaluations` evaluations of the first problem.
+        evaluations: how many.
+        best_in_batch: the best value before that problem; None where there is none.
+    """
+    if best_in_batch is None or value >= best_in_batch - POINT:
+        return None
+    return (
+        f"{evaluations} evaluations into the first projection problem, {metric} is {value:.4f}, below the "
+        f"{best_in_batch:.4f} of the in-batch loss: its proxies take the training away from what was reached. A lower "
+        "learning rate, or the loss without CCP, may do better."
+    )
+
+
+def come_apart(radius: float | None, normalization: str) -> str | None:
+    """The converged proxies of a problem are far from the samples of their classes.
+
+    Args:
+        radius: mean covering radius of the classes by them; None where there are none.
+        normalization: how the loss compares; distances of `none` have no scale.
+    """
+    if radius is None or radius <= FAR_APART or normalization == "none":
+        return None
+    return (
+        f"the mean covering radius of the classes by their converged proxies is {radius:.2f}, above {FAR_APART:g}: "
+        "proxies and samples have come apart, and new proxies will be a jump. Let proxies learn more slowly "
+        "(proxy_multiplier), or everything (learning_rate)."
+    )
+
+
+def alternation_stopped(metric: str, failures: int, best: float, best_before: float) -> str:
+    """No problem begins any more.
+
+    Args:
+        metric: its name.
+        failures: problems in a row that went back.
+        best: of the last of them.
+        best_before: at θ*.
+    """
+    return (
+        f"{failures} projection problems in a row have ended below {metric} {best_before:.4f} of the weights that "
+        f"they began from, the last at {best:.4f}: no other begins, and training goes on without new proxies."
+    )

@@ -1,0 +1,89 @@
+"""A small training with CCP whose validation figures are given, for tests of when problems begin and end."""
+
+import numpy as np
+import tensorflow as tf
+
+from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
+from common.data import ClassBalancedBatches, Examples, RandomShift, training_batches
+from common.losses import Contrastive
+from common.pooling import GlobalAveragePooling
+from common.references import ProxyBank
+from common.training import EmbeddingHead, EmbeddingModel, RunDirectory, TrainingSchedule, TwoSpeedOptimizer, fit
+
+keras = tf.keras
+CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25
+
+
+class ScriptedTraining:
+    """A small network, its data and CCP, trained with given validation figures (or some that depend on the weights)."""
+
+    def __init__(self, rules=None, given=None, stop_after=None, with_batch_norm=True):
+        rules = rules or ProjectionRules()
+        keras.utils.set_random_seed(3)
+        rng = np.random.default_rng(0)
+        labels = np.repeat(np.arange(CLASSES), 5)
+        images = np.clip(labels[:, None, None, None] * 40 + rng.normal(60, 30, (20, 8, 8, 1)), 0, 255)
+        self.examples = Examples(labels, images.astype(np.uint8))
+        layers = [keras.Input((None, None, 1)), keras.layers.Rescaling(1 / 128), keras.layers.Conv2D(8, 3)]
+        layers += [keras.layers.BatchNormalization()] if with_batch_norm else []
+        backbone = keras.Sequential([*layers, keras.layers.ReLU()])
+        self.loss = ChanceConstrainedLoss(
+            Contrastive(0.0, 0.5, normalization="clip"),
+            ProxyBank(CLASSES, PROXIES, DIM),
+            starts_in_batch=rules.waits,
+        )
+        head = EmbeddingHead(GlobalAveragePooling(), DIM)
+        self.model = EmbeddingModel(backbone, head, self.loss, normalization="clip")
+        self.model.build_on(self.examples.inputs, self.examples.labels)
+        self.term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], RATE)
+        self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
+        self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules)
+        self.given, self.stop_after, self.seen = given, stop_after, []
+        self.embedded = {}
+
+    def embed_pools(self, problem):
+        self.embedded[problem] = (self.model.get_weights(), self.pools(problem))
+        return self.embedded[problem][1]
+
+    def validate(self):
+        if len(self.seen) == self.stop_after:
+            raise KeyboardInterrupt
+        self.seen.append([np.array(weight) for weight in self.model.get_weights()])
+        if self.given is not None:
+            return {"MAP@R": self.given[len(self.seen) - 1]}
+        return {"MAP@R": float(np.sin(1e4 * np.abs(self.seen[-1][0]).sum())) / 2 + 0.5}
+
+    def batches_from(self, step):
+        batches = ClassBalancedBatches(self.examples.labels, CLASSES, 3, seed=1)
+        return training_batches(self.examples, batches, RandomShift(1), seed=1, start_step=step)
+
+    def run(self, path, epochs=12, warm_up_steps=0, patience=100):
+        run = RunDirectory(path, {})
+        schedule = TrainingSchedule(2 * epochs, 2, patience, warm_up_steps=warm_up_steps, checkpoint_seconds=0.0)
+        return fit(
+            self.model,
+            self.batches_from,
+            self.validate,
+            run,
+            schedule,
+            lambda: TwoSpeedOptimizer(keras.optimizers.Adam(0.01, beta_2=0.99)),
+            gradient_transforms=[self.term],
+            extra_callbacks=[self.projections],
+        )
+
+    def proxies_of(self, weights):
+        """The proxies, normalised, among all weights."""
+        index = [id(weight) for weight in self.model.weights].index(id(self.loss.proxies.proxies))
+        proxies = weights[index].reshape(CLASSES, PROXIES, DIM)
+        return proxies / np.maximum(1.0, np.linalg.norm(proxies, axis=-1, keepdims=True))
+
+    def network_of(self, weights):
+        """The weights that have a proximal term, among all weights."""
+        ids = [id(weight) for weight in self.model.weights]
+        return [weights[ids.index(id(variable))] for variable in self.term.variables]
+
+
+def assert_all_equal(some, others):
+    assert len(some) == len(others)
+    for one, other in zip(some, others):
+        np.testing.assert_array_equal(one, other)
