@@ -88,10 +88,21 @@ class ExperimentConfig:
     ccp_first_lambda: float | None = _field("ccp: that weight in the first problem", None)
     projection_patience: int | None = _field("ccp: validations without improvement that end a problem", None)
     ccp_anchors: str | None = _field(
-        "ccp, losses with anchors: these are the proxies (`references`) or `embeddings`", None
+        "ccp, losses with anchors: these are the samples (`embeddings`) or the proxies (`references`)", None
     )
     ccp_in_batch_weight: float | None = _field("ccp: weight of the ordinary in-batch loss beside the proxies'", None)
     ccp_start: int | None = _field("ccp: update steps with the in-batch loss alone before the first problem", None)
+    ccp_start_patience: int | None = _field(
+        "ccp: the first problem begins, from the in-batch loss's best weights, after so many validations without "
+        "improvement, and not before `ccp_start`; 0: at `ccp_start`",
+        None,
+    )
+    ccp_goes_back: bool | None = _field(
+        "ccp: after a problem that ends below the one before, the next begins from that one's best again", None
+    )
+    ccp_max_failures: int | None = _field(
+        "ccp: no problem begins after so many in a row that went back; 0: no limit", None
+    )
     ccp_continue_from: str | None = _field("ccp: a problem begins from the `best` or the `last` weights", None)
     ccp_first_centers: str | None = _field("ccp: first proxies seeded by a `sample` a class or by the `origin`", None)
     ccp_reads_late: bool | None = _field("ccp: each validation is read one validation late", None)
@@ -142,6 +153,11 @@ class ExperimentConfig:
                 "give less of the one or more of the other."
             )
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
+        if self.ccp_max_failures and not self.ccp_goes_back:
+            raise InvalidInput(
+                f"--ccp_max_failures={self.ccp_max_failures} counts problems that went back, and without "
+                "--ccp_goes_back none does: give --ccp_goes_back, too, or --ccp_max_failures=0."
+            )
         if self.protocol is not None:
             check_choice("protocol", self.protocol, CONVENTIONAL_PROTOCOLS)
 

@@ -58,6 +58,7 @@ RANGES: dict[str, NumberRange] = {
     **dict.fromkeys(("memory_start", "selection_start"), NOT_NEGATIVE),
     **dict.fromkeys(("proxies_per_class", "pool_size", "projection_patience", "ccp_max_problems"), POSITIVE),
     **dict.fromkeys(("ccp_lambda", "ccp_first_lambda", "ccp_in_batch_weight", "ccp_start"), NOT_NEGATIVE),
+    **dict.fromkeys(("ccp_start_patience", "ccp_max_failures"), NOT_NEGATIVE),
     **dict.fromkeys(("num_prototypes", "smoothing", "num_iterations", "memory_size"), POSITIVE),
     "transport_ratio": NumberRange(0, 1, high_included=True),
     "memory_delay": NOT_NEGATIVE,

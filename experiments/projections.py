@@ -14,7 +14,7 @@ def chance_constrained(loss: MetricLoss, config: ExperimentConfig, num_classes: 
     """`loss` over the proxies of all training classes."""
     proxies = ProxyBank(num_classes, config.proxies_per_class, config.embedding_dim)
     return ChanceConstrainedLoss(
-        loss, proxies, in_batch_weight=config.ccp_in_batch_weight, starts_in_batch=config.ccp_start > 0
+        loss, proxies, in_batch_weight=config.ccp_in_batch_weight, starts_in_batch=_rules(config).waits
     )
 
 
@@ -50,7 +50,10 @@ def _rules(config: ExperimentConfig) -> ProjectionRules:
         continue_from=config.ccp_continue_from,
         first_centers=config.ccp_first_centers,
         start_step=config.ccp_start,
+        start_patience=config.ccp_start_patience or None,
         first_rate=config.ccp_first_lambda,
         reads_late=config.ccp_reads_late,
         max_problems=config.ccp_max_problems,
+        goes_back=bool(config.ccp_goes_back),
+        max_failures=config.ccp_max_failures or None,
     )

@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from experiments.loss_names import PROXY_LOSSES
 
+_CCP_SWITCHES = {
+    "ccp_in_batch_weight": 0.1,
+    "ccp_first_lambda": 0.0,
+    "ccp_continue_from": "last",
+    "ccp_first_centers": "origin",
+    "ccp_reads_late": True,
+}
+
 
 def published_code_switches(values: dict, base_loss: str, backbone: str) -> dict:
     """The switches of the fair protocol and those that both protocols share.
@@ -30,7 +38,7 @@ def published_code_switches(values: dict, base_loss: str, backbone: str) -> dict
     if "num_prototypes" in values:
         switches |= _gsp_switches(switches.get("warm_up_steps"))
     if values["method"] == "ccp":
-        switches |= _ccp_switches(values)
+        switches |= _CCP_SWITCHES
     if base_loss in PROXY_LOSSES:
         switches["proxy_initializer"] = "he_normal_over_proxies"
     if base_loss == "pnca":
@@ -42,12 +50,6 @@ def _gsp_switches(warm_up_steps: int | None) -> dict:
     switches = {"solver": "fixed_point", "num_iterations": 100, "label_initializer": "he_normal_over_proxies"}
     switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
     return switches | ({"memory_delay": warm_up_steps} if warm_up_steps else {})
-
-
-def _ccp_switches(values: dict) -> dict:
-    switches = {"ccp_in_batch_weight": 0.1, "ccp_first_lambda": 0.0, "ccp_continue_from": "last"}
-    switches |= {"ccp_first_centers": "origin", "ccp_reads_late": True}
-    return switches | ({"ccp_anchors": "embeddings"} if "ccp_anchors" in values else {})
 
 
 def unset_switches(values: dict, overrides: dict) -> set[str]:

@@ -154,7 +154,8 @@ def resolve(
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
     if method == "ccp":
-        values |= _ccp_parameters(dataset, loss, values["weights"])
+        begins_at_random = "none" in (values["weights"], overrides.get("weights")) or overrides.get("frozen_backbone")
+        values |= _ccp_parameters(dataset, loss, begins_at_random)
     if uses_gsp(pooling):
         values |= _gsp_parameters(dataset, base_loss)
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
@@ -171,12 +172,14 @@ def resolve(
 
 
 def _selection(values: dict) -> dict:
-    """Where a network begins at random, nothing is selected before the memory or the proxies of its method are on.
+    """Where parts begin at random, nothing is selected before the memory or the proxies of the method are on.
 
     They have to wait there, and the loss alone may be ahead at that moment: its weights are no result of the method.
+    A memory that photographs wait for is printed, and what is selected before it, too.
     """
-    start = max(values.get(name) or 0 for name in ("memory_start", "ccp_start"))
-    return {"selection_start": start} if values["weights"] == "none" and 0 < start < values["max_steps"] else {}
+    waits = ("memory_start", "ccp_start") if values["weights"] == "none" else ("ccp_start",)
+    start = max(values.get(name) or 0 for name in waits)
+    return {"selection_start": start} if 0 < start < values["max_steps"] else {}
 
 
 def uses_gsp(pooling: str) -> bool:
@@ -228,7 +231,8 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
 
     Reference: thesis sections 5.3.1 (tokens) and 5.3.2 (Cifar Collage): batch, learning rate, schedule and patience,
     "default Adam" (no weight decay is printed), and nothing but validation ends a training. How many samples an epoch
-    of tokens has is not printed: their patience counts evaluations. The rest is ours.
+    of tokens has is not printed: their patience counts evaluations. The rest is ours. Chapter 3 has the batch of its
+    section 3.3.2.1, 8 classes of 4 samples: what CCP stands in for is a larger one (figure 3.8).
     """
     tokens = dataset == "synthetic_tokens"
     steps = _COLLAGE_EPOCHS.get(dataset.removesuffix("_distilled"), 200) if chapter == 5 else 50
@@ -239,7 +243,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
         "normalization": "none" if tokens else "unit",
         "image_size": 32 if dataset in CHARACTERS else (50 if tokens else 48),
         "crop": "shift" if dataset in CHARACTERS else "none",
-        "classes_per_batch": 16,
+        "classes_per_batch": 8 if chapter == 3 else 16,
         "samples_per_class": 4,
         "learning_rate": 1e-4 if tokens else 1e-3,
         "proxy_multiplier": 10.0 if base_loss in PROXY_LOSSES and not tokens else 1.0,
@@ -263,12 +267,16 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: 
     return {"proxy_initializer": "he_normal", **parameters} if base_loss in PROXY_LOSSES else parameters
 
 
-def _ccp_parameters(dataset: str, loss: str, weights: str) -> dict:
+def _ccp_parameters(dataset: str, loss: str, begins_at_random: bool) -> dict:
     """Reference: thesis section 3.3.2.1; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven.
 
-    The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network begins at
-    random and learns at 1e-3, the first problem has to wait and proxies learn at a tenth: with neither, CCP stays far
-    below its plain loss (benchmarks/ccp_study.md).
+    Samples are the anchors, as in the published code; the text leaves that open. A proxy of a class that is not in the
+    batch has no positive there, and as an anchor no triplet.
+
+    The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network, or the head
+    that alone is trained, begins at random, the first problem has to wait until the in-batch loss has converged, and
+    one that ends below the one before is undone; at the 1e-3 of networks from scratch proxies learn at a tenth. With
+    none of it, CCP stays far below its plain loss (benchmarks/ccp_study.md).
     """
     if loss not in PAIR_LOSSES:
         raise InvalidInput(
@@ -285,9 +293,13 @@ def _ccp_parameters(dataset: str, loss: str, weights: str) -> dict:
         "ccp_continue_from": "best",
         "ccp_first_centers": "sample",
         "ccp_reads_late": False,
+        "ccp_start": 1000 if begins_at_random else 0,
     }
-    values |= {"ccp_start": 1000, "proxy_multiplier": 0.1} if weights == "none" else {"ccp_start": 0}
-    return values | ({"ccp_anchors": "references"} if loss in ANCHORED_LOSSES else {})
+    if begins_at_random:
+        values |= {"ccp_start_patience": 3, "ccp_goes_back": True, "ccp_max_failures": 2}
+    if dataset not in PHOTOGRAPHS:
+        values["proxy_multiplier"] = 0.1
+    return values | ({"ccp_anchors": "embeddings"} if loss in ANCHORED_LOSSES else {})
 
 
 def _gsp_parameters(dataset: str, base_loss: str) -> dict:
@@ -320,6 +332,8 @@ def _budget_limits(budget: str, values: dict) -> dict:
         }
     waits = {"memory_start": 4, "ccp_start": 4} if budget == "smoke" else {"memory_start": 200, "ccp_start": 400}
     changes |= {name: steps for name, steps in waits.items() if values.get(name)}
+    if values.get("ccp_start_patience"):
+        changes["ccp_start_patience"] = 0  # so few steps converge nowhere; the training says so when a problem begins
     if "protocol" in values:
         changes["steps_per_evaluation"] = min(changes["steps_per_evaluation"], 100)
         if values["plateau_patience"]:
@@ -367,6 +381,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         optional -= {"num_iterations", "memory_features", "memory_delay"}
     if values["method"] == "ccp":
         optional -= {"ccp_max_problems", "ccp_keeps_problems"}
+        optional -= {"ccp_start_patience", "ccp_goes_back", "ccp_max_failures"}
     unused = {name for name in overrides if name in optional and values.get(name) is None}
     if "protocol" in values:  # no folds there
         unused |= {"num_folds", "fold_order"} & overrides.keys()

@@ -94,9 +94,9 @@ class Unit:
             )
         except NotFinite as error:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
-        problems = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
-        extras = {"problems": problems} if problems else {}
-        return self._write_result(model, {**history, **extras}, untrained, cost)
+        if self.config.method == "ccp":
+            history["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
+        return self._write_result(model, history, untrained, cost)
 
     def _describe_batch(self, step: int) -> str:
         """The examples of a training batch, for people: places in the unit's training part, or files."""

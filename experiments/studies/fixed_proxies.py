@@ -88,9 +88,9 @@ def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
     lengths: dict[str, list[int]] = {"ended by validation": [], "cut off by the end of training": []}
     whole, cut = lengths.values()
     for unit in units:
-        *ended, last = (problem["steps"] for problem in unit.result["problems"])
-        whole += ended
-        cut.append(last)
+        steps = [problem["steps"] for problem in unit.result["problems"]]  # none where training ended before the first
+        whole += steps[:-1]
+        cut += steps[-1:]
     return lengths
 
 

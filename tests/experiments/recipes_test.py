@@ -159,6 +159,9 @@ def test_the_published_code_flips_its_switches():
         (("cub200", "c2", "gsp"), "plain", None, "4f216bae4f"),
         (("inshop", "c1+xbm", "gsp"), "plain", None, "27a34e6ecf"),
         (("cars196", "c1", "gsp"), "ccp", None, "1211e4d642"),
+        # Until samples became the anchors of CCP, these two were 245a01c24c and a4020c3fbc (`ccp_anchors=references`).
+        (("cars196", "triplet", "gap"), "ccp", None, "52cf2b5173"),
+        (("cars196", "ms", "gap"), "ccp", None, "880d31678b"),
         (("sop", "panchor", "gap+gmp"), "plain", "conventional", "15a6e611af"),
     ],
 )
@@ -229,44 +232,6 @@ def test_a_weights_file_counts_by_its_content(tmp_path):
 def test_values_out_of_range(overrides, message):
     with pytest.raises(InvalidInput, match=message):
         resolve("glyphs", "pnca", "gsp", "thesis", "full", overrides)
-
-
-def test_ccp_follows_chapter_three():
-    config = resolve("sop", "ms", "gsp", "thesis", "full", {}, method="ccp")
-    assert (config.proxies_per_class, config.pool_size, config.ccp_lambda, config.projection_patience) == (
-        4,
-        7,
-        2e-4,
-        3,
-    )
-    assert (config.chapter, config.normalization, config.ccp_anchors, config.name) == (
-        3,
-        "clip",
-        "references",
-        "ms+ccp+gsp",
-    )
-    assert resolve("cars196", "c2", "gap", "thesis", "full", {}, method="ccp").proxies_per_class == 8
-    published = resolve("cub200", "c2", "gap", "published_code", "full", {}, method="ccp")
-    assert (published.ccp_in_batch_weight, published.ccp_first_lambda, published.ccp_continue_from) == (
-        0.1,
-        0.0,
-        "last",
-    )
-    for loss in ("pnca", "c1+xbm"):
-        with pytest.raises(InvalidInput, match="expected a pair loss: c1, c2, triplet, ms"):
-            resolve("sop", loss, "gap", "thesis", "full", {}, method="ccp")
-    with pytest.raises(InvalidInput, match="--ccp_lambda would have no effect"):
-        resolve("sop", "c2", "gap", "thesis", "full", {"ccp_lambda": 0.1})
-
-
-def test_the_number_of_projection_problems_can_be_limited():
-    config = resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 1}, method="ccp")
-    assert config.ccp_max_problems == 1
-    assert resolve("sop", "c2", "gap", "thesis", "full", {}, method="ccp").ccp_max_problems is None
-    with pytest.raises(InvalidInput, match="--ccp_max_problems would have no effect"):
-        resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 1})
-    with pytest.raises(InvalidInput, match="--ccp_max_problems"):
-        resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 0}, method="ccp")
 
 
 def conventional(
