@@ -20,8 +20,9 @@ class ChanceConstrainedLoss(MetricLoss):
     `fast_variables`; the thesis' multiplier for them is 1 at a learning rate of 1e-5, where they hardly move. Between
     projection problems `AlternatingProjections` replaces them.
 
-    The mean over pairs is the one of `loss` (C1's, for one, is a sum over proxies). Triplet and multi-similarity are
-    given with `anchors="references"`: each proxy is an anchor over the batch, its positives and negatives.
+    The mean over pairs is the one of `loss` (C1's, for one, is a sum over proxies). So are the anchors of triplet and
+    multi-similarity: the batch over the proxies by default, each proxy over the batch with `anchors="references"`; the
+    thesis leaves it open.
 
     Reference: thesis eq. 3.2.11 and Algorithm 1 (w = 0); the published code has w = .1 and the batch as the anchors.
 
@@ -30,7 +31,7 @@ class ChanceConstrainedLoss(MetricLoss):
         proxies: the `ProxyBank` of all training classes.
         in_batch_weight: w, at least 0.
         starts_in_batch: `loss(batch, batch)` alone until the first projection problem begins
-            (`ProjectionRules.start_step`): for a network that comes without any training.
+            (`ProjectionRules.start_step`, `start_patience`): for a network or a head that begins at random.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Call arguments: those of `MetricLoss`, embeddings `[batch, dim]` and labels `[batch]`. With `references` the loss

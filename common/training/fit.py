@@ -89,13 +89,7 @@ def fit(
     Raises:
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
-    first_epoch = schedule.selection_start // schedule.steps_per_evaluation
-    best = BestWeights(
-        schedule.monitor,
-        schedule.patience,
-        first_epoch=first_epoch,
-        is_held=lambda: any(callback.holds_selection for callback in extra_callbacks),
-    )
+    best = _best_weights(schedule, extra_callbacks)
     stateful = [best]
     if schedule.plateau_patience:
         stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))
@@ -120,6 +114,15 @@ def fit(
     best.load_best()
     steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
+
+
+def _best_weights(schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]) -> BestWeights:
+    return BestWeights(
+        schedule.monitor,
+        schedule.patience,
+        first_epoch=schedule.selection_start // schedule.steps_per_evaluation,
+        is_held=lambda: any(callback.holds_selection for callback in extra_callbacks),
+    )
 
 
 def _run_epochs(model, batches_from, schedule: TrainingSchedule, epochs_done: int, callbacks: list) -> int:

@@ -71,6 +71,16 @@ def test_what_comes_before_a_methods_parts_are_on_is_neither_selected_nor_waited
     assert (best.best, best.best_epoch, stopped) == (0.3, 4, 6)
 
 
+def test_what_is_held_is_kept_until_something_counts():
+    held = iter([True] * 5 + [False] * 3)
+    best, _, stopped = fed(BestWeights("MAP@R", patience=2, is_held=lambda: next(held)), [0.6, 0.9, 0.8, 0.7, 0.6])
+    assert (best.best, best.best_epoch, stopped) == (0.9, 1, None)
+    restored = BestWeights("MAP@R", patience=2, is_held=lambda: next(held))
+    restored.restore(best.state(), best.arrays())
+    restored, _, stopped = fed(restored, [0.4, 0.3, 0.3])
+    assert (restored.best, restored.best_epoch, stopped) == (0.4, 0, 2)
+
+
 def test_a_plateau_is_waited_for_anew_after_each_halving():
     _, rates, _ = fed(PlateauSchedule("MAP@R", patience=2, cooldown=2), [0.5] * 9)
     # The first improves and two wait; after a halving one cools down and two wait.
