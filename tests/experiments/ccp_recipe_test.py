@@ -95,4 +95,6 @@ def test_chapter_three_has_its_batch_on_embedded_data_too(dataset):
     for method in ("plain", "ccp"):
         config = resolve(dataset, "c2", "gap", "thesis", "full", {"chapter": 3}, method)
         assert (config.classes_per_batch, config.samples_per_class) == (8, 4)
-    assert resolve(dataset, "c2", "gap", "thesis", "full", {}).classes_per_batch == 16
+        assert (config.normalization == "clip") == (dataset == "glyphs")
+    config = resolve(dataset, "c2", "gap", "thesis", "full", {})
+    assert (config.classes_per_batch, config.normalization == "clip") == (16, False)
