@@ -4,7 +4,7 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments.build import EMBEDDED_DATASETS, build_loss
-from experiments.recipes import resolve
+from experiments.recipes import CHARACTERS, resolve
 
 
 def ccp(dataset, loss="c2", budget="full", recipe="thesis", **overrides):
@@ -95,6 +95,6 @@ def test_chapter_three_has_its_batch_on_embedded_data_too(dataset):
     for method in ("plain", "ccp"):
         config = resolve(dataset, "c2", "gap", "thesis", "full", {"chapter": 3}, method)
         assert (config.classes_per_batch, config.samples_per_class) == (8, 4)
-        assert (config.normalization == "clip") == (dataset == "glyphs")
+        assert (config.normalization == "clip") == (dataset in CHARACTERS)
     config = resolve(dataset, "c2", "gap", "thesis", "full", {})
     assert (config.classes_per_batch, config.normalization == "clip") == (16, False)
