@@ -67,7 +67,7 @@ class ConventionalReport:
             check_same_queries([biased.units[0], unbiased.units[0]], [biased.labels, unbiased.labels])
             estimates = {
                 metric: best_of_repeats.optimism_estimate(
-                    biased.scores[metric], unbiased.scores[metric], biased.labels, self.best_repeat, metric == "P@1"
+                    biased.scores[metric], unbiased.scores[metric], self.best_repeat, metric == "P@1"
                 )
                 for metric in METRICS
             }
@@ -80,7 +80,7 @@ class ConventionalReport:
         biased, unbiased = self.biased, self.unbiased
         if not (biased and unbiased):
             return None
-        means = biased.scores["P@1"].mean(axis=1)
+        means = biased.scores["P@1"].means
         chosen, rule = 100 * (means.max() - means.mean()), biased.difference(unbiased, "P@1")
         total = chosen + 100 * rule.estimate
         return (
@@ -147,7 +147,7 @@ class ConventionalReport:
         cells = {}
         for metric in METRICS:
             estimate = best_of_repeats.best_estimate(
-                self.biased.scores[metric], self.biased.labels, self.best_repeat, decides=metric == "P@1"
+                self.biased.scores[metric], self.best_repeat, decides=metric == "P@1"
             )
             published = self._published(metric)
             verdict = reports.verdict(estimate, published, self._reasons(published))
@@ -178,7 +178,7 @@ class ConventionalReport:
 
 
 def _mean_cells(scores: SplitScores) -> dict[str, reports.TableCell]:
-    estimates = {metric: best_of_repeats.mean_estimate(scores.scores[metric], scores.labels) for metric in METRICS}
+    estimates = {metric: best_of_repeats.mean_estimate(scores.scores[metric]) for metric in METRICS}
     return {metric: reports.TableCell(estimate) for metric, estimate in estimates.items()}
 
 

@@ -123,10 +123,9 @@ class MethodReport:
         scores = self._scores
         return reports.fair_estimates(
             {key: unit.test_metrics() for key, unit in self._units.items()},
-            {key: {name: float(of.mean()) for name, of in found.items()} for key, found in scores.concatenated.items()},
+            _means_by_collection(scores.concatenated, self.config.num_folds, self.repeats),
             single_scores=scores.single,
             concatenated_scores=scores.concatenated,
-            query_labels=scores.labels,
         )
 
     def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
@@ -140,7 +139,7 @@ class MethodReport:
         }
         return {
             kind: reports.paired_difference(
-                self._scores.rows(kind), reference._scores.rows(kind), self._scores.labels, members=members[kind]
+                self._scores.of(kind)[COMPARED], reference._scores.of(kind)[COMPARED], members=members[kind]
             )
             for kind in self._sizes
         }
@@ -159,7 +158,7 @@ class MethodReport:
             single[key] = _scores_of(result)
             labels.append(embeddings["query_labels"][result.query_rows])
         check_same_queries(list(units.values()), labels)
-        return _Scores(single, self._concatenated(units), labels[0])
+        return _Scores(_by_class(single, labels[0]), _by_class(self._concatenated(units), labels[0]), labels[0])
 
     def _concatenated(self, units: dict) -> dict:
         """Per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""
@@ -177,16 +176,34 @@ class MethodReport:
 
 @dataclasses.dataclass(frozen=True)
 class _Scores:
-    """Per-query scores `[queries]` by metric: of single models by (fold, repeat), of collections by their repeats."""
+    """Scores by metric: of single models, fold by fold, and of collections in their order; the queries' classes."""
 
-    single: dict
-    concatenated: dict
+    single: dict[str, reports.ClassScores]
+    concatenated: dict[str, reports.ClassScores]
     labels: np.ndarray
 
-    def rows(self, kind: str) -> np.ndarray:
-        """MAP@R `[models, queries]`, models fold by fold, or collections in their order."""
-        scores = getattr(self, kind)
-        return np.stack([scores[key][COMPARED] for key in sorted(scores)])
+    def of(self, kind: str) -> dict[str, reports.ClassScores]:
+        """The single models' scores by metric, or the collections'."""
+        return getattr(self, kind)
+
+
+def _by_class(per_query: dict, labels: np.ndarray) -> dict[str, reports.ClassScores]:
+    """Class scores by metric of per-query scores by model and metric, models in order."""
+    return {
+        metric: reports.ClassScores.from_queries(
+            np.stack([per_query[key][metric] for key in sorted(per_query)]), labels
+        )
+        for metric in METRICS
+    }
+
+
+def _means_by_collection(scores: dict[str, reports.ClassScores], num_folds: int, repeats: int) -> dict:
+    """Mean scores by metric of every collection."""
+    means = {metric: of.means for metric, of in scores.items()}
+    return {
+        collection: {metric: float(of[place]) for metric, of in means.items()}
+        for place, collection in enumerate(reports.collections(num_folds, repeats))
+    }
 
 
 def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

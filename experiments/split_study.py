@@ -51,7 +51,7 @@ def trained_units(
 
 
 class SplitScores:
-    """Per-query test scores of one configuration's units.
+    """Test scores of one configuration's units, class by class.
 
     Args:
         units: finished, of one or more folds and repeats, at least one.
@@ -66,9 +66,12 @@ class SplitScores:
         labels = [arrays["query_labels"][result.query_rows] for arrays, result in zip(embeddings, results)]
         check_same_queries(units, labels)
         self.units, self.labels = units, labels[0]
-        self.scores = {
+        per_query = {
             "P@1": np.stack([result.per_query_precision_at_1 for result in results]),
             "MAP@R": np.stack([result.per_query_map_at_r for result in results]),
+        }
+        self.scores = {
+            metric: reports.ClassScores.from_queries(rows, self.labels) for metric, rows in per_query.items()
         }
         # With one repeat, folds stand in as repeats of one another (see `reports.single_model_members`).
         repeated = len({unit.repeat for unit in units}) > 1
@@ -76,14 +79,12 @@ class SplitScores:
 
     def estimate(self, metric: str) -> reports.Interval:
         """Mean over queries and seeds, with the interval for new test classes and new trainings."""
-        return reports.class_clustered_bootstrap(self.scores[metric], self.labels, members=self.members)
+        return reports.class_clustered_bootstrap(self.scores[metric], members=self.members)
 
     def difference(self, reference: SplitScores, metric: str) -> reports.Interval:
         """Mean of self - reference, paired query by query and seed by seed."""
         check_same_queries([reference.units[0], self.units[0]], [reference.labels, self.labels])
-        return reports.paired_difference(
-            self.scores[metric], reference.scores[metric], self.labels, members=self.members
-        )
+        return reports.paired_difference(self.scores[metric], reference.scores[metric], members=self.members)
 
 
 def cell(figure: reports.Interval | float, *, is_difference: bool = False) -> reports.TableCell:

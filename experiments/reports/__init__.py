@@ -1,6 +1,7 @@
 """What was measured, beside what is printed: collecting runs, statistics, verdicts, tables and figures."""
 
 from experiments.reports.bars import interval_bars
+from experiments.reports.class_scores import ClassScores
 from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
 from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.figures import Curve, mean_curve, validation_curves
@@ -47,6 +48,7 @@ __all__ = [
     "FAIR_CONDITIONS",
     "TABLES",
     "CellText",
+    "ClassScores",
     "Curve",
     "FairEstimate",
     "Interval",

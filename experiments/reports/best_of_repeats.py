@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from experiments.reports.class_scores import ClassScores
 from experiments.reports.intervals import Variance, interval
 from experiments.reports.statistics import FairEstimate, class_clustered_bootstrap
 
@@ -31,62 +32,60 @@ def spread_of_best(count: int) -> float:
     return float(np.sqrt(weights @ (centers - mean) ** 2))
 
 
-def best_repeat(scores: np.ndarray) -> int:
-    """The repeat (row of `[repeats, queries]`) with the largest mean; the first of equals."""
-    return int(np.argmax(scores.mean(axis=1)))
+def best_repeat(scores: ClassScores) -> int:
+    """The repeat (row) with the largest mean; the first of equals."""
+    return int(np.argmax(scores.means))
 
 
-def best_estimate(scores: np.ndarray, labels: np.ndarray, best: int, decides: bool) -> FairEstimate:
+def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate:
     """The figure of the best repeat, with its interval for new test classes and new sets of as many trainings.
 
     Args:
-        scores: of every repeat `[repeats, queries]`.
-        labels: the queries' classes `[queries]`.
+        scores: of every repeat, a row each.
         best: the row that is reported.
         decides: whether it was chosen by these scores; otherwise by others, and then it varies like any repeat.
     """
-    bound = class_clustered_bootstrap(scores[best : best + 1], labels, confidence=CONFIDENCE)
+    bound = class_clustered_bootstrap(scores.rows([best]), confidence=CONFIDENCE)
     of_training = _best_variance(scores, decides)
     return _estimate(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
 
 
-def mean_estimate(scores: np.ndarray, labels: np.ndarray) -> FairEstimate:
+def mean_estimate(scores: ClassScores) -> FairEstimate:
     """The mean over repeats, their standard deviation, and the interval for new test classes and new trainings.
 
     Args:
-        scores, labels: as in `best_estimate`.
+        scores: as in `best_estimate`.
     """
-    members = [[(0, repeat)] for repeat in range(len(scores))]
-    bound = class_clustered_bootstrap(scores, labels, members=members, confidence=CONFIDENCE)
-    spread = float(scores.mean(axis=1).std(ddof=1)) if len(scores) > 1 else None
+    members = [[(0, repeat)] for repeat in range(len(scores.sums))]
+    bound = class_clustered_bootstrap(scores, members=members, confidence=CONFIDENCE)
+    spread = float(scores.means.std(ddof=1)) if len(scores.sums) > 1 else None
     return FairEstimate(bound.estimate, spread, bound)
 
 
-def optimism_estimate(
-    scores: np.ndarray, unbiased_scores: np.ndarray, labels: np.ndarray, best: int, decides: bool
-) -> FairEstimate:
+def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
     """The best of the repeats that saw the test set minus the mean of those that did not, on the same test queries.
 
     Args:
-        scores: of the repeats that stopped on the test set `[repeats, queries]`.
-        unbiased_scores: of those that stopped on other data `[repeats, queries]`.
-        labels, best, decides: as in `best_estimate`.
+        scores: of the repeats that stopped on the test set, a row each.
+        unbiased_scores: of those that stopped on other data.
+        best, decides: as in `best_estimate`.
     """
-    difference = scores[best] - unbiased_scores.mean(axis=0)
-    bound = class_clustered_bootstrap(difference[None], labels, confidence=CONFIDENCE)
+    difference = scores.rows([best]).minus(unbiased_scores.average())
+    bound = class_clustered_bootstrap(difference, confidence=CONFIDENCE)
     of_training, of_best = None, _best_variance(scores, decides)
-    if of_best is not None and len(unbiased_scores) > 1:
-        of_mean = float(unbiased_scores.mean(axis=1).var(ddof=1)) / len(unbiased_scores)
-        of_training = (of_best[0] + of_mean, min(len(scores), len(unbiased_scores)) - 1)
+    if of_best is not None and len(unbiased_scores.sums) > 1:
+        of_mean = float(unbiased_scores.means.var(ddof=1)) / len(unbiased_scores.sums)
+        of_training = (of_best[0] + of_mean, min(len(scores.sums), len(unbiased_scores.sums)) - 1)
     return _estimate(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
 
 
-def _best_variance(scores: np.ndarray, decides: bool) -> Variance | None:
+def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
     """The variance of the best repeat's figure from training, and its degrees of freedom; `None` for one repeat."""
-    if len(scores) == 1:
+    count = len(scores.sums)
+    if count == 1:
         return None
-    share = spread_of_best(len(scores)) if decides else 1.0
-    return share**2 * float(scores.mean(axis=1).var(ddof=1)), len(scores) - 1
+    share = spread_of_best(count) if decides else 1.0
+    return share**2 * float(scores.means.var(ddof=1)), count - 1
 
 
 def _estimate(figure: float, of_classes: Variance, of_training: Variance | None) -> FairEstimate:

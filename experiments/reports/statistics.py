@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
+from experiments.reports.class_scores import ClassScores
 from experiments.reports.intervals import Interval, Variance, interval
 
 Model = tuple[int, int]  # (fold, repeat)
@@ -81,8 +81,7 @@ def collection_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
 
 
 def class_clustered_bootstrap(
-    per_query_scores: np.ndarray,
-    query_labels: np.ndarray,
+    scores: ClassScores,
     num_resamples: int = 2000,
     seed: int = 0,
     *,
@@ -92,8 +91,7 @@ def class_clustered_bootstrap(
     """The interval of a mean score over queries and models, respecting test classes, folds and repeats.
 
     Args:
-        per_query_scores: score of every query under every model or collection `[models, queries]`.
-        query_labels: the queries' classes `[queries]`.
+        scores: of every class under every model or collection.
         num_resamples: resamples of classes and of repeats, > 1.
         seed: of the resampling.
         members: the (fold, repeat) pairs behind each row, from `single_model_members` or `collection_members`; `None`:
@@ -101,21 +99,18 @@ def class_clustered_bootstrap(
         confidence: in (0, 1).
 
     Raises:
-        ValueError: when shapes disagree.
-        InvalidInput: when a score is not finite, or there are fewer than two test classes.
+        ValueError: when there are not as many members as rows.
     """
-    scores, classes, num_classes = _checked(per_query_scores, query_labels)
     generator = np.random.default_rng(seed)
-    row_weights, of_training = _training_variance(scores.mean(axis=1), members, num_resamples, generator)
-    averaged = row_weights @ scores  # [queries]
-    of_classes = _class_variance(averaged, classes, num_classes, num_resamples, generator)
-    return interval(float(averaged.mean()), of_classes, of_training, confidence)
+    row_weights, of_training = _training_variance(scores.means, members, num_resamples, generator)
+    averaged = scores.average(row_weights)
+    of_classes = _class_variance(averaged, num_resamples, generator)
+    return interval(float(averaged.means[0]), of_classes, of_training, confidence)
 
 
 def paired_difference(
-    first_scores: np.ndarray,
-    second_scores: np.ndarray,
-    query_labels: np.ndarray,
+    first: ClassScores,
+    second: ClassScores,
     num_resamples: int = 2000,
     seed: int = 0,
     *,
@@ -124,38 +119,34 @@ def paired_difference(
 ) -> Interval:
     """The interval of the difference first - second of two methods on the same test queries, folds and repeats.
 
-    The scores are subtracted row by row and query by query before anything is resampled: what makes a class hard, or a
+    The scores are subtracted row by row and class by class before anything is resampled: what makes a class hard, or a
     fold poor, for both methods cancels. Two trainings of one repeat need not be alike for this to be valid.
 
     Args:
-        first_scores: scores of the one method's models or collections `[models, queries]`.
-        second_scores: scores of the other method's, in the same order `[models, queries]`.
-        query_labels: the queries' classes `[queries]`.
+        first: scores of the one method's models or collections.
+        second: scores of the other method's, in the same order.
         num_resamples: as in `class_clustered_bootstrap`.
         seed: of the resampling.
         members: the (fold, repeat) pairs behind each row, as in `class_clustered_bootstrap`.
         confidence: in (0, 1).
 
     Raises:
-        ValueError: as there, and when the two methods have different shapes.
+        ValueError: as there, and when the two methods have different models or test sets.
     """
-    first, second = np.asarray(first_scores, np.float64), np.asarray(second_scores, np.float64)
-    if first.shape != second.shape:
+    if len(first.sums) != len(second.sums):
         raise ValueError(
-            f"Invalid scores: received shapes {first.shape} and {second.shape}, expected the same models and queries."
+            f"Invalid scores: received {len(first.sums)} and {len(second.sums)} models, expected the same models and "
+            "queries."
         )
-    return class_clustered_bootstrap(
-        first - second, query_labels, num_resamples, seed, members=members, confidence=confidence
-    )
+    return class_clustered_bootstrap(first.minus(second), num_resamples, seed, members=members, confidence=confidence)
 
 
 def fair_estimates(
     single: Mapping[Model, Mapping[str, float]],
     concatenated: Mapping[tuple[int, ...], Mapping[str, float]],
     *,
-    single_scores: Mapping[Model, Mapping[str, np.ndarray]] | None = None,
-    concatenated_scores: Mapping[tuple[int, ...], Mapping[str, np.ndarray]] | None = None,
-    query_labels: np.ndarray | None = None,
+    single_scores: Mapping[str, ClassScores] | None = None,
+    concatenated_scores: Mapping[str, ClassScores] | None = None,
     num_resamples: int = 2000,
     seed: int = 0,
 ) -> dict[str, dict[str, FairEstimate]]:
@@ -164,9 +155,8 @@ def fair_estimates(
     Args:
         single: metrics of each single model by (fold, repeat), all repeats of all folds.
         concatenated: metrics of the concatenated embedding by collection, as `collections` lists them; may be empty.
-        single_scores: for an interval, per-query scores `[queries]` by metric, keys as `single`.
-        concatenated_scores: the same for collections, keys as `concatenated`.
-        query_labels: classes of these queries `[queries]`.
+        single_scores: for an interval, scores of the single models by metric, rows as in `single_model_members`.
+        concatenated_scores: the same of the collections, rows in the order of `collections`.
         num_resamples: of `class_clustered_bootstrap`.
         seed: of `class_clustered_bootstrap`.
 
@@ -188,17 +178,14 @@ def fair_estimates(
     ]
     joined = [concatenated[repeats] for repeats in chosen] if concatenated else []
 
-    def intervals(scores, keys, members):
-        if not scores:
-            return {}
-        stacked = {name: np.stack([scores[key][name] for key in keys]) for name in scores[keys[0]]}
+    def intervals(scores, members):
         return {
-            name: class_clustered_bootstrap(rows, query_labels, num_resamples, seed, members=members)
-            for name, rows in stacked.items()
+            name: class_clustered_bootstrap(rows, num_resamples, seed, members=members)
+            for name, rows in (scores or {}).items()
         }
 
-    of_singles = intervals(single_scores, models, single_model_members(len(folds), num_repeats))
-    of_joined = intervals(concatenated_scores, chosen, collection_members(len(folds), num_repeats))
+    of_singles = intervals(single_scores, single_model_members(len(folds), num_repeats))
+    of_joined = intervals(concatenated_scores, collection_members(len(folds), num_repeats))
     return {"single": _over_collections(averages, of_singles), "concatenated": _over_collections(joined, of_joined)}
 
 
@@ -220,30 +207,11 @@ def _check_complete(what: str, expected, received) -> None:
         raise ValueError(f"Missing {what}s: received {sorted(received)}, expected also {missing[:8]}. Run them first.")
 
 
-def _checked(scores, labels) -> tuple[np.ndarray, np.ndarray, int]:
-    """Scores as float64 `[models, queries]`, class indices `[queries]` in 0..classes-1, and the number of classes."""
-    scores = np.asarray(scores, np.float64)
-    labels = np.asarray(labels)
-    if scores.ndim != 2 or labels.shape != scores.shape[1:]:
-        raise ValueError(
-            f"Invalid scores and labels: received shapes {scores.shape} and {labels.shape}, "
-            "expected [models, queries] and [queries]."
-        )
-    if not np.isfinite(scores).all():
-        raise InvalidInput(
-            "Invalid scores: received NaN or infinity, expected finite numbers. Leave excluded queries out."
-        )
-    unique, classes = np.unique(labels, return_inverse=True)
-    if len(unique) < 2:
-        raise InvalidInput(f"Invalid labels: received {len(unique)} class, expected at least two to resample.")
-    return scores, classes, len(unique)
-
-
-def _class_variance(values, classes, num_classes, num_resamples, generator) -> Variance:
+def _class_variance(scores: ClassScores, num_resamples, generator) -> Variance:
     """Bootstrap variance of the mean over queries when whole classes are resampled, and its degrees of freedom."""
-    counts = np.bincount(classes, minlength=num_classes).astype(np.float64)
+    counts, num_classes = scores.counts, scores.num_classes
     # Sums of deviations: the resampled mean minus the mean is a ratio of two sums over the drawn classes.
-    deviations = np.bincount(classes, weights=values - values.mean(), minlength=num_classes)
+    deviations = scores.sums[0] - scores.means[0] * counts
     block = max(1, _BLOCK_DRAWS // num_classes)
     shifts = []
     for start in range(0, num_resamples, block):

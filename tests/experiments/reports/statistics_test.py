@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.reports.class_scores import ClassScores
 from experiments.reports.statistics import (
     class_clustered_bootstrap,
     collection_members,
@@ -32,6 +33,10 @@ def study(generator, num_repeats, shift=0.0, test_set=None, num_classes=60):
 
 
 TRUTH = 0.5 + 0.2 + FOLD_EFFECTS.mean()  # a gamma(2, 0.1) class effect has mean 0.2
+
+
+def by_class(labels, *scores):
+    return [ClassScores.from_queries(of_method, labels) for of_method in scores]
 
 
 def test_collections_list_every_choice_of_a_repeat_a_fold():
@@ -80,15 +85,16 @@ def test_fair_estimates_pass_scores_on_to_the_bootstrap():
     generator = np.random.default_rng(1)
     scores, (labels, _) = study(generator, 2)
     models = list(itertools.product(range(4), range(2)))
-    single = {model: {"MAP@R": row} for model, row in zip(models, scores)}
-    joined = {
-        repeats: {"MAP@R": np.mean([single[model]["MAP@R"] for model in enumerate(repeats)], axis=0)}
-        for repeats in collections(4, 2)
-    }
-    averaged = [{key: {"MAP@R": row["MAP@R"].mean()} for key, row in table.items()} for table in (single, joined)]
-    estimates = fair_estimates(*averaged, single_scores=single, concatenated_scores=joined, query_labels=labels)
+    rows = [[models.index(model) for model in enumerate(repeats)] for repeats in collections(4, 2)]
+    single, joined = by_class(labels, scores, scores[np.array(rows)].mean(axis=1))
+    estimates = fair_estimates(
+        {model: {"MAP@R": mean} for model, mean in zip(models, single.means)},
+        {repeats: {"MAP@R": mean} for repeats, mean in zip(collections(4, 2), joined.means)},
+        single_scores={"MAP@R": single},
+        concatenated_scores={"MAP@R": joined},
+    )
     ours, both = estimates["single"]["MAP@R"], estimates["concatenated"]["MAP@R"]
-    expected = class_clustered_bootstrap(scores, labels, members=single_model_members(4, 2))
+    expected = class_clustered_bootstrap(ClassScores.from_queries(scores, labels), members=single_model_members(4, 2))
     assert ours.interval == expected
     assert ours.mean == pytest.approx(ours.interval.estimate) == pytest.approx(both.interval.estimate)
     # Averaging scores instead of embeddings makes the two figures one, so their intervals must agree too.
@@ -100,7 +106,9 @@ def test_errors_equal_their_closed_forms():
     generator = np.random.default_rng(2)
     labels = np.repeat(np.arange(30), 5)
     scores = generator.random((12, 150))
-    found = class_clustered_bootstrap(scores, labels, 40_000, members=single_model_members(4, 3))
+    found = class_clustered_bootstrap(
+        ClassScores.from_queries(scores, labels), 40_000, members=single_model_members(4, 3)
+    )
     class_means = scores.mean(axis=0).reshape(30, 5).mean(axis=1)
     assert found.class_error == pytest.approx(class_means.std(ddof=1) / np.sqrt(30), rel=0.02)
     within = scores.mean(axis=1).reshape(4, 3).var(axis=1, ddof=1)
@@ -110,16 +118,18 @@ def test_errors_equal_their_closed_forms():
 
 def test_few_classes_are_drawn_one_fewer_at_a_time():
     labels, values = np.repeat(np.arange(6), 3), np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.6])
-    found = class_clustered_bootstrap(values[labels][None], labels, 40_000)
+    found = class_clustered_bootstrap(ClassScores.from_queries(values[labels][None], labels), 40_000)
     assert found.class_error == pytest.approx(values.std(ddof=1) / np.sqrt(6), rel=0.02)
 
 
 def test_folds_stand_in_for_repeats_when_there_is_one():
     scores, (labels, _) = study(np.random.default_rng(3), 1)
-    found = class_clustered_bootstrap(scores, labels, 20_000, members=single_model_members(4, 1))
+    found = class_clustered_bootstrap(
+        ClassScores.from_queries(scores, labels), 20_000, members=single_model_members(4, 1)
+    )
     assert found.training_error == pytest.approx(scores.mean(axis=1).std(ddof=1) / 2, rel=0.02)
     assert found.training_freedom == 3
-    joined = class_clustered_bootstrap(scores[:1], labels, members=collection_members(4, 1))
+    joined = class_clustered_bootstrap(ClassScores.from_queries(scores[:1], labels), members=collection_members(4, 1))
     assert joined.training_error is None
     assert joined.same_test_set() is None
 
@@ -127,31 +137,37 @@ def test_folds_stand_in_for_repeats_when_there_is_one():
 def test_result_depends_on_the_seed_alone_and_ignores_label_names_and_query_order():
     scores, (labels, _) = study(np.random.default_rng(4), 2)
     members = single_model_members(4, 2)
-    found = class_clustered_bootstrap(scores, labels, members=members)
-    assert found == class_clustered_bootstrap(scores, labels, members=members)
-    assert found != class_clustered_bootstrap(scores, labels, members=members, seed=1)
+    found = class_clustered_bootstrap(ClassScores.from_queries(scores, labels), members=members)
+    assert found == class_clustered_bootstrap(ClassScores.from_queries(scores, labels), members=members)
+    assert found != class_clustered_bootstrap(ClassScores.from_queries(scores, labels), members=members, seed=1)
     order = np.random.default_rng(5).permutation(len(labels))
-    moved = class_clustered_bootstrap(scores[:, order], labels[order] + 2**40, members=members)
+    moved = class_clustered_bootstrap(
+        ClassScores.from_queries(scores[:, order], labels[order] + 2**40), members=members
+    )
     assert moved.high == pytest.approx(found.high, abs=1e-12)
 
 
 def test_invalid_input_is_refused():
-    scores, labels = np.zeros((2, 4)), np.array([0, 0, 1, 1])
-    with pytest.raises(ValueError, match=r"shapes \(2, 4\) and \(3,\)"):
-        class_clustered_bootstrap(scores, labels[:3])
-    with pytest.raises(ValueError, match="NaN or infinity.*Leave excluded queries out"):
-        class_clustered_bootstrap(np.full((2, 4), np.nan), labels)
-    with pytest.raises(ValueError, match="received 1 class, expected at least two"):
-        class_clustered_bootstrap(scores, np.zeros(4))
+    scores = ClassScores.from_queries(np.zeros((2, 4)), np.array([0, 0, 1, 1]))
     with pytest.raises(ValueError, match="received 3 rows, expected 2"):
-        class_clustered_bootstrap(scores, labels, members=single_model_members(3, 1))
+        class_clustered_bootstrap(scores, members=single_model_members(3, 1))
     with pytest.raises(ValueError, match="expected the same models and queries"):
-        paired_difference(scores, scores[:1], labels)
+        paired_difference(scores, scores.rows([0]))
+
+
+def test_sums_by_class_give_the_figures_that_scores_by_query_gave():
+    """The figures are of the version that resampled per-query scores."""
+    scores, (labels, _) = study(np.random.default_rng(3), 3)
+    found = class_clustered_bootstrap(ClassScores.from_queries(scores, labels), members=single_model_members(4, 3))
+    assert found.estimate == pytest.approx(0.7220732359242654, abs=1e-12)
+    assert found.class_error == pytest.approx(0.023928471936900817, rel=1e-9)
+    assert found.training_error == pytest.approx(0.004718036599119707, rel=1e-9)
+    assert (found.low, found.high) == pytest.approx((0.6729719359779112, 0.7711745358706197), abs=1e-9)
 
 
 def test_a_method_does_not_differ_from_itself():
     scores, (labels, _) = study(np.random.default_rng(6), 2)
-    found = paired_difference(scores, scores, labels, members=single_model_members(4, 2))
+    found = paired_difference(*by_class(labels, scores, scores), members=single_model_members(4, 2))
     assert (found.estimate, found.low, found.high, found.excludes_zero) == (0, 0, 0, False)
 
 
@@ -162,11 +178,11 @@ def test_interval_covers_the_truth(num_repeats):
     covered = same_set = naive = 0
     for _ in range(1000):
         scores, (labels, hardness) = study(generator, num_repeats)
-        found = class_clustered_bootstrap(scores, labels, 400, members=members)
+        found = class_clustered_bootstrap(ClassScores.from_queries(scores, labels), 400, members=members)
         covered += found.low <= TRUTH <= found.high
         repeated = found.same_test_set()
         same_set += repeated.low <= 0.5 + FOLD_EFFECTS.mean() + hardness.mean() <= repeated.high
-        by_query = class_clustered_bootstrap(scores, np.arange(len(labels)), 100)
+        by_query = class_clustered_bootstrap(ClassScores.from_queries(scores, np.arange(len(labels))), 100)
         naive += by_query.low <= TRUTH <= by_query.high
     assert 930 <= covered <= 970
     assert 930 <= same_set <= 970
@@ -180,7 +196,9 @@ def test_interval_of_collections_covers_the_truth():
     for _ in range(1000):
         scores, (labels, _) = study(generator, 2)
         joined = scores[np.array(rows)].mean(axis=1)
-        found = class_clustered_bootstrap(joined, labels, 400, members=collection_members(4, 2))
+        found = class_clustered_bootstrap(
+            ClassScores.from_queries(joined, labels), 400, members=collection_members(4, 2)
+        )
         covered += found.low <= TRUTH <= found.high
     assert 930 <= covered <= 970
 
@@ -193,7 +211,7 @@ def test_identical_methods_rarely_differ_and_different_ones_usually_do(num_repea
     for _ in range(1000):
         first, test_set = study(generator, num_repeats)
         second, _ = study(generator, num_repeats, test_set=test_set)
-        found = paired_difference(first, second, test_set[0], 300, members=members)
+        found = paired_difference(*by_class(test_set[0], first, second), 300, members=members)
         false_alarms += found.excludes_zero
         detectable.append(found.detectable_difference())
     assert false_alarms <= 50
@@ -201,5 +219,5 @@ def test_identical_methods_rarely_differ_and_different_ones_usually_do(num_repea
     for _ in range(300):
         first, test_set = study(generator, num_repeats, shift=np.median(detectable))
         second, _ = study(generator, num_repeats, test_set=test_set)
-        found_differences += paired_difference(first, second, test_set[0], 300, members=members).low > 0
+        found_differences += paired_difference(*by_class(test_set[0], first, second), 300, members=members).low > 0
     assert found_differences >= 0.7 * 300
