@@ -85,8 +85,7 @@ def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
         row.method: row.cells["minus gap", "MAP@R"].estimate for row in rows if ("minus gap", "MAP@R") in row.cells
     }
     return [
-        f"{method} over gap. "
-        + reports.gain_verdict(gain.mean, (gain.interval.low, gain.interval.high), PRINTED_GAIN)[1]
+        f"{method} over gap. " + reports.gain_verdict(gain.interval, PRINTED_GAIN)[1]
         for method, gain in gains.items()
         if "gsp" in method
     ]
@@ -145,7 +144,9 @@ def _study(datasets: dict, name: str, loss: str, start: str, weights: str) -> li
     for method, of in scores.items():
         cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
         if method != "gap" and reports.same_trainings(finished[method], finished.get("gap", [])):
-            cells["minus gap", "MAP@R"] = cell(of.difference(scores["gap"], "MAP@R"), is_difference=True)
+            cells["minus gap", "MAP@R"] = cell(
+                of.difference(scores["gap"], "MAP@R"), is_difference=True, baseline=f"{start}: {loss} gap"
+            )
         for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
             if shares[method]:
                 cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))

@@ -71,7 +71,9 @@ class ConventionalReport:
                 )
                 for metric in METRICS
             }
-            cells = {metric: reports.TableCell(of, is_difference=True) for metric, of in estimates.items()}
+            cells = {
+                metric: reports.TableCell(of, is_difference=True, baseline=name) for metric, of in estimates.items()
+            }
             rows.append(self._row(f"{name}, optimism", cells))
         return rows
 
@@ -150,8 +152,8 @@ class ConventionalReport:
                 self.biased.scores[metric], self.best_repeat, decides=metric == "P@1"
             )
             published = self._published(metric)
-            verdict = reports.verdict(estimate, published, self._reasons(published))
-            cells[metric] = reports.TableCell(estimate, published, verdict)
+            target = reports.Target(published, reasons=tuple(self._reasons(published)))
+            cells[metric] = reports.TableCell(estimate, target)
         return cells
 
     def _published(self, metric: str) -> reports.PublishedValue | None:

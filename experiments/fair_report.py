@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import pathlib
 from collections.abc import Collection
 
@@ -19,6 +20,7 @@ from experiments.config import ExperimentConfig
 from experiments.recipes import departures
 from experiments.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
+from experiments.reports.verdicts import HALF_DIGIT
 from experiments.unit import evaluate_embeddings
 
 METRICS = ("P@1", "MAP@R")
@@ -58,6 +60,8 @@ class MethodReport:
     def row(self, reference: MethodReport | None = None, reference_name: str | None = None) -> reports.TableRow:
         """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired.
 
+        Verdicts are on the figures and, where the print has both rows, on the difference.
+
         Args:
             reference: another complete method.
             reference_name: what the difference's column calls it; by default its name.
@@ -66,12 +70,14 @@ class MethodReport:
         cells = {}
         for kind, size in self._sizes.items():
             for metric in METRICS:
-                cells[f"{kind} {size}-D", metric] = self._cell(estimates[kind][metric], size, metric)
+                target = self._target(size, metric, reference)
+                cells[f"{kind} {size}-D", metric] = reports.TableCell(estimates[kind][metric], target)
         if reference is not None:
             for kind, interval in self._differences(reference).items():
                 column = f"{kind} minus {reference_name or reference.name}", COMPARED
                 estimate = reports.FairEstimate(interval.estimate, interval=interval)
-                cells[column] = reports.TableCell(estimate, is_difference=True)
+                target = self._target_of_difference(self._sizes[kind], reference)
+                cells[column] = reports.TableCell(estimate, target, is_difference=True, baseline=reference.name)
         return reports.TableRow(self.name, cells)
 
     @property
@@ -95,13 +101,30 @@ class MethodReport:
         curves = [(unit, unit.validation_curve("MAP@R")) for unit in self.runs.units]
         return [reports.Curve(self.name, steps, values) for unit, (steps, values) in curves if len(steps)]
 
-    def _cell(self, estimate: reports.FairEstimate, size: int, metric: str) -> reports.TableCell:
+    def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
+        """The printed cell; its margin is half of the row's printed effect on that of `reference`."""
         published = self._published(size, metric)
+        baseline = reference._published(size, metric) if reference else None
+        margin = reports.half_effect(published, baseline)
+        error = reports.error_of_collections(published.std) if published else None
+        return reports.Target(published, margin, tuple(self._reasons(published)), error)
+
+    def _target_of_difference(self, size: int, reference: MethodReport) -> reports.Target | None:
+        """The printed difference of the two rows; `None` where not both are printed."""
+        cells = [method._published(size, COMPARED) for method in (self, reference)]
+        published = reports.published_difference(*cells)
+        if published is None:
+            return None
+        of_each = [method._reasons(cell) for method, cell in zip((self, reference), cells)]
+        reasons = tuple(dict.fromkeys(itertools.chain(*of_each)))
+        error = reports.error_of_collections(published.std)
+        return reports.Target(published, reports.half_effect(*cells), reasons, error, rounding=2 * HALF_DIGIT)
+
+    def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
         conditions = reports.fair_conditions(published.table) if published else {}
         departed = {} if published is None else self._departures()
         stated = self.runs.stated(self.config.as_dict())
-        reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
-        return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
+        return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
 
     def _departures(self) -> dict[str, object]:
         """What was set by hand, but for what makes the printed row, and the parts of GSP, which have printed rows."""

@@ -199,15 +199,17 @@ def _comparison(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path
     for kind, of_kind in by_kind.items():
         estimate = scores[kind].estimate("MAP@R")
         ours, printed = reports.FairEstimate(estimate.estimate, interval=estimate), _printed_cell(kind)
-        verdict = reports.verdict(ours, printed, _reasons(of_kind, dataset)) if printed else None
+        target = reports.Target(printed, reasons=tuple(_reasons(of_kind, dataset))) if printed else None
         maps = [run.result["test"]["MAP@R"] for run in of_kind]
         cells = {
-            ("test", "MAP@R"): reports.TableCell(ours, printed, verdict),
+            ("test", "MAP@R"): reports.TableCell(ours, target),
             ("lowest", "seed"): cell(min(maps)),
             ("highest", "seed"): cell(max(maps)),
         }
         if kind != "proxies" and "proxies" in scores:
-            cells["minus proxies", "MAP@R"] = cell(scores[kind].difference(scores["proxies"], "MAP@R"))
+            cells["minus proxies", "MAP@R"] = cell(
+                scores[kind].difference(scores["proxies"], "MAP@R"), is_difference=True
+            )
         rows.append(reports.TableRow(kind, cells))
     title = f"MNIST, {len(dataset.test):,} test digits, {len({run.repeat for run in runs})} seed(s)"
     return write_tables(rows, folder, "samples_and_proxies", title)

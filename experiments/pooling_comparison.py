@@ -109,16 +109,14 @@ def report(
         cells = {("test", metric): cell(figure) for metric, figure in figures.items()}
         if pooling != "gap" and reports.same_trainings(finished[loss, pooling], finished.get((loss, "gap"), [])):
             difference = scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R")
-            cells["minus gap", "MAP@R"] = cell(difference, is_difference=True)
+            cells["minus gap", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}+gap")
         rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
     title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {most} training(s)"
     text = write_tables(rows, folder, name, title, notes)
     first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
     order = sorted(first, key=first.get, reverse=True)
     groups = {loss: {p: estimates[loss, p]["MAP@R"] for p in order if (loss, p) in estimates} for loss in losses}
-    reports.interval_bars(
-        groups, folder / f"{name}.png", title=title, highlighted=[p for p in order if p.endswith("gsp")]
-    )
+    reports.interval_bars(groups, folder / f"{name}.png", title=title)
     return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
 
 

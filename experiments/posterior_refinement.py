@@ -233,7 +233,10 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
         for row in rows:
             values = row.scores[mode][metric]
             places = [row.ratio] if row.restraint else [ratios[0], ratios[-1]]
-            points = [SweepValue(place, float(np.mean(values)), min(values), max(values)) for place in places]
+            points = [
+                SweepValue(place, float(np.mean(values)), min(values), max(values), "range of draws")
+                for place in places
+            ]
             series.setdefault(f"{row.restraint}(r)" if row.restraint else row.label, []).extend(points)
         paths.append(folder / f"posterior_refinement_{metric}_{mode.replace(' ', '_')}.png")
         sweep_lines(series, paths[-1], x_label="r", y_label=f"{metric} (%)", title=f"{title}, {mode}")

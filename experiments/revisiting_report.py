@@ -16,11 +16,14 @@ from experiments import reports
 from experiments.conventional_report import ConventionalReport
 from experiments.recipes import departures
 from experiments.report_files import write_report_files
+from experiments.reports import best_of_repeats
 from experiments.reports.collect import UnitRun
+from experiments.reports.intervals import interval
 from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published
 from experiments.unit import normalized_mutual_information
 
 METRICS = ("R@1", "R@2", "R@4", "NMI")
+PRINTED_REPEATS = 5
 EXPLANATION = (
     "Best test epoch: the maximum over all epochs on the test set, of each metric apart, as the benchmark's published "
     "script selects what the dissertation prints; it is optimistic. Last epoch: no choice at all. Unbiased: held-out "
@@ -90,8 +93,12 @@ def _row(method: ConventionalReport, label: str, size: str, cells: Mapping[str, 
 
 
 def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printed: bool) -> reports.TableCell:
-    spread = float(values.std(ddof=1)) if len(values) > 1 else None
-    estimate = reports.FairEstimate(float(values.mean()), spread)
+    count = len(values)
+    spread, bounds = None, None
+    if count > 1:
+        spread = float(values.std(ddof=1))
+        bounds = interval(float(values.mean()), None, (spread**2 / count, count - 1), best_of_repeats.CONFIDENCE)
+    estimate = reports.FairEstimate(float(values.mean()), spread, bounds)
     if not is_printed or metric not in ("R@1", "NMI"):
         return reports.TableCell(estimate)
     config = method.config
@@ -101,4 +108,5 @@ def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printe
     reasons = reports.incomparable_reasons(stated, conditions, method.runs.deviations, departed)
     if published and ROWS[config.loss].differs:
         reasons.append(ROWS[config.loss].differs)
-    return reports.TableCell(estimate, published, reports.verdict(estimate, published, reasons))
+    error = reports.error_of_mean(published.std, PRINTED_REPEATS) if published else None
+    return reports.TableCell(estimate, reports.Target(published, reasons=tuple(reasons), error=error))

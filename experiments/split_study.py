@@ -79,7 +79,7 @@ class SplitScores:
 
     def estimate(self, metric: str) -> reports.Interval:
         """Mean over queries and seeds, with the interval for new test classes and new trainings."""
-        return reports.class_clustered_bootstrap(self.scores[metric], members=self.members)
+        return reports.class_clustered_interval(self.scores[metric], members=self.members)
 
     def difference(self, reference: SplitScores, metric: str) -> reports.Interval:
         """Mean of self - reference, paired query by query and seed by seed."""
@@ -87,16 +87,17 @@ class SplitScores:
         return reports.paired_difference(self.scores[metric], reference.scores[metric], members=self.members)
 
 
-def cell(figure: reports.Interval | float, *, is_difference: bool = False) -> reports.TableCell:
+def cell(figure: reports.Interval | float, *, is_difference: bool = False, baseline: str = "") -> reports.TableCell:
     """A table's cell of an interval, or of a number without one; both are fractions.
 
     Args:
         figure: the interval, or the number.
         is_difference: of two methods, see `reports.TableCell`.
+        baseline: of a difference, the label of the row that was subtracted.
     """
     if isinstance(figure, reports.Interval):
         estimate = reports.FairEstimate(figure.estimate, interval=figure)
-        return reports.TableCell(estimate, is_difference=is_difference)
+        return reports.TableCell(estimate, is_difference=is_difference, baseline=baseline)
     return reports.TableCell(reports.FairEstimate(float(figure)))
 
 

@@ -3,6 +3,8 @@
 from experiments.reports.bars import interval_bars
 from experiments.reports.class_scores import ClassScores
 from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
+from experiments.reports.comparisons import Comparison, compare, holm
+from experiments.reports.conditions import FAIR_CONDITIONS, fair_conditions, incomparable_reasons
 from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 from experiments.reports.intervals import Interval
@@ -17,17 +19,16 @@ from experiments.reports.published_values import (
 )
 from experiments.reports.statistics import (
     FairEstimate,
-    class_clustered_bootstrap,
+    class_clustered_interval,
     collection_members,
     collections,
     fair_estimates,
     paired_difference,
     single_model_members,
 )
+from experiments.reports.table_cells import TableCell, TableRow, compared
 from experiments.reports.tables import (
     CellText,
-    TableCell,
-    TableRow,
     cell_text,
     footnotes,
     render_csv,
@@ -36,19 +37,24 @@ from experiments.reports.tables import (
     render_text,
 )
 from experiments.reports.verdicts import (
-    FAIR_CONDITIONS,
-    difference,
-    fair_conditions,
+    TOLERANCE,
+    Target,
+    Verdict,
+    error_of_collections,
+    error_of_mean,
     gain_verdict,
-    incomparable_reasons,
-    verdict,
+    half_effect,
+    judge,
+    published_difference,
 )
 
 __all__ = [
     "FAIR_CONDITIONS",
     "TABLES",
+    "TOLERANCE",
     "CellText",
     "ClassScores",
+    "Comparison",
     "Curve",
     "FairEstimate",
     "Interval",
@@ -57,27 +63,36 @@ __all__ = [
     "PublishedValue",
     "TableCell",
     "TableRow",
+    "Target",
     "UnitRun",
+    "Verdict",
     "cell_text",
-    "class_clustered_bootstrap",
+    "class_clustered_interval",
     "collect",
     "collect_method",
     "collection_members",
     "collections",
+    "compare",
+    "compared",
     "conventional_conditions",
     "conventional_published",
-    "difference",
+    "error_of_collections",
+    "error_of_mean",
     "fair_conditions",
     "fair_estimates",
     "fair_published",
     "footnotes",
     "gain_verdict",
+    "half_effect",
+    "holm",
     "incomparable_reasons",
     "interval_bars",
     "is_quoted",
+    "judge",
     "mean_curve",
     "paired_difference",
     "published_dataset",
+    "published_difference",
     "published_table",
     "published_value",
     "render_csv",
@@ -87,5 +102,4 @@ __all__ = [
     "same_trainings",
     "single_model_members",
     "validation_curves",
-    "verdict",
 ]

@@ -11,27 +11,31 @@ from matplotlib.figure import Figure
 
 from common.ops.checks import InvalidInput
 from common.training.run_directory import write_atomically
-from experiments.reports.intervals import Interval
+from experiments.reports.intervals import BOTH, CLASSES, TRAININGS, Interval
 
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito, "Color universal design", 2008
+# Bars whose interval leaves something out look unfinished: hatched, with a dotted line.
+_STYLES: Mapping[str, Mapping[str, object]] = {
+    BOTH: {"alpha": 1.0, "hatch": None},
+    CLASSES: {"alpha": 0.55, "hatch": "////"},
+    TRAININGS: {"alpha": 0.55, "hatch": "...."},
+}
+_LINE_STYLES = {BOTH: "-", CLASSES: ":", TRAININGS: ":"}
 
 
 def interval_bars(
-    groups: Mapping[str, Mapping[str, Interval]],
-    path: str | os.PathLike,
-    *,
-    metric: str = "MAP@R",
-    title: str = "",
-    highlighted: Sequence[str] = (),
+    groups: Mapping[str, Mapping[str, Interval]], path: str | os.PathLike, *, metric: str = "MAP@R", title: str = ""
 ) -> None:
     """Draws one horizontal bar a method and series with its interval, into a PNG that appears whole or not at all.
+
+    Bars whose intervals are of another kind than "classes and trainings" are hatched, their intervals dotted; the
+    legend says of each series what its intervals are for.
 
     Args:
         groups: by series (a loss), the figures by method (a pooling), as fractions.
         path: where the PNG goes.
         metric: its name, for the axis.
         title: above the axes.
-        highlighted: methods whose name is printed in bold.
 
     Raises:
         InvalidInput: there is no figure.
@@ -39,24 +43,40 @@ def interval_bars(
     methods = list(dict.fromkeys(method for figures in groups.values() for method in figures))
     if not methods:
         raise InvalidInput("There is nothing to draw: received no finished run.")
-    figure = Figure(figsize=(7.5, 1.6 + 0.16 * len(methods) * (1 + len(groups))), dpi=150, layout="constrained")
+    figure = Figure(figsize=(7.5, 1.9 + 0.16 * len(methods) * (1 + len(groups))), dpi=150, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots()
     thickness = 0.84 / len(groups)
     for index, (series, figures) in enumerate(groups.items()):
-        places = np.array([methods.index(method) for method in figures]) + (index - (len(groups) - 1) / 2) * thickness
-        values = np.array([[bar.estimate, *bar.ends()] for bar in figures.values()]) * 100
-        errors = np.clip([values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]], 0, None)
-        style = {"color": _COLORS[index % len(_COLORS)], "error_kw": {"lw": 0.9, "capsize": 1.5, "alpha": 0.8}}
-        axes.barh(places, values[:, 0], height=0.92 * thickness, xerr=errors, label=series, **style)
+        for kind in dict.fromkeys(bar.kind for bar in figures.values()):
+            bars = {method: bar for method, bar in figures.items() if bar.kind == kind}
+            places = np.array([methods.index(method) for method in bars]) + (index - (len(groups) - 1) / 2) * thickness
+            label = f"{series}, interval: {kind}"
+            _draw_bars(axes, places, list(bars.values()), 0.92 * thickness, _COLORS[index % len(_COLORS)], label)
     axes.set_xlim(left=0.0)  # the length of a bar is its value
     axes.set_yticks(range(len(methods)), methods)
-    for label in axes.get_yticklabels():
-        label.set_fontweight("bold" if label.get_text() in highlighted else "normal")
     axes.invert_yaxis()
-    axes.set_xlabel(f"test {metric} (%), 95 % interval")
+    axes.set_xlabel(f"test {metric} (%), 95 % interval for new {_named_kinds(groups)}")
     axes.set_title(title, fontsize="medium")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper right", frameon=False, fontsize="small", ncols=len(groups))
+    figure.legend(loc="outside lower center", frameon=False, fontsize="small", ncols=min(2, len(groups)))
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def _draw_bars(axes, places: np.ndarray, bars: Sequence[Interval], height: float, color: str, label: str) -> None:
+    """Bars of one series whose intervals are of one kind."""
+    kind = bars[0].kind
+    values = np.array([[bar.estimate, *bar.ends()] for bar in bars]) * 100
+    errors = np.clip([values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]], 0, None)
+    axes.barh(places, values[:, 0], height=height, color=color, edgecolor="white", label=label, **_STYLES[kind])
+    line = {"fmt": "none", "ecolor": "black", "elinewidth": 1.0, "capsize": 1.5}
+    (_, _, whiskers) = axes.errorbar(values[:, 0], places, xerr=errors, **line)
+    for whisker in whiskers:
+        whisker.set_linestyle(_LINE_STYLES[kind])
+
+
+def _named_kinds(groups: Mapping[str, Mapping[str, Interval]]) -> str:
+    """The one kind of all intervals; of several, the legend names each."""
+    kinds = {bar.kind for figures in groups.values() for bar in figures.values()}
+    return kinds.pop() if len(kinds) == 1 else "draws as the legend says"

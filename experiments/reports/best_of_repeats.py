@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.reports.class_scores import ClassScores
 from experiments.reports.intervals import Variance, interval
-from experiments.reports.statistics import FairEstimate, class_clustered_bootstrap
+from experiments.reports.statistics import FairEstimate, class_clustered_interval
 
 CONFIDENCE = 0.95
 
@@ -45,7 +45,7 @@ def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate
         best: the row that is reported.
         decides: whether it was chosen by these scores; otherwise by others, and then it varies like any repeat.
     """
-    bound = class_clustered_bootstrap(scores.rows([best]), confidence=CONFIDENCE)
+    bound = class_clustered_interval(scores.rows([best]), confidence=CONFIDENCE)
     of_training = _best_variance(scores, decides)
     return _estimate(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
 
@@ -57,7 +57,7 @@ def mean_estimate(scores: ClassScores) -> FairEstimate:
         scores: as in `best_estimate`.
     """
     members = [[(0, repeat)] for repeat in range(len(scores.sums))]
-    bound = class_clustered_bootstrap(scores, members=members, confidence=CONFIDENCE)
+    bound = class_clustered_interval(scores, members=members, confidence=CONFIDENCE)
     spread = float(scores.means.std(ddof=1)) if len(scores.sums) > 1 else None
     return FairEstimate(bound.estimate, spread, bound)
 
@@ -71,7 +71,7 @@ def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: i
         best, decides: as in `best_estimate`.
     """
     difference = scores.rows([best]).minus(unbiased_scores.average())
-    bound = class_clustered_bootstrap(difference, confidence=CONFIDENCE)
+    bound = class_clustered_interval(difference, confidence=CONFIDENCE)
     of_training, of_best = None, _best_variance(scores, decides)
     if of_best is not None and len(unbiased_scores.sums) > 1:
         of_mean = float(unbiased_scores.means.var(ddof=1)) / len(unbiased_scores.sums)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import spearmanr
 
 from common.ops.checks import InvalidInput, check_fraction
 
@@ -38,10 +38,9 @@ def spearman(first, second) -> float:
     Args:
         first, second: `[runs]`.
     """
-    ranks = [rankdata(values) for values in (first, second)]
-    ranks = [of - of.mean() for of in ranks]
-    norm = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum())
-    return float(ranks[0] @ ranks[1] / norm) if norm > 0 else float("nan")
+    if len(set(first)) == 1 or len(set(second)) == 1:  # scipy warns
+        return float("nan")
+    return float(spearmanr(first, second).statistic)
 
 
 def spearman_interval(

@@ -13,18 +13,23 @@ from matplotlib.ticker import NullLocator
 
 from common.ops.checks import InvalidInput
 from common.training.run_directory import write_atomically
+from experiments.reports.intervals import CLASSES
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito, 2008
 _MARKERS = "osD^vPX"
 
 
 class SweepValue(NamedTuple):
-    """One point of a line: the hyper-parameter, the metric as a fraction, and its range or interval if there is one."""
+    """One point of a line: the hyper-parameter, the metric as a fraction, and its range or interval if there is one.
+
+    `kind` says what the bar is ("range of trainings", "95 % interval, classes only").
+    """
 
     x: float
     value: float
     low: float | None = None
     high: float | None = None
+    kind: str = ""
 
 
 def sweep_lines(
@@ -36,7 +41,7 @@ def sweep_lines(
     title: str = "",
     logarithmic: bool = False,
 ) -> None:
-    """Draws a line a series with error bars, into a PNG that appears whole or not at all.
+    """Draws a line a series with error bars, dotted where trainings have no part, into a PNG that is whole or absent.
 
     Args:
         series: points by name of the series; series without points are passed over.
@@ -59,7 +64,9 @@ def sweep_lines(
         bounds = 100 * np.array([_bounds(point) for point in points]).T
         errors = np.clip([values - bounds[0], bounds[1] - values], 0, None)
         style = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
-        axes.errorbar(places, values, yerr=errors, label=name, linewidth=1.8, capsize=3, **style)
+        (_, _, bars) = axes.errorbar(places, values, yerr=errors, label=name, linewidth=1.8, capsize=3, **style)
+        for bar in bars:
+            bar.set_linestyle([":" if point.kind.endswith(CLASSES) else "-" for point in points])
     ticks = sorted({point.x for points in series.values() for point in points})
     if logarithmic:
         axes.set_xscale("log", base=2)
@@ -70,7 +77,8 @@ def sweep_lines(
     axes.set_title(title, fontsize="medium")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize="small")
+    kinds = sorted({point.kind for points in series.values() for point in points if point.kind})
+    axes.legend(frameon=False, fontsize="small", title="; ".join(f"bars: {kind}" for kind in kinds) or None)
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
 
 

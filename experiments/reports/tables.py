@@ -1,8 +1,9 @@
 """Tables of results beside the printed figures: for the terminal, Markdown, LaTeX and CSV.
 
 A method takes one line of figures as in the thesis (percent with two decimals, mean +- std over collections), and below
-it a line each for the interval, the printed figure, the difference, the verdict and the smallest difference between two
-methods that the design could have detected, where there is one.
+it a line each for the interval, the printed figure, the interval of measured minus printed, the verdict with its
+margin, the p values of a difference and the smallest difference that the design could have detected, where there is
+one.
 """
 
 from __future__ import annotations
@@ -10,29 +11,47 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from experiments.reports.comparisons import Comparison
+from experiments.reports.intervals import BOTH, CLASSES, FEWEST_CLASSES, TRAININGS
 from experiments.reports.plain_tables import PlainTable
-from experiments.reports.published_values import PublishedValue
-from experiments.reports.statistics import FairEstimate
-from experiments.reports.verdicts import difference
-
-Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
+from experiments.reports.table_cells import Column, TableCell, TableRow, compared
 
 _CSV_PLACE = ("method", "size", "metric")
 _CSV_MEASURED = ("mean", "std", "low", "high", "class_error", "training_error")
 _CSV_PUBLISHED = ("published", "published_std", "published_table", "published_note")
+_CSV_VERDICT = ("difference", "difference_low", "difference_high", "margin", "verdict")
+_CSV_TESTS = ("interval_of", "p", "p_holm", "detectable")
+MARKS = {BOTH: "", CLASSES: "†", TRAININGS: "‡"}  # of intervals, by kind
 SPREAD_NOTE = (
     "± is the spread over collections of one model a fold, as the thesis prints it (conventional: over repeats). The "
     "collections (81 of three repeats in four folds) share their few models and are not independent: of R repeats, ± "
     "shows sqrt((R - 1)/R) of the spread of a fresh collection, is no error of the mean to be divided by the root of "
     "their number, and knows nothing of the choice of test classes."
 )
+KIND_NOTES = {
+    BOTH: "Intervals without a mark are for new test classes and new trainings.",
+    CLASSES: "† Interval for new test classes only: nothing was trained twice, so the spread of training is not known.",
+    TRAININGS: "‡ Interval for new trainings on this test set only.",
+}
+FEW_CLASSES_NOTE = (
+    f"Few classes: with fewer than {FEWEST_CLASSES} test classes the intervals may be too short; how far is not known."
+)
 SIGNIFICANT_NOTE = (
-    "Starred: differences whose interval, of new test classes and new trainings, excludes zero. None is starred where "
-    "the spread of training is not known (†)."
+    "Starred: differences that are significant at 5 % after Holm's correction for all {count} of this table; the p "
+    "values are single, then Holm's. None is tested where the spread of training is not known (†)."
+)
+PLANNED_NOTE = "Tested: the one comparison that was planned, at 5 %; no other is starred."
+POOLED_NOTE = (
+    "The training's part of differences is pooled over comparisons of one column ({count}; variances not different by "
+    "Bartlett's test at 10 %)."
+)
+VERDICT_NOTE = (
+    "minus published: measured minus printed with its 90 % interval for new trainings on this test set and the print's "
+    "own error. Verdict: reproduced when that lies within the margin (half of the printed effect, .5 points without "
+    "one), above or below when it excludes zero, else inconclusive."
 )
 CUT_NOTE = (
     "Intervals end at 0 and 100 (of differences: at -100 and 100): what would reach beyond, where no figure can lie, "
@@ -40,48 +59,9 @@ CUT_NOTE = (
 )
 DETECTABLE_NOTE = (
     "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
-    "repeats) would find significant in 80 % of studies; smaller ones may exist and go unseen."
+    "repeats) would star in 80 % of studies, to the digit that its degrees of freedom allow; smaller ones may exist "
+    "and go undetected."
 )
-
-
-@dataclass(frozen=True)
-class TableCell:
-    """One measured figure and what it is held against.
-
-    Args:
-        estimate: what was measured, in fractions.
-        published: the printed cell, if there is one.
-        verdict: from `verdicts.verdict`; `None` where none is due (the untrained row).
-        is_difference: whether the figure is the difference of two methods; it is shown with its sign and with the
-            smallest difference that the design could have detected, and marked where it is significant.
-    """
-
-    estimate: FairEstimate
-    published: PublishedValue | None = None
-    verdict: str | None = None
-    is_difference: bool = False
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """The ends of its interval as they are shown, in fractions; `None` without one. See `Interval.ends`."""
-        bounds = self.estimate.interval
-        return bounds.ends(of_difference=self.is_difference) if bounds else None
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether it is a difference whose interval excludes zero; never if trainings have no part in the interval."""
-        bounds = self.estimate.interval
-        if not self.is_difference or bounds is None or bounds.training_error is None:
-            return False
-        return bounds.low > 0 or bounds.high < 0
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """One method's figures by column. A column without a cell is shown as a dash."""
-
-    method: str
-    cells: Mapping[Column, TableCell]
 
 
 class CellText(NamedTuple):
@@ -91,9 +71,11 @@ class CellText(NamedTuple):
         figure: percent, with the spread over collections; a star at a significant difference.
         interval: its interval.
         published: the printed figure.
-        difference: measured minus printed.
+        difference: measured minus printed, with the interval that the verdict rests on.
         verdict: in one word or two; the reason stands apart.
-        reason: why measured and printed are not comparable.
+        margin: that the verdict rests on.
+        reason: why measured and printed are not comparable, or the verdict is inconclusive.
+        p_values: of a difference, single and after Holm.
         detectable: the smallest difference that the design could have detected.
     """
 
@@ -102,7 +84,9 @@ class CellText(NamedTuple):
     published: str = ""
     difference: str = ""
     verdict: str = ""
+    margin: str = ""
     reason: str = ""
+    p_values: str = ""
     detectable: str = ""
 
 
@@ -110,16 +94,17 @@ def cell_text(cell: TableCell | None) -> CellText:
     """What a table says in a cell; a dash for none."""
     if cell is None:
         return CellText("-")
-    gap = difference(cell.estimate, cell.published)
-    word, _, reason = (cell.verdict or "").partition(": ")
+    said = cell.verdict
     return CellText(
         figure=_figure(cell),
         interval=_bounds(cell),
         published=_printed(cell),
-        difference="" if gap is None else f"{gap:+.2f}",
-        verdict=word,
-        reason=reason,
-        detectable=_detectable(cell),
+        difference=_gap(cell),
+        verdict=said.word if said else "",
+        margin=f"{said.margin:.2f}" if said and said.margin is not None else "",
+        reason=said.reason if said else "",
+        p_values=_p_values(cell),
+        detectable=cell.comparison.detectable_text if cell.comparison else "",
     )
 
 
@@ -142,31 +127,33 @@ def render_csv(rows: Sequence[TableRow]) -> str:
     """The table in long form, one line a cell; figures in percent, unrounded, empty where there is none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, "difference", "verdict", "detectable"])
-    for row in rows:
+    writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, *_CSV_VERDICT, *_CSV_TESTS])
+    for row in compared(rows):
         for (size, metric), cell in row.cells.items():
-            writer.writerow([row.method, size, metric, *_csv_figures(cell), cell.verdict or "", _csv_detectable(cell)])
+            entries = [row.method, size, metric, *_csv_figures(cell), *_csv_tests(cell)]
+            writer.writerow(["" if entry is None else entry for entry in entries])
     return text.getvalue()
 
 
 def _csv_figures(cell: TableCell) -> list[object]:
-    estimate, published = cell.estimate, cell.published
-    bounds = estimate.interval
+    estimate, published, bounds, said = cell.estimate, cell.published, cell.bounds, cell.verdict
     ours = [estimate.mean, estimate.std]
     ours += [*cell.ends, bounds.class_error, bounds.training_error] if bounds else [None] * 4
     theirs = [published.value, published.std, published.table, published.note] if published else [None] * 4
-    percent = ["" if figure is None else 100 * figure for figure in ours]
-    return [*percent, *("" if value is None else value for value in (*theirs, difference(estimate, published)))]
+    verdict = [said.gap, said.low, said.high, said.margin, str(said)] if said else [None] * 5
+    return [*(None if figure is None else 100 * figure for figure in ours), *theirs, *verdict]
 
 
-def _csv_detectable(cell: TableCell) -> float | str:
-    bounds = cell.estimate.interval
-    return 100 * bounds.detectable_difference() if cell.is_difference and bounds else ""
+def _csv_tests(cell: TableCell) -> list[object]:
+    found = cell.comparison
+    tests = [found.p, found.p_holm, 100 * found.detectable or None] if found else [None] * 3
+    return [cell.bounds.kind if cell.bounds else None, *tests]
 
 
 def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -> PlainTable:
+    rows = compared(rows)
     columns = list(dict.fromkeys(column for row in rows for column in row.cells))
-    reasons: list[str] = []  # of "not comparable", numbered in order of appearance
+    reasons: list[str] = []  # of verdicts, numbered in order of appearance
     groups = [_group(row, columns, reasons) for row in rows]
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + footnotes(rows)
     notes += further_notes
@@ -178,41 +165,54 @@ def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -
 
 def footnotes(rows: Sequence[TableRow]) -> list[str]:
     """What a reader of these rows must know about ±, intervals and differences."""
-    notes, cells = [], [cell for row in rows for cell in row.cells.values()]
-    if any(cell.estimate.std is not None for cell in cells):
-        notes.append(SPREAD_NOTE)
-    bounds = [cell.estimate.interval for cell in cells if cell.estimate.interval]
-    if bounds:
-        notes.append(
-            "The interval is for new test classes and new trainings (class-clustered bootstrap, repeats inside folds); "
-            "a verdict uses its training part alone, for the printed figure has the same test classes."
-        )
-    if any(cell.ends != (cell.estimate.interval.low, cell.estimate.interval.high) for cell in cells if cell.ends):
+    cells = [cell for row in compared(rows) for cell in row.cells.values()]
+    notes = [SPREAD_NOTE] if any(cell.estimate.std is not None for cell in cells) else []
+    bounds = [cell.bounds for cell in cells if cell.bounds]
+    notes += kind_notes({bound.kind for bound in bounds})
+    if any(bound.has_few_classes for bound in bounds):
+        notes.append(FEW_CLASSES_NOTE)
+    if any(cell.ends != (cell.bounds.low, cell.bounds.high) for cell in cells if cell.bounds):
         notes.append(CUT_NOTE)
-    if any(bound.training_error is None for bound in bounds):
-        notes.append("† new test classes only: nothing was trained twice, so the spread of training is not known.")
-    if any(cell.is_difference and cell.estimate.interval for cell in cells):
-        notes.append(SIGNIFICANT_NOTE)
-    if any(_detectable(cell) for cell in cells):
-        notes.append(DETECTABLE_NOTE)
+    notes += _notes_of_tests([cell.comparison for cell in cells if cell.comparison])
+    if any(cell.verdict and cell.verdict.gap is not None for cell in cells):
+        notes.append(VERDICT_NOTE)
     return notes
+
+
+def kind_notes(kinds: Collection[str]) -> list[str]:
+    """What each kind of interval is for, with its mark in `MARKS`."""
+    return [note for kind, note in KIND_NOTES.items() if kind in kinds]
+
+
+def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
+    """How the table's differences were tested."""
+    if not found:
+        return []
+    tested = [of for of in found if of.p is not None]
+    planned = any(of.p_holm is None for of in tested)
+    notes = [PLANNED_NOTE if planned else SIGNIFICANT_NOTE.format(count=len(tested))]
+    pooled = sorted({of.num_pooled for of in found if of.num_pooled > 1})
+    if pooled:
+        notes.append(POOLED_NOTE.format(count=" and ".join(map(str, pooled))))
+    return notes + ([DETECTABLE_NOTE] if any(of.detectable_text for of in found) else [])
 
 
 def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list[list[str]]:
     """A method's lines: figures, then interval, published, difference and verdict where any column has one."""
     texts = [cell_text(row.cells.get(column)) for column in columns]
-    bounds = [cell.estimate.interval for cell in row.cells.values() if cell.estimate.interval]
+    bounds = [cell.bounds for cell in row.cells.values() if cell.bounds]
     group = [[row.method, *(text.figure for text in texts)]]
     if bounds:
         group.append([f"  {100 * bounds[0].confidence:g} % interval", *(text.interval or "-" for text in texts)])
-    if any(text.published for text in texts):
-        group.append(["  published", *(text.published or "-" for text in texts)])
-        group.append(["  difference", *(text.difference or "-" for text in texts)])
-    if any(text.verdict for text in texts):
-        group.append(["  verdict", *(_numbered(text, reasons) for text in texts)])
-    if any(text.detectable for text in texts):
-        group.append(["  detectable", *(text.detectable or "-" for text in texts)])
-    return group
+    lines = {"published": "published", "minus published": "difference"}
+    lines = {label: [getattr(text, name) for text in texts] for label, name in lines.items()}
+    lines["verdict"] = [_numbered(text, reasons) for text in texts]
+    lines["margin"] = [text.margin for text in texts]
+    lines["p, Holm's p"] = [text.p_values for text in texts]
+    lines["detectable"] = [text.detectable for text in texts]
+    return group + [
+        [f"  {label}", *(entry or "-" for entry in entries)] for label, entries in lines.items() if any(entries)
+    ]
 
 
 def _figure(cell: TableCell) -> str:
@@ -222,19 +222,29 @@ def _figure(cell: TableCell) -> str:
 
 
 def _bounds(cell: TableCell) -> str:
-    bound = cell.estimate.interval
+    bound = cell.bounds
     if bound is None:
         return ""
-    mark = "†" if bound.training_error is None else ""
     low, high = cell.ends
-    return f"[{100 * low:.2f}, {100 * high:.2f}]{mark}"
+    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS[bound.kind]}"
 
 
-def _detectable(cell: TableCell) -> str:
-    """Nothing for a method against itself, whose difference is zero whatever is drawn."""
-    bound = cell.estimate.interval
-    smallest = bound.detectable_difference() if cell.is_difference and bound else 0.0
-    return f"{100 * smallest:.2f}" if smallest else ""
+def _gap(cell: TableCell) -> str:
+    said = cell.verdict
+    if said is None or said.gap is None:
+        return ""
+    return f"{said.gap:+.2f}" + ("" if said.low is None else f" [{said.low:.2f}, {said.high:.2f}]")
+
+
+def _p_values(cell: TableCell) -> str:
+    found = cell.comparison
+    if found is None or found.p is None or not found.detectable:
+        return ""
+    return f"{_p(found.p)}, {'-' if found.p_holm is None else _p(found.p_holm)}"
+
+
+def _p(value: float) -> str:
+    return "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0")
 
 
 def _printed(cell: TableCell) -> str:
@@ -243,14 +253,16 @@ def _printed(cell: TableCell) -> str:
         return ""
     if published.value is None:
         return published.status
-    text = f"{published.value:.2f}" + (f" ± {published.std:.2f}" if published.std is not None else "")
+    text = f"{published.value:{'+' if cell.is_difference else ''}.2f}" + (
+        f" ± {published.std:.2f}" if published.std is not None else ""
+    )
     return text if published.is_target else f"{text} ({published.status})"
 
 
 def _numbered(text: CellText, reasons: list[str]) -> str:
     """The verdict, with the number of its reason among `reasons`, which grow."""
     if not text.reason:
-        return text.verdict or "-"
+        return text.verdict
     if text.reason not in reasons:
         reasons.append(text.reason)
     return f"{text.verdict} [{reasons.index(text.reason) + 1}]"

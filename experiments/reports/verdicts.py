@@ -1,163 +1,229 @@
-"""Whether a measured figure reproduces a printed one: the rule, and what makes the two incomparable."""
+"""Whether a measured figure reproduces a printed one: equivalence within a margin that was fixed beforehand.
+
+Two one-sided tests at 5 % each: `reproduced` when the 90 % interval of measured minus printed lies within the margin.
+`above` and `below`: not so, and the interval excludes zero on that side. `inconclusive`: the interval is too wide for
+either; so is every comparison in which our side was trained once, for its spread is not known. A noisy run is thus
+never called a reproduction for being noisy.
+
+The margin is half of the printed effect: of two rows' difference, half of it; of one cell, half of its row's printed
+difference to its baseline. A cell without a baseline gets `TOLERANCE`. A printed "more than x" is a one-sided claim and
+needs no margin: `reproduced` when the interval lies above x.
+
+The interval holds our trainings on *this* test set (the print was measured on the same classes), the error of the print
+and its rounding. What the print gives as ± is the spread over collections of R repeats; the error of its mean follows
+as ± / sqrt(R - 1), see `statistics`. Where it gives none, its trainings are taken to spread like ours.
+
+Reference: Schuirmann, "A comparison of the two one-sided tests procedure", 1987.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from statistics import NormalDist
+from dataclasses import dataclass
 
-from common.backbones import checkpoints_of, published_checkpoint
+from experiments.reports.intervals import Interval, Variance, joined_half_width, student_quantile
 from experiments.reports.published_values import PublishedValue
-from experiments.reports.statistics import FairEstimate
 
-# What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the printed figures come
-# from the published code and are described by the text, so a run of either recipe is measured against them.
-FAIR_CONDITIONS: Mapping[str, object] = {
-    "recipe": ("thesis", "published_code"),
-    "budget": "full",
-    "backbone": "bn_inception",
-    "weights": "imagenet",
-    "embedding_dim": 128,
-    "image_size": 227,
-    "num_folds": 4,
-}
-NORMALIZATION = {"3.1": "clip", "5.1": "unit", "5.3": "unit", "ICCV-1": "unit", "ICCV-2": "unit"}
-
-_WITHOUT_EFFECT = ("seed", "ccp_keeps_problems")  # fields that decide nothing a printed figure was averaged over
-_HALF_DIGIT = 0.005  # printed figures are rounded to two decimals
+TOLERANCE = 0.5  # points: the margin of a cell whose row has no printed effect
+SIDE = 0.05  # level of each of the two tests
+REPRODUCED, ABOVE, BELOW, INCONCLUSIVE = "reproduced", "above", "below", "inconclusive"
+NOT_COMPARABLE = "not comparable"
+HALF_DIGIT = 0.005  # printed figures are rounded to two decimals
+_HALF_POINT = 0.5  # gains in the text to whole points
 
 
-def fair_conditions(table: str) -> dict[str, object]:
-    """What a run's configuration must say to be comparable with a fair-protocol row of `table`.
-
-    Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm.
-    """
-    conditions = dict(FAIR_CONDITIONS)
-    if table in NORMALIZATION:
-        conditions["normalization"] = NORMALIZATION[table]
-    return conditions
-
-
-def incomparable_reasons(
-    config: Mapping[str, object],
-    conditions: Mapping[str, object],
-    deviations: Sequence[str] = (),
-    departures: Mapping[str, object] | None = None,
-) -> list[str]:
-    """Why a run cannot be measured against a table: one phrase a difference, none when it can.
+@dataclass(frozen=True)
+class Target:
+    """The printed figure that a measured one is held against, and the rule of the comparison.
 
     Args:
-        config: the run's configuration, see `MethodRuns.stated`. A condition that it does not state counts as a
-            difference. Weights are judged by what they are: `imagenet` asks for a published checkpoint of the network,
-            whatever the file was called.
-        conditions: required values by name, e.g. `fair_conditions("5.1")`; a tuple lists alternatives.
-        deviations: how the data set on disk differs from the official one.
-        departures: the recipe's values of fields that were set by hand; what `conditions` names is judged by them.
-    """
-    reasons = [f"data set: {deviation}" for deviation in dict.fromkeys(deviations)]
-    for name, wanted in conditions.items():
-        choices = wanted if isinstance(wanted, tuple) else (wanted,)
-        if name not in config:
-            reasons.append(f"{name} is not stated")
-        elif name == "weights" and wanted == "imagenet":
-            reasons += _objections_to_weights(config)
-        elif config[name] not in choices:
-            reasons.append(f"{name} is {config[name]}, the table's is {' or '.join(map(str, choices))}")
-    for name, wanted in (departures or {}).items():
-        if name not in conditions and name not in _WITHOUT_EFFECT:
-            reasons.append(f"{name} is {config.get(name)}, the recipe's is {wanted}")
-    return reasons
-
-
-def _objections_to_weights(config: Mapping[str, object]) -> list[str]:
-    """Why a run did not begin with its network's ImageNet weights: one phrase, or none when it did."""
-    weights, source = config["weights"], config.get("weights_source")
-    if weights == "imagenet":
-        return []
-    if weights == "none" or not source:
-        unknown = "" if weights == "none" else " (a file that does not record what it was made from)"
-        return [f"weights is {weights}{unknown}, the table's is imagenet"]
-    backbone = str(config.get("backbone"))
-    if published_checkpoint(backbone, str(source)):
-        return []
-    known = ", ".join(checkpoint.name for checkpoint in checkpoints_of(backbone)) or "none"
-    return [
-        f"weights were made from a file with SHA-256 {str(source)[:12]}..., which is no published ImageNet checkpoint "
-        f"of {backbone} (known: {known})"
-    ]
-
-
-def difference(estimate: FairEstimate, published: PublishedValue | None) -> float | None:
-    """Measured minus printed, in percentage points; `None` without a figure that may serve as a target."""
-    if published is None or not published.is_target:
-        return None
-    return 100 * estimate.mean - published.value
-
-
-def verdict(estimate: FairEstimate, published: PublishedValue | None, reasons: Sequence[str] = ()) -> str:
-    """`"reproduced"`, `"above"`, `"below"`, or `"not comparable: ..."` with every reason.
-
-    Reproduced: |measured - printed| <= margin + half of the last printed digit, else above or below. The margin is the
-    half-width of our interval for new trainings *on this test set* plus the printed std: the print was measured on the
-    same classes, so the choice of classes explains no difference. When we trained only once and our spread is unknown,
-    it is taken from the print; both figures then vary like one collection, and the margin is z sqrt(2) std.
-
-    A lost or doubtful cell is never a target, whatever it says.
-
-    Args:
-        estimate: our figure, as a fraction.
-        published: the printed cell, in percent; `None`: there is none.
+        published: the printed cell or, of two rows, their difference (`published_difference`), in percent; `None`:
+            there is none.
+        margin: how far from it counts as the same, in percentage points.
         reasons: why the two cannot be compared, from `incomparable_reasons` or the caller's own (a missing fold).
+        error: variance (squared points) and degrees of freedom of the printed figure; `None`: as ours.
+        rounding: half of the last printed digit, in points.
+        at_least: the print says "more than"; the margin is then zero.
+        same_test_set: whether the print was measured on our test set; otherwise the choice of classes counts as well.
     """
-    problems = list(reasons)
-    if published is None:
-        problems.insert(0, "no published figure")
-    elif not published.is_target:
-        problems.insert(0, f"the printed cell is {published.status} ({published.note})")
-    if problems:
-        return "not comparable: " + "; ".join(problems)
-    margin = _margin(estimate, published)
-    if margin is None:
-        return "not comparable: trained once, and neither side has a spread"
-    gap = difference(estimate, published)
-    if abs(gap) <= margin + _HALF_DIGIT + 1e-9:
-        return "reproduced"
-    return "above" if gap > 0 else "below"
+
+    published: PublishedValue | None
+    margin: float = TOLERANCE
+    reasons: tuple[str, ...] = ()
+    error: Variance | None = None
+    rounding: float = HALF_DIGIT
+    at_least: bool = False
+    same_test_set: bool = True
+
+    @property
+    def objections(self) -> list[str]:
+        """All reasons against a comparison. A lost or doubtful cell is never a target, whatever it says."""
+        problems = list(self.reasons)
+        if self.published is None:
+            problems.insert(0, "no published figure")
+        elif not self.published.is_target:
+            problems.insert(0, f"the printed cell is {self.published.status} ({self.published.note})")
+        return problems
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a measured figure beside a printed one.
+
+    Attributes:
+        word: `reproduced`, `above`, `below`, `inconclusive` or `not comparable`.
+        reason: why it cannot be said, for the last two; may be empty.
+        gap: measured minus printed, in points; `None` where they are not comparable.
+        low, high: the 90 % interval of the gap that the word rests on; `None` without one.
+        margin: that the word rests on, in points.
+    """
+
+    word: str
+    reason: str = ""
+    gap: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}" if self.reason else self.word
+
+
+def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
+    """The verdict on a figure.
+
+    Args:
+        mean: the figure, as a fraction.
+        bounds: its interval, or `None`.
+        target: what it is held against.
+    """
+    objections = target.objections
+    if objections:
+        return Verdict(NOT_COMPARABLE, "; ".join(objections))
+    gap, margin = 100 * mean - target.published.value, 0.0 if target.at_least else target.margin
+    if bounds is None or bounds.training_error is None:
+        return Verdict(INCONCLUSIVE, "trained once, so the spread of our side is not known", gap, margin=margin)
+    low, high = _gap_interval(gap, bounds, target)
+    word = _word(low, high, margin, at_least=target.at_least)
+    return Verdict(word, "", gap, low, high, margin)
+
+
+def half_effect(first: PublishedValue | None, second: PublishedValue | None) -> float:
+    """The margin of a row: half of its printed difference to its baseline, in points; else `TOLERANCE`.
+
+    Args:
+        first: the row's printed cell.
+        second: its baseline's.
+    """
+    if first is None or second is None or not (first.is_target and second.is_target):
+        return TOLERANCE
+    return abs(first.value - second.value) / 2
+
+
+def published_difference(first: PublishedValue | None, second: PublishedValue | None) -> PublishedValue | None:
+    """The printed difference of two rows; lost or doubtful where either is, `None` where either is not printed."""
+    if first is None or second is None:
+        return None
+    unusable = [cell for cell in (first, second) if not cell.is_target]
+    spread = None if first.std is None or second.std is None else math.hypot(first.std, second.std)
+    value = None if first.value is None or second.value is None else first.value - second.value
+    return PublishedValue(
+        value=value,
+        std=spread,
+        note="; ".join(f"{cell.method}: {cell.note}" for cell in unusable),
+        status=unusable[0].status if unusable else "printed",
+        table=first.table if first.table == second.table else f"{first.table} and {second.table}",
+        method=f"{first.method} minus {second.method}",
+        backbone=first.backbone,
+        dim=first.dim,
+        dataset=first.dataset,
+        split=first.split,
+        metric=first.metric,
+    )
+
+
+def error_of_collections(std: float | None, folds: int = 4, repeats: int = 3) -> Variance | None:
+    """The error of a printed mean over all collections, from their printed ±; `None` where nothing is printed.
+
+    The ± is sqrt(sum_k (R - 1)/R s_k^2) / F, the error of the mean sqrt(sum_k s_k^2 / R) / F.
+
+    Args:
+        std: the ±, in points.
+        folds: of the print.
+        repeats: of each fold in the print, at least two.
+
+    Returns:
+        Variance in squared points, and degrees of freedom.
+    """
+    return None if std is None else (std**2 / (repeats - 1), folds * (repeats - 1))
+
+
+def error_of_mean(std: float | None, repeats: int) -> Variance | None:
+    """The error of a printed mean over independent repeats, from their standard deviation; `None` without one."""
+    return None if std is None else (std**2 / repeats, repeats - 1)
 
 
 def gain_verdict(
-    gain: float, bounds: tuple[float, float] | None, printed: float, *, at_least: bool = False
+    gain: Interval | float, printed: float, *, at_least: bool = False, metric: str = "MAP@R"
 ) -> tuple[str, str]:
-    """What is to be said of a gain beside a printed one that has neither a figure for each side nor a spread.
+    """The verdict on a gain beside one that the text prints to whole points, without the figures of either side.
+
+    The test set is another one than the print's, so the whole interval counts.
 
     Args:
-        gain: ours, as a fraction.
-        bounds: of its 95 % interval, as fractions; None where nothing was repeated.
-        printed: in percentage points, above 0.
-        at_least: the print says "more than".
+        gain: ours, as a fraction; a number where nothing was repeated.
+        printed: in percentage points, above 0; the margin is half of it.
+        at_least: the print says "more than": ours must lie above it.
+        metric: of the gain.
 
     Returns:
-        `"reproduced"`, `"larger"`, `"same direction, smaller"`, `"no difference shown"` or `"contradicted"`, and a
-        sentence with both figures. Without an interval the gain alone decides, and the sentence says so.
+        The verdict's word, and a sentence with both figures, interval and margin.
     """
-    low, high = bounds or (gain, gain)
-    if high < 0:
-        word = "contradicted"
-    elif low <= 0:
-        word = "no difference shown"
-    elif 100 * high < printed - 0.5:  # printed to whole points
-        word = "same direction, smaller"
+    bounds = gain if isinstance(gain, Interval) else None
+    mean = bounds.estimate if bounds else float(gain)
+    target = Target(
+        _printed_gain(printed, metric),
+        margin=printed / 2,
+        error=(0.0, 1),
+        rounding=0.0 if at_least else _HALF_POINT,
+        at_least=at_least,
+        same_test_set=False,
+    )
+    said = judge(mean, bounds, target)
+    ours = f"{100 * mean:+.1f} points"
+    if said.low is None:
+        ours += " (trained once, no spread known)"
     else:
-        word = "larger" if 100 * low > printed + 0.5 and not at_least else "reproduced"
-    ours = f"{100 * gain:+.1f} points" + (f" [{100 * low:+.1f}, {100 * high:+.1f}]" if bounds else " (no interval)")
-    return word, f"Thesis: {'more than ' if at_least else ''}{printed:+g} points of MAP@R. Ours: {ours}: {word}."
+        ours += f", minus print {said.gap:+.1f} [{said.low:+.1f}, {said.high:+.1f}]"
+        ours += "" if at_least else f", margin {said.margin:.1f}"
+    return (
+        said.word,
+        f"Thesis: {'more than ' if at_least else ''}{printed:+g} points of {metric}. Ours: {ours}: {said.word}.",
+    )
 
 
-def _margin(estimate: FairEstimate, published: PublishedValue) -> float | None:
-    """How far apart two runs of the same method may lie, in percentage points."""
-    own = estimate.interval.same_test_set() if estimate.interval else None
-    if own is not None:
-        return 100 * (own.high - own.estimate) + (published.std or 0.0)
-    if published.std is None:
-        return None
-    return NormalDist().inv_cdf(0.975) * math.sqrt(2) * published.std
+def _gap_interval(gap: float, bounds: Interval, target: Target) -> tuple[float, float]:
+    """The 90 % interval of measured minus printed, in points: our part, the print's, and its rounding."""
+    own = (bounds.same_test_set() if target.same_test_set else bounds).at(1 - 2 * SIDE)
+    of_print = target.error
+    if of_print is None:
+        of_print = (1e4 * bounds.training_error**2, bounds.training_freedom)
+    theirs = (of_print[0], student_quantile(1 - SIDE, of_print[1]))
+    variance = 1e4 * own.error**2
+    below, above = (
+        joined_half_width([(variance, 100 * side / math.sqrt(variance) if variance else 0.0), theirs])
+        for side in (own.estimate - own.low, own.high - own.estimate)
+    )
+    return gap - below - target.rounding, gap + above + target.rounding
+
+
+def _word(low: float, high: float, margin: float, *, at_least: bool) -> str:
+    if at_least:
+        return REPRODUCED if low > 0 else BELOW if high < 0 else INCONCLUSIVE
+    if -margin <= low and high <= margin:
+        return REPRODUCED
+    return ABOVE if low > 0 else BELOW if high < 0 else INCONCLUSIVE
+
+
+def _printed_gain(points: float, metric: str) -> PublishedValue:
+    return PublishedValue(points, None, "", "printed", "text", "gain", "", "", "", "", metric)

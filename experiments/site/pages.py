@@ -13,7 +13,7 @@ from experiments.site.studies import Method, Study
 
 GENERATOR = "experiments.report"
 _FEW = 6  # lines that are shown without a click
-_SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ "}
+_SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive": "? "}
 
 
 def page(title: str, *content: Markup, is_index: bool = False) -> str:
@@ -108,12 +108,13 @@ def figures_table(study: Study) -> Markup:
     """Methods by metrics, with intervals, published figures, verdicts and notes; a sentence before there is a row."""
     if not study.rows:
         return tag("p", "No method has finished a run that a table could show.")
-    columns = list(dict.fromkeys(column for row in study.rows for column in row.cells))
+    rows = reports.compared(study.rows)
+    columns = list(dict.fromkeys(column for row in rows for column in row.cells))
     links = {method.label: method_file(method) for method in reversed(study.methods)}
     reasons: list[str] = []
     heads = [tag("th", "method", scope="col"), *(tag("th", " ".join(column), scope="col") for column in columns)]
-    lines = [_line(row, columns, links, reasons) for row in study.rows]
-    caption = "Percent on test classes unseen in training; below each figure its 95 % interval."
+    lines = [_line(row, columns, links, reasons) for row in rows]
+    caption = "Percent on test classes unseen in training; below each figure its 95 % interval and what it is for."
     table = tag(
         "table",
         tag("caption", caption),
@@ -122,7 +123,7 @@ def figures_table(study: Study) -> Markup:
         class_="figures",
     )
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
-    notes += [*reports.footnotes(study.rows), *study.notes]
+    notes += [*reports.footnotes(rows), *study.notes]
     scrolled = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=f"Table: {study.title}")
     return joined([scrolled, tag("ul", *(tag("li", note) for note in notes), class_="notes") if notes else None])
 
@@ -139,17 +140,15 @@ def _cell(cell: reports.TableCell | None, label: str, reasons: list[str]) -> Mar
     text = reports.cell_text(cell)
     if cell is None:
         return tag("td", tag("span", text.figure), class_="is-empty", data_label=label)
-    bounds = cell.estimate.interval
     differs = None
-    if cell.is_difference and bounds:
-        differs = "differs from zero" if bounds.excludes_zero else "no significant difference"
-        if bounds.excludes_zero and bounds.training_error is None:
-            differs += ", for these trained networks"
+    if cell.comparison:
+        differs = f"p, Holm's p: {text.p_values}" if text.p_values else "not tested: no spread of training is known"
     parts = [
         tag("span", text.figure, class_="figure"),
         _detail(text.interval),
+        _detail(cell.bounds and f"interval: {cell.bounds.kind}"),
         _detail(text.published and f"published {text.published}"),
-        _detail(text.difference and f"measured minus published {text.difference}"),
+        _detail(text.difference and f"minus published {text.difference}"),
         _verdict(text, reasons),
         _detail(differs),
         _detail(text.detectable and f"detectable: {text.detectable} or more"),
@@ -164,7 +163,7 @@ def _detail(text: str | None) -> Markup | None:
 def _verdict(text: reports.CellText, reasons: list[str]) -> Markup | None:
     if not text.verdict:
         return None
-    word = _SIGNS.get(text.verdict, "") + text.verdict
+    word = _SIGNS.get(text.verdict, "") + text.verdict + (f", margin {text.margin}" if text.margin else "")
     if text.reason:
         if text.reason not in reasons:
             reasons.append(text.reason)

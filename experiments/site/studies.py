@@ -181,7 +181,7 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
         if reference is not None:
             column = f"single minus {reference[0]}", COMPARED
             cells[column] = reports.TableCell(
-                reports.FairEstimate(bounds.estimate, interval=bounds), is_difference=True
+                reports.FairEstimate(bounds.estimate, interval=bounds), is_difference=True, baseline=reference[0]
             )
         rows.append(reports.TableRow(report.name, cells))
         reference = reference or (report.name, scores)

@@ -118,13 +118,7 @@ class FairTable(Study):
             for (size, metric), cell in row.cells.items():
                 if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
                     groups.setdefault(size, {})[row.method] = cell.estimate.interval
-        added = [label for label, row in self.rows.items() if _is_variant(row)]
-        reports.interval_bars(groups, path, title=self.title, highlighted=added)
-
-
-def _is_variant(row: FairRow) -> bool:
-    """Whether the row is its baseline with something more, and not another loss."""
-    return bool(row.baseline) and row.method.split("+")[0] == row.baseline.split("+")[0]
+        reports.interval_bars(groups, path, title=self.title)
 
 
 def _rows_of(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:

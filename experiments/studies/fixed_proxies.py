@@ -64,10 +64,10 @@ class FixedProxies(Study):
             for other in (_ALONE, _FIXED):
                 if way == _ALTERNATING and reports.same_trainings(units[loss, way], units[loss, other]):
                     difference = of.difference(scores[loss, other], "MAP@R")
-                    cells[f"minus {other}", "MAP@R"] = cell(difference, is_difference=True)
+                    cells[f"minus {other}", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}, {other}")
             rows.append(reports.TableRow(f"{loss}, {way}", cells))
         lines = [write_tables(rows, folder, name, self.title, self.notes)]
-        reports.interval_bars(bars, folder / f"{name}a.png", title=self.title, highlighted=[_ALTERNATING])
+        reports.interval_bars(bars, folder / f"{name}a.png", title=self.title)
         lines.append(f"Figure (a): {folder / f'{name}a.png'}")
         lengths = {
             loss: problem_lengths(of_group)

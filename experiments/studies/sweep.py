@@ -11,7 +11,7 @@ import numpy as np
 from experiments.config import ExperimentConfig
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.sweeps import SweepValue, sweep_lines
-from experiments.reports.tables import CUT_NOTE
+from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
 from experiments.split_study import SplitScores
 from experiments.studies.study import (
     Cell,
@@ -22,6 +22,8 @@ from experiments.studies.study import (
     finished_units,
     write_table,
 )
+
+_INTERVAL = "95 % interval, "
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,16 @@ class Sweep(Study):
                 continue
             value = self._value(point.x, units)
             series.setdefault(point.series, []).append(value)
-            bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]"
+            mark = MARKS.get(value.kind.removeprefix(_INTERVAL), "")
+            bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
             lines.append([point.series, f"{point.x:g}", f"{100 * value.value:.2f}", bounds, f"{len(units)}"])
         spread = "range over trainings" if self.axes.held_out == "validation" else "95 % interval"
         metric = f"{self.axes.held_out} MAP@R (%)"
         header = ["method", self.axes.x_label, metric, spread, "trainings"]
         values = [value for of_series in series.values() for value in of_series]
         is_cut = self.axes.held_out == "test" and any(value.low == 0 or value.high == 1 for value in values)
-        notes = [*self.notes, *([CUT_NOTE] if is_cut else [])]
+        kinds = {value.kind.removeprefix(_INTERVAL) for value in values}
+        notes = [*kind_notes(kinds), *self.notes, *([CUT_NOTE] if is_cut else [])]
         text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
         path = folder / f"{name}.png"
         labels = {"x_label": self.axes.x_label, "y_label": metric, "title": self.title}
@@ -110,7 +114,7 @@ class Sweep(Study):
     def _value(self, x: float, units: list[UnitRun]) -> SweepValue:
         if self.axes.held_out == "test":
             interval = SplitScores(units).estimate("MAP@R")
-            return SweepValue(x, interval.estimate, *interval.ends())
+            return SweepValue(x, interval.estimate, *interval.ends(), _INTERVAL + interval.kind)
         values = best_validation(units)
         bounds = (min(values), max(values)) if len(values) > 1 else (None, None)
-        return SweepValue(x, float(np.mean(values)), *bounds)
+        return SweepValue(x, float(np.mean(values)), *bounds, "range of trainings" if len(values) > 1 else "")

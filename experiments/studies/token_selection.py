@@ -25,6 +25,7 @@ from common.ops.checks import invalid
 from experiments import reports
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
+from experiments.reports.tables import MARKS, kind_notes
 from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
 from experiments.selection import image_batches, selection_of
 from experiments.split_study import SplitScores
@@ -84,17 +85,17 @@ class TokenSelection(Study):
         """Writes the table with its verdict, a panel for each method of its first finished training, and the spread."""
         units = {method: found for method, cells in self._cells.items() if (found := finished_units(cells, finished))}
         scores = {method: SplitScores(of_method) for method, of_method in units.items()}
-        lines, panels, verdicts, points = [], [], [], {}
+        lines, panels, verdicts, points, kinds = [], [], [], {}, set()
         for method, of_method in units.items():
             states = [plane_of(unit, finished.dataset, finished.cache_dir) for unit in of_method]
             estimate, gain = scores[method].estimate("MAP@R"), ["-", "-"]
             if method != "GAP" and reports.same_trainings(of_method, units.get("GAP", [])):
                 difference = scores[method].difference(scores["GAP"], "MAP@R")
-                bounds = (difference.low, difference.high)
-                gain = [f"{100 * difference.estimate:+.2f}", _bounds(*bounds)]
-                sentence = reports.gain_verdict(difference.estimate, bounds, PRINTED_GAIN)[1]
+                gain = [f"{100 * difference.estimate:+.2f}", _bounds(difference, difference.low, difference.high)]
+                sentence = reports.gain_verdict(difference, PRINTED_GAIN)[1]
                 verdicts.append(f"{method} over GAP. {sentence}")
-            figures = [f"{100 * estimate.estimate:.2f}", _bounds(*estimate.ends()), *gain]
+            kinds.add(estimate.kind)
+            figures = [f"{100 * estimate.estimate:.2f}", _bounds(estimate, *estimate.ends()), *gain]
             points[method] = [
                 SelectionPoint(state.weight_on_own, unit.result["test"]["MAP@R"])
                 for state, unit in zip(states, of_method)
@@ -105,7 +106,9 @@ class TokenSelection(Study):
             )
         header = ["pooling", "test MAP@R (%)", "95 % interval", "minus GAP", "95 % interval"]
         header += ["lowest", "median", "highest", "select", "weight on own tokens (%)", "in other hulls (%)"]
-        text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
+        text = write_table(
+            PlainTable(self.title, header, lines, [*verdicts, *kind_notes(kinds), *self.notes]), folder, name
+        )
         token_panels(panels, folder / f"{name}.png", title=self.title)
         selection_plot(points, folder / f"{name}_selection.png", threshold=SELECTS_FROM, title=self.title)
         return f"{text}Figures: {folder / f'{name}.png'}, {folder / f'{name}_selection.png'}"
@@ -163,5 +166,5 @@ def _unit_name(unit: UnitRun) -> str:
     return f"fold {unit.fold}, repeat {unit.repeat}"
 
 
-def _bounds(low: float, high: float) -> str:
-    return f"[{100 * low:.2f}, {100 * high:.2f}]"
+def _bounds(of: reports.Interval, low: float, high: float) -> str:
+    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS[of.kind]}"

@@ -27,7 +27,7 @@ from common.training.run_directory import read_arrays
 from experiments import reports
 from experiments.attention_figures import attention_of
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.intervals import half_width
+from experiments.reports.intervals import interval
 from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels
 from experiments.selection import image_batches
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
@@ -154,17 +154,18 @@ def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attri
     sentences = []
     for fit, distance in itertools.product(FITS, ("euclidean", "cosine")):
         gains = _means(states[_WITH], fit, distance) - _means(states[_WITHOUT], fit, distance)
-        sentence = reports.gain_verdict(gains.mean(), bounds_of(gains), PRINTED_GAIN, at_least=True)[1]
+        gain = interval_of(gains) or float(gains[0])
+        sentence = reports.gain_verdict(gain, PRINTED_GAIN, at_least=True)[1]
         sentences.append(f"L_ZS, fitted to {fit}, {distance} distance. {sentence}")
     return sentences
 
 
-def bounds_of(values: np.ndarray, confidence: float = 0.95) -> tuple[float, float] | None:
-    """Student's interval of the mean of `values` `[trainings]`; None for a single one."""
+def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interval | None:
+    """The interval of the mean of `values` `[trainings]` for new trainings; None for a single one."""
     if len(values) < 2:
         return None
-    half = half_width([(float(np.var(values, ddof=1)) / len(values), len(values) - 1)], confidence)
-    return float(values.mean() - half), float(values.mean() + half)
+    of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1
+    return interval(float(values.mean()), None, of_training, confidence)
 
 
 def _means(states: list[Attributes], fit: str, distance: str) -> np.ndarray:

@@ -84,8 +84,8 @@ def test_each_metric_takes_its_own_best_epoch_and_the_unbiased_figure_stands_bes
     assert means == pytest.approx({"R@1": 0.63, "R@2": 0.735, "R@4": 0.83, "NMI": 0.67})
     assert cells["R@1"].estimate.std == pytest.approx(np.std([0.64, 0.62], ddof=1))
     assert (cells["R@1"].published.value, cells["NMI"].published.value) == (62.80, 68.55)
-    assert "repeats is 2, the table's is 5" in cells["R@1"].verdict
-    assert "mines the hard pairs" in cells["R@1"].verdict
+    assert "repeats is 2, the table's is 5" in cells["R@1"].verdict.reason
+    assert "mines the hard pairs" in cells["R@1"].verdict.reason
     assert last.cells["128-D", "NMI"].estimate.mean == pytest.approx(0.66)
     assert unbiased.cells["128-D", "R@4"].estimate.mean == pytest.approx(0.6)
     assert unbiased.cells["128-D", "NMI"].estimate.mean == pytest.approx(np.mean(nmi))

@@ -92,7 +92,7 @@ def verdict_from_disk(folder, method, column):
     (study,), problems = read_studies(reports.collect(folder))
     assert problems == []
     (row,) = [row for row in study.rows if row.method == method]
-    return row.cells[column].verdict
+    return str(row.cells[column].verdict)
 
 
 UNKNOWN = "not comparable: weights were made from a file with SHA-256 "

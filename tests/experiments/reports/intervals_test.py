@@ -1,42 +1,88 @@
+"""Intervals against scipy and closed forms: their parts, kinds, skewness and p values."""
+
 import math
 
-import numpy as np
 import pytest
+from scipy import stats
 
-from experiments.reports.intervals import half_width, interval, student_quantile
-
-
-@pytest.mark.parametrize("freedom", [1, 3, 8, 99, 11_315, 10**6])
-@pytest.mark.parametrize("probability", [0.5, 0.95, 0.975, 0.995])
-def test_student_quantile_equals_scipy(freedom, probability):
-    scipy_stats = pytest.importorskip("scipy.stats", reason="scipy is the oracle")
-    assert student_quantile(probability, freedom) == pytest.approx(scipy_stats.t.ppf(probability, freedom), rel=1e-5)
+from experiments.reports.intervals import interval, skewed_quantiles
 
 
-def test_student_quantile_of_one_degree_of_freedom_is_the_cauchy_one():
-    assert student_quantile(0.975, 1) == pytest.approx(math.tan(math.pi * 0.475))
+def half(found):
+    return found.high - found.estimate
 
 
-def test_half_widths_add_in_quadrature():
-    alone = [half_width([component], 0.95) for component in ((0.04, 8), (0.09, 99))]
-    assert alone[0] == pytest.approx(0.2 * 2.306004, rel=1e-6)
-    assert half_width([(0.04, 8), (0.09, 99)], 0.95) == pytest.approx(np.hypot(*alone))
+def test_one_part_has_students_interval():
+    assert half(interval(0.5, (0.04, 8), None, 0.95)) == pytest.approx(0.2 * stats.t.ppf(0.975, 8))
+    assert half(interval(0.5, None, (0.04, 3), 0.9)) == pytest.approx(0.2 * stats.t.ppf(0.95, 3))
 
 
-def test_interval_knows_its_parts():
+def test_two_parts_are_joined_by_cochran_and_cox():
+    quantiles = stats.t.ppf(0.975, 99), stats.t.ppf(0.975, 8)
+    expected = (0.01**2 * quantiles[0] + 0.02**2 * quantiles[1]) / math.hypot(0.01, 0.02)
     found = interval(0.5, (0.01**2, 99), (0.02**2, 8), 0.95)
+    assert half(found) == pytest.approx(expected)
     assert (found.class_error, found.training_error) == pytest.approx((0.01, 0.02))
-    assert found.high - found.estimate == pytest.approx(found.estimate - found.low)
+    assert half(found) == pytest.approx(found.estimate - found.low)
     here = found.same_test_set()
-    assert here.high - here.estimate == pytest.approx(0.02 * 2.306004, rel=1e-6)
+    assert half(here) == pytest.approx(0.02 * quantiles[1])
     assert here.class_error == 0
     assert found.low < here.low < here.high < found.high
+    assert (found.error, found.freedom) == pytest.approx((math.hypot(0.01, 0.02), 5e-4**2 / (1e-8 / 99 + 16e-8 / 8)))
+
+
+def test_kinds():
+    assert interval(0.5, (0.04, 8), (0.1, 3), 0.95).kind == "classes and trainings"
+    assert interval(0.5, (0.04, 8), None, 0.95).kind == "classes only"
+    assert interval(0.5, None, (0.1, 3), 0.95).kind == "trainings only"
+    assert interval(0.5, (0.04, 6), (0.1, 3), 0.95).has_few_classes
+    assert not interval(0.5, (0.04, 7), (0.1, 3), 0.95).has_few_classes
+    assert not interval(0.5, None, (0.1, 3), 0.95).has_few_classes
 
 
 def test_interval_without_repeats_is_for_the_classes_alone():
     found = interval(0.5, (0.01**2, 99), None, 0.95)
     assert (found.training_error, found.training_freedom, found.same_test_set()) == (None, 0, None)
     assert found.high == pytest.approx(0.5 + 0.01 * 1.984217, rel=1e-6)
+
+
+def test_skewed_classes_reach_further_on_the_side_of_their_tail():
+    plain = stats.t.ppf(0.975, 15)
+    assert skewed_quantiles(15, 0.0, 0.95) == pytest.approx((plain, plain))
+    below, above = skewed_quantiles(15, 0.4, 0.95)
+    assert below == pytest.approx(plain)
+    assert above > 1.2 * plain
+    assert skewed_quantiles(15, -0.4, 0.95) == pytest.approx((above, below))
+    # The end is where Hall's polynomial of the studentised estimate reaches Student's quantile.
+    skewness = 0.4 * (1 + 8 / 16)
+    studentised = -above
+    polynomial = studentised + skewness * studentised**2 / 3 + skewness**2 * studentised**3 / 27 + skewness / 6
+    assert polynomial == pytest.approx(-plain)
+
+
+@pytest.mark.parametrize("estimate", [0.02, -0.02, 0.004])
+@pytest.mark.parametrize("skewness", [0.0, 0.5])
+def test_the_p_value_is_the_level_at_which_the_end_touches_zero(estimate, skewness):
+    found = interval(estimate, (0.006**2, 30), (0.004**2, 3), 0.95, skewness)
+    p = found.p_value()
+    touching = found.at(1 - p)
+    assert min(abs(touching.low), abs(touching.high)) == pytest.approx(0, abs=1e-7)
+    assert (p < 0.05) == found.excludes_zero
+
+
+def test_the_p_value_of_one_part_is_students():
+    found = interval(0.02, None, (0.006**2, 5), 0.95)
+    assert found.p_value() == pytest.approx(2 * stats.t.sf(0.02 / 0.006, 5), rel=1e-4)
+    assert interval(0.0, None, (0.006**2, 5), 0.95).p_value() == 1
+    assert interval(0.02, None, (0.0, 5), 0.95).p_value() <= 1e-15
+    assert interval(5.0, None, (1e-6, 500), 0.95).p_value() <= 1e-15
+
+
+def test_another_estimate_of_the_training_part():
+    found = interval(0.02, (0.006**2, 30), (0.004**2, 3), 0.95)
+    pooled = found.with_training((0.005**2, 21))
+    assert (pooled.training_error, pooled.training_freedom, pooled.class_error) == pytest.approx((0.005, 21, 0.006))
+    assert pooled == interval(0.02, (found.class_error**2, 30), (0.005**2, 21), 0.95)
 
 
 def test_zero_is_excluded_on_either_side_only():

@@ -1,157 +1,159 @@
+"""Verdicts by equivalence: two one-sided tests against a margin that was fixed beforehand."""
+
 import dataclasses
+import math
 
 import pytest
+from scipy import stats
 
 from experiments.reports.intervals import interval
 from experiments.reports.published_values import published_value
-from experiments.reports.statistics import FairEstimate
-from experiments.reports.verdicts import difference, fair_conditions, gain_verdict, incomparable_reasons, verdict
+from experiments.reports.verdicts import (
+    TOLERANCE,
+    Target,
+    error_of_collections,
+    error_of_mean,
+    gain_verdict,
+    half_effect,
+    judge,
+    published_difference,
+)
 
 PRINTED = published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R")  # 43.95 +- 0.06
-COMPARABLE = {
-    "recipe": "thesis",
-    "budget": "full",
-    "backbone": "bn_inception",
-    "weights": "imagenet",
-    "embedding_dim": 128,
-    "image_size": 227,
-    "num_folds": 4,
-    "normalization": "unit",
-    "learning_rate": 1e-5,
-}
+BASELINE = published_value("5.1", "sop", "PNCA", 128, "MAP@R")  # 43.57
+EXACT = (0.0, 8)  # a print without an error
 
 
-def measured(percent, training_error=0.1):
+def measured(percent, training_error=0.1, freedom=8):
     """A figure with a class error of a whole point, which must not matter, and a training error in points."""
-    of_training = None if training_error is None else ((training_error / 100) ** 2, 8)
-    return FairEstimate(percent / 100, 0.001, interval(percent / 100, (0.01**2, 99), of_training, 0.95))
+    of_training = None if training_error is None else ((training_error / 100) ** 2, freedom)
+    return interval(percent / 100, (0.01**2, 99), of_training, 0.95)
 
 
-MARGIN = 0.1 * 2.306004 + 0.06 + 0.005
+def word(gap, training_error=0.1, **target):
+    bounds = measured(PRINTED.value + gap, training_error)
+    return judge(bounds.estimate, bounds, Target(PRINTED, **target)).word
+
+
+REACH = 0.1 * stats.t.ppf(0.95, 8) + 0.005  # of the 90 % interval: one-sided tests at 5 %, and the print's rounding
 
 
 @pytest.mark.parametrize(
-    ("percent", "expected"),
+    ("gap", "expected"),
     [
-        (43.95, "reproduced"),
-        (43.95 + MARGIN - 1e-3, "reproduced"),
-        (43.95 + MARGIN + 1e-3, "above"),
-        (43.95 - MARGIN + 1e-3, "reproduced"),
-        (43.95 - MARGIN - 1e-3, "below"),
+        (0.0, "reproduced"),
+        (0.5 - REACH - 1e-3, "reproduced"),
+        (0.5 - REACH + 1e-3, "above"),
+        (-0.5 + REACH + 1e-3, "reproduced"),
+        (-0.5 + REACH - 1e-3, "below"),
     ],
 )
-def test_margin_is_the_training_interval_widened_by_the_printed_std(percent, expected):
-    assert verdict(measured(percent), PRINTED) == expected
+def test_reproduced_is_an_interval_within_the_margin(gap, expected):
+    assert word(gap, error=EXACT) == expected
 
 
-def test_one_training_borrows_the_printed_spread():
-    margin = 1.959964 * 2**0.5 * 0.06 + 0.005
-    for estimate in (measured(43.95 + margin - 1e-3, None), FairEstimate((43.95 + margin - 1e-3) / 100)):
-        assert verdict(estimate, PRINTED) == "reproduced"
-    assert verdict(measured(43.95 + margin + 1e-3, None), PRINTED) == "above"
-    without_std = dataclasses.replace(PRINTED, std=None)
-    assert verdict(measured(43.95, None), without_std) == "not comparable: trained once, and neither side has a spread"
-    assert verdict(measured(43.95, 0.1), without_std) == "reproduced"
+def test_noise_makes_no_reproduction():
+    assert [word(0.0, error, margin=0.5, error=EXACT) for error in (0.1, 0.3, 1.0, 4.0)] == [
+        *("reproduced", "inconclusive", "inconclusive", "inconclusive")
+    ]
+    assert word(0.3, 0.1, margin=0.1, error=EXACT) == "above"
+    assert word(0.15, 0.1, margin=0.1, error=EXACT) == "inconclusive"  # the interval holds zero
+
+
+def test_the_margin_and_the_interval_of_the_verdict_are_told():
+    bounds = measured(43.85)
+    said = judge(bounds.estimate, bounds, Target(PRINTED, margin=0.19, error=EXACT))
+    assert (said.gap, said.low, said.high) == pytest.approx((-0.1, -0.1 - REACH, -0.1 + REACH))
+    assert (said.margin, str(said)) == (0.19, "inconclusive")
+
+
+def test_the_error_of_the_print_counts():
+    assert error_of_collections(0.06) == (pytest.approx(0.06**2 / 2), 8)
+    assert error_of_collections(None) is None
+    assert error_of_mean(0.3, 5) == (pytest.approx(0.3**2 / 5), 4)
+    bounds = measured(43.95)
+    alone = judge(bounds.estimate, bounds, Target(PRINTED, error=EXACT))
+    both = judge(bounds.estimate, bounds, Target(PRINTED, error=(0.2**2, 8)))
+    assert alone.high == pytest.approx(REACH)
+    assert both.high == pytest.approx(math.hypot(0.1, 0.2) * stats.t.ppf(0.95, 8) + 0.005)
+    unknown = judge(bounds.estimate, bounds, Target(PRINTED))  # the print's trainings are taken to spread like ours
+    assert unknown.high == pytest.approx(math.sqrt(2) * 0.1 * stats.t.ppf(0.95, 8) + 0.005)
+
+
+def test_one_training_decides_nothing():
+    bounds = measured(43.95, None)
+    for of in (bounds, None):
+        said = judge(bounds.estimate, of, Target(PRINTED, error=EXACT))
+        assert str(said) == "inconclusive: trained once, so the spread of our side is not known"
+        assert said.gap == pytest.approx(0)
+
+
+def test_the_margin_is_half_of_the_printed_effect():
+    assert half_effect(PRINTED, BASELINE) == pytest.approx((43.95 - 43.57) / 2)
+    assert half_effect(PRINTED, None) == half_effect(None, None) == TOLERANCE
+    assert half_effect(PRINTED, dataclasses.replace(BASELINE, status="lost", value=None)) == TOLERANCE
+
+
+def test_differences_of_printed_rows_are_targets():
+    found = published_difference(PRINTED, BASELINE)
+    assert found.value == pytest.approx(0.38)
+    assert found.std == pytest.approx(math.hypot(PRINTED.std, BASELINE.std))
+    assert (found.is_target, found.method) == (True, "PNCA+GSP minus PNCA")
+    assert published_difference(PRINTED, None) is None
+    lost = dataclasses.replace(BASELINE, status="lost", value=None, note="torn")
+    assert (published_difference(PRINTED, lost).status, published_difference(PRINTED, lost).value) == ("lost", None)
+    ours = interval(0.0037, (0.01**2, 99), (0.0002**2, 8), 0.95)
+    assert judge(ours.estimate, ours, Target(found, 0.19, error=EXACT)).word == "reproduced"
 
 
 def test_lost_and_doubtful_cells_are_no_targets_even_when_the_figure_agrees():
     doubtful = published_value("ICCV-2", "sop", "C2+DeLF", 128, "P@1")
-    said = verdict(measured(45.53), doubtful)
-    assert said.startswith("not comparable: the printed cell is doubtful (SUSPECT: P@1 below its MAP@R trend")
+    bounds = measured(45.53)
+    said = judge(bounds.estimate, bounds, Target(doubtful))
+    assert said.word == "not comparable"
+    assert said.reason.startswith("the printed cell is doubtful (SUSPECT: P@1 below its MAP@R trend")
+    assert said.gap is None
     lost = published_value("ICCV-2", "cub200", "C2+DeLF", 512, "P@1")
-    assert verdict(measured(50), lost) == "not comparable: the printed cell is lost (cell empty in the text)"
-    assert difference(measured(45.53), doubtful) is None
-    assert difference(measured(45.53), lost) is None
-    assert difference(measured(45.53), PRINTED) == pytest.approx(1.58)
+    assert str(judge(0.5, bounds, Target(lost))) == "not comparable: the printed cell is lost (cell empty in the text)"
 
 
 def test_reasons_are_all_given():
-    assert verdict(measured(43.95), None) == "not comparable: no published figure"
-    assert verdict(measured(43.95), PRINTED, ["a", "b"]) == "not comparable: a; b"
-    assert verdict(measured(43.95), None, ["a"]) == "not comparable: no published figure; a"
+    bounds = measured(43.95)
+    assert str(judge(0.4395, bounds, Target(None))) == "not comparable: no published figure"
+    assert str(judge(0.4395, bounds, Target(PRINTED, reasons=("a", "b")))) == "not comparable: a; b"
+    assert str(judge(0.4395, bounds, Target(None, reasons=("a",)))) == "not comparable: no published figure; a"
 
 
-def test_a_run_as_in_the_thesis_is_comparable():
-    conditions = fair_conditions("5.1")
-    assert incomparable_reasons(COMPARABLE, conditions) == []
-    assert incomparable_reasons({**COMPARABLE, "recipe": "published_code"}, conditions) == []
-
-
-def test_each_difference_from_the_thesis_is_a_reason():
-    config = {**COMPARABLE, "backbone": "mobilenet_v2", "budget": "demo", "recipe": "mine"}
-    del config["weights"]
-    assert incomparable_reasons(config, fair_conditions("3.1"), ["8,054 images instead of 16,185"] * 4) == [
-        "data set: 8,054 images instead of 16,185",
-        "recipe is mine, the table's is thesis or published_code",
-        "budget is demo, the table's is full",
-        "backbone is mobilenet_v2, the table's is bn_inception",
-        "weights is not stated",
-        "normalization is unit, the table's is clip",
-    ]
-
-
-PUBLISHED = "52deb4733" + 55 * "0"  # begins as the SHA-256 of pretrainedmodels' BN-Inception does
-
-
-def test_weights_are_what_they_were_made_from():
-    made = {**COMPARABLE, "weights": "parameters-sha256:0123", "weights_source": PUBLISHED}
-    assert incomparable_reasons(made, fair_conditions("5.1")) == []
+def gain(percent, half=2.0):
+    """A gain whose 90 % interval reaches `half` points on each side, from trainings alone."""
+    error = half / 100 / stats.t.ppf(0.95, 7)
+    return interval(percent / 100, None, (error**2, 7), 0.95)
 
 
 @pytest.mark.parametrize(
-    ("weights", "reason"),
+    ("percent", "printed", "at_least", "expected"),
     [
-        ({"weights": "none"}, "weights is none, the table's is imagenet"),
-        (
-            {"weights": "sha256:0123"},
-            "weights is sha256:0123 (a file that does not record what it was made from), the table's is imagenet",
-        ),
-        (
-            {"weights": "parameters-sha256:0123", "weights_source": 64 * "f"},
-            "weights were made from a file with SHA-256 ffffffffffff..., which is no published ImageNet checkpoint of "
-            "bn_inception (known: bn_inception-52deb4733.pth)",
-        ),
+        (26, 30, True, "below"),
+        (31, 30, True, "inconclusive"),
+        (33, 30, True, "reproduced"),
+        (28, 30, False, "reproduced"),
+        (36, 30, False, "reproduced"),
+        (50, 30, False, "above"),
+        (5, 30, False, "below"),
+        (-10, 30, False, "below"),
     ],
 )
-def test_other_weights_are_a_reason(weights, reason):
-    assert incomparable_reasons({**COMPARABLE, **weights}, fair_conditions("5.1")) == [reason]
+def test_a_gain_gets_the_same_words(percent, printed, at_least, expected):
+    found, sentence = gain_verdict(gain(percent), printed, at_least=at_least)
+    assert found == expected
+    assert sentence.startswith(f"Thesis: {'more than ' if at_least else ''}+30 points of MAP@R. Ours: {percent:+.1f}")
+    assert sentence.endswith(f": {expected}.")
+    assert ("margin 15.0" in sentence) == (not at_least)
 
 
-def test_the_checkpoint_of_another_network_is_a_reason():
-    made = {**COMPARABLE, "backbone": "resnet50", "weights": "parameters-sha256:0123", "weights_source": PUBLISHED}
-    (of_backbone, of_weights) = incomparable_reasons(made, fair_conditions("5.1"))
-    assert of_backbone == "backbone is resnet50, the table's is bn_inception"
-    assert "no published ImageNet checkpoint of resnet50 (known: resnet50-0676ba61.pth, " in of_weights
-
-
-def test_what_was_set_by_hand_is_a_reason():
-    config = {**COMPARABLE, "learning_rate": 1e-3, "frozen_backbone": True, "seed": 4}
-    recipes = {"learning_rate": 1e-5, "frozen_backbone": None, "backbone": "resnet50", "seed": 0}
-    assert incomparable_reasons(config, fair_conditions("5.1"), (), recipes) == [
-        "learning_rate is 0.001, the recipe's is 1e-05",
-        "frozen_backbone is True, the recipe's is None",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("gain", "bounds", "at_least", "word"),
-    [
-        (0.65, (0.55, 0.72), False, "reproduced"),
-        (0.75, (0.72, 0.78), False, "larger"),
-        (0.75, (0.72, 0.78), True, "reproduced"),
-        (0.40, (0.30, 0.50), False, "same direction, smaller"),
-        (0.05, (-0.02, 0.12), False, "no difference shown"),
-        (-0.10, (-0.15, -0.05), False, "contradicted"),
-        (0.40, None, False, "same direction, smaller"),
-        (-0.10, None, False, "contradicted"),
-        (0.699, None, False, "reproduced"),
-    ],
-)
-def test_a_gain_is_put_beside_the_printed_one_in_words(gain, bounds, at_least, word):
-    found, sentence = gain_verdict(gain, bounds, 70.0, at_least=at_least)
-    assert found == word
-    assert sentence.startswith(
-        f"Thesis: {'more than ' if at_least else ''}+70 points of MAP@R. Ours: {100 * gain:+.1f}"
-    )
-    assert sentence.endswith(f": {word}.")
-    assert ("no interval" in sentence) == (bounds is None)
+def test_a_gain_of_one_training_is_inconclusive():
+    of_classes = interval(0.9, (0.01**2, 99), None, 0.95)
+    for of in (0.9, of_classes):
+        found, sentence = gain_verdict(of, 70.0)
+        assert found == "inconclusive"
+        assert "trained once" in sentence

@@ -13,7 +13,7 @@ from experiments.reports.attention import ImageAttention
 from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.studies.zero_shot_prediction import Attributes, attributes_of, bounds_of, gain_sentences
+from experiments.studies.zero_shot_prediction import Attributes, attributes_of, gain_sentences, interval_of
 from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy, zero_shot_accuracy
 
 
@@ -35,8 +35,10 @@ def test_the_two_sides_differ_in_the_weight_alone():
 def test_bounds_are_students():
     values = np.array([0.2, 0.25, 0.31, 0.28])
     expected = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
-    np.testing.assert_allclose(bounds_of(values), expected, rtol=1e-5)
-    assert bounds_of(values[:1]) is None
+    found = interval_of(values)
+    np.testing.assert_allclose((found.low, found.high), expected, rtol=1e-5)
+    assert found.kind == "trainings only"
+    assert interval_of(values[:1]) is None
 
 
 def test_a_gain_is_of_the_same_trainings_alone(tmp_path):

@@ -1,0 +1,215 @@
+"""Do the reports' statistics keep what they promise? Simulated studies, judged by the code that judges real ones.
+
+Command: python -m benchmarks.interval_coverage [--studies=1000] [--seed=0]
+
+Four questions: how often a 95 % interval covers the truth, by number of test classes, design and skewness; how many
+tables of twelve rows without any difference carry a star; how often a figure that is off by a multiple of its margin is
+called reproduced; and how often a verdict is inconclusive.
+
+Skewed class effects are gamma variates with a skewness of 2.8. Last line: one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from absl import app, flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from experiments import reports
+    from experiments.reports.intervals import Interval
+
+CLASS_COUNTS = (8, 16, 30, 100)
+DESIGNS = ((4, 1), (4, 3), (1, 3))  # (folds, repeats)
+SKEWNESS = 2.8
+NOISES = (0.1, 0.3, 0.5, 1.0, 2.0, 4.0)  # points: sd of one training
+MARGIN = 0.5  # points
+GAPS = {"0": 0.0, "margin": MARGIN, "twice": 2 * MARGIN}  # true difference to the print, in points
+_FLAGS = flags.FLAGS
+
+
+class Population(NamedTuple):
+    """Standard deviations of a score's parts, as fractions.
+
+    Attributes:
+        test_class: of the classes' difficulty, or of two methods' difference on a class.
+        model: of trainings.
+        model_and_class: of what a training makes of a class.
+        query: of a single query under a single model.
+    """
+
+    test_class: float
+    model: float
+    model_and_class: float
+    query: float
+
+
+SINGLE = Population(0.2, 0.02, 0.03, 0.14)
+DIFFERENCE = Population(0.05, 0.028, 0.042, 0.14)
+
+
+def class_effects(generator: np.random.Generator, count: int, *, skewed: bool) -> np.ndarray:
+    """Effects of classes with mean 0 and variance 1 `[classes]`."""
+    if not skewed:
+        return generator.normal(size=count)
+    shape = (2 / SKEWNESS) ** 2
+    return (generator.gamma(shape, size=count) - shape) / np.sqrt(shape)
+
+
+def simulated_scores(
+    generator: np.random.Generator,
+    population: Population,
+    num_classes: int,
+    num_models: int,
+    *,
+    skewed: bool,
+    counts: np.ndarray | None = None,
+) -> reports.ClassScores:
+    """Scores of true mean 0 of some models on classes of 2 to 8 queries, or of given `counts`."""
+    if counts is None:
+        counts = generator.integers(2, 9, num_classes)
+    effects = population.test_class * class_effects(generator, num_classes, skewed=skewed)
+    of_models = population.model * generator.normal(size=(num_models, 1))
+    of_both = population.model_and_class * generator.normal(size=(num_models, num_classes))
+    of_queries = population.query * generator.normal(size=(num_models, num_classes)) / np.sqrt(counts)
+    return reports.ClassScores((effects + of_models + of_both + of_queries) * counts, counts)
+
+
+def coverage(
+    generator: np.random.Generator,
+    population: Population,
+    num_classes: int,
+    design: tuple[int, int],
+    *,
+    skewed: bool,
+    studies: int,
+) -> float:
+    """The share of simulated studies whose 95 % interval covers the truth, which is 0."""
+    members, covered = reports.single_model_members(*design), 0
+    for _ in range(studies):
+        scores = simulated_scores(generator, population, num_classes, len(members), skewed=skewed)
+        found = reports.class_clustered_interval(scores, members=members)
+        covered += found.low <= 0 <= found.high
+    return covered / studies
+
+
+def null_table(generator: np.random.Generator, num_rows: int = 12, num_classes: int = 60) -> list[reports.TableRow]:
+    """A table of so many methods and their shared baseline in four folds of one training, all of one true mean."""
+    counts, members = generator.integers(2, 9, num_classes), reports.single_model_members(4, 1)
+    population = SINGLE._replace(test_class=0.0)  # how hard a class is cancels
+    methods = [
+        simulated_scores(generator, population, num_classes, 4, skewed=False, counts=counts)
+        for _ in range(num_rows + 1)
+    ]
+    rows = []
+    for index, scores in enumerate(methods[1:]):
+        found = reports.paired_difference(scores, methods[0], members=members)
+        estimate = reports.FairEstimate(found.estimate, interval=found)
+        cell = reports.TableCell(estimate, is_difference=True, baseline="the baseline")
+        rows.append(reports.TableRow(f"method {index}", {("minus baseline", "MAP@R"): cell}))
+    return rows
+
+
+def false_alarms(generator: np.random.Generator, studies: int) -> tuple[float, float]:
+    """Shares of tables without any difference that have a star: as corrected, and as single intervals would have it."""
+    starred = single = 0
+    for _ in range(studies):
+        cells = [cell for row in reports.compared(null_table(generator)) for cell in row.cells.values()]
+        starred += any(cell.is_significant for cell in cells)
+        single += any(cell.estimate.interval.excludes_zero for cell in cells)
+    return starred / studies, single / studies
+
+
+def words(generator: np.random.Generator, noise: float, repeats: int, gap: float, studies: int) -> dict[str, float]:
+    """How often each verdict is given to the mean of four folds with a true difference to the print.
+
+    Args:
+        generator: of the noise.
+        noise: sd of one training, in points, of ours and of the print's; the print has three repeats.
+        repeats: ours in each fold.
+        gap: the true difference, in points.
+        studies: how many.
+    """
+    printed = reports.published_value("5.1", "sop", "C1", 128, "MAP@R")
+    counts = dict.fromkeys(("reproduced", "above", "below", "inconclusive"), 0)
+    for _ in range(studies):
+        spread = noise * np.sqrt(generator.chisquare(8) / 8) * np.sqrt(2 / 3) / 2  # the ± of 81 collections
+        shift = generator.normal(0, noise / np.sqrt(12))
+        target = reports.Target(printed, MARGIN, error=reports.error_of_collections(spread))
+        own = generator.normal(0, noise, (4, repeats))
+        bounds = _of_trainings(printed.value + gap + shift + own)
+        counts[reports.judge(bounds.estimate, bounds, target).word] += 1
+    return {word: count / studies for word, count in counts.items()}
+
+
+def _of_trainings(percent: np.ndarray) -> Interval:
+    """The interval of trainings `[folds, repeats]`, in percent, on a test set whose classes do not differ."""
+    members = reports.single_model_members(*percent.shape)
+    scores = np.repeat(percent.reshape(-1, 1) / 100, 2, axis=1)
+    return reports.class_clustered_interval(reports.ClassScores(scores, np.ones(2)), members=members)
+
+
+def coverages(generator: np.random.Generator, studies: int) -> Iterator[tuple[str, int, list[float]]]:
+    """What is simulated, the number of classes, and the coverage of each design."""
+    for name, population in (("figure", SINGLE), ("difference", DIFFERENCE)):
+        for skewed in (False, True):
+            for count in CLASS_COUNTS:
+                shares = [
+                    coverage(generator, population, count, design, skewed=skewed, studies=studies) for design in DESIGNS
+                ]
+                yield f"{name}, {'skewed' if skewed else 'normal'}", count, shares
+
+
+def print_coverage(generator: np.random.Generator, studies: int) -> list[float]:
+    """Prints the table of coverages; returns them."""
+    found = []
+    print(f"Coverage of 95 % intervals (%), {studies} studies a figure")
+    print(f"{'':22}{'classes':>8}" + "".join(f"{f'{folds} x {repeats}':>8}" for folds, repeats in DESIGNS))
+    for name, count, shares in coverages(generator, studies):
+        found += shares
+        print(f"{name:22}{count:8}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
+    return found
+
+
+def print_words(generator: np.random.Generator, studies: int) -> float:
+    """Prints how often a figure is called reproduced, and inconclusive; returns the largest share of the first."""
+    print(f"\nVerdicts (%) with a margin of {MARGIN:g} points, by sd of a training (points) and true difference")
+    print(f"{'':14}" + "".join(f"{word:>27}" for word in ("reproduced", "inconclusive")))
+    print(f"{'repeats':>7}{'noise':>7}" + 2 * ("   " + "".join(f"{name:>8}" for name in GAPS)))
+    worst = 0.0
+    for repeats in (1, 3):
+        for noise in NOISES:
+            of_gaps = [words(generator, noise, repeats, gap, studies) for gap in GAPS.values()]
+            worst = max(worst, of_gaps[-1]["reproduced"])
+            blocks = [
+                "   " + "".join(f"{100 * of_gap[word]:8.1f}" for of_gap in of_gaps)
+                for word in ("reproduced", "inconclusive")
+            ]
+            print(f"{repeats:7}{noise:7.1f}" + "".join(blocks), flush=True)
+    return worst
+
+
+def main(_) -> None:
+    """Runs all simulations and prints their tables."""
+    generator, studies = np.random.default_rng(_FLAGS.seed), _FLAGS.studies
+    found = print_coverage(generator, studies)
+    corrected, single = false_alarms(generator, studies)
+    print(f"\nTables of 12 equal methods with a star: {100 * corrected:.1f} % (single intervals: {100 * single:.1f} %)")
+    figures = {
+        "false_alarm_tables_12_rows": corrected,
+        "coverage_min": min(found),
+        "coverage_max": max(found),
+        "reproduced_at_twice_margin_max": print_words(generator, studies),
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_integer("studies", 1000, "Simulated studies a figure.", lower_bound=1)
+    flags.DEFINE_integer("seed", 0, "Of the simulations.")
+    app.run(main)

@@ -1,0 +1,156 @@
+"""The comparisons of a table, taken together: one estimate of how trainings spread, and one family of tests.
+
+*Pooling.* Each difference of a column has its own estimate of the variance that training adds, from few degrees of
+freedom (four folds of one training: three), and widths that differ by luck. Where the comparisons of a column have the
+same design (as many degrees of freedom) and Bartlett's test at 10 % does not find their variances different, all take
+the mean variance. Degrees of freedom add up where no two comparisons share a method. Two that share one have correlated
+differences (1/2), so that their variances tell less than two: m comparisons of d degrees of freedom have together
+m^2 d / sum_ij rho_ij^2. Single figures are not pooled: without repeats, rows share the effects of their folds.
+
+*Many comparisons.* Stars are Holm's over all comparisons of the table: at most 5 % of tables in which no two methods
+differ carry a star. One comparison that was planned before the study may be named instead; it is then tested alone at
+5 %, and no other is starred. Only a comparison in which trainings have a part is tested at all.
+
+Reference: Holm, "A simple sequentially rejective multiple test procedure", 1979; Bartlett, "Properties of sufficiency
+and statistical tests", 1937.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.stats import chi2
+
+from common.ops.checks import InvalidInput
+from experiments.reports.intervals import Interval, Variance
+
+LEVEL = 0.05
+POOLING_LEVEL = 0.1  # of Bartlett's test
+Pair = tuple[str, str]  # (method, what it is compared with)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a table's tests say of one difference.
+
+    Attributes:
+        bounds: the difference with its interval, the training's part pooled where that is allowed.
+        p: of this difference alone; `None` where trainings have no part in the interval.
+        p_holm: after Holm over the table; the same as `p` of a planned comparison; `None` for those that are not
+            tested.
+        detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are.
+        num_pooled: of how many comparisons the training's variance is; 1: its own.
+    """
+
+    bounds: Interval
+    p: float | None
+    p_holm: float | None
+    detectable: float
+    num_pooled: int
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the difference is starred."""
+        return self.p_holm is not None and self.p_holm < LEVEL
+
+    @property
+    def detectable_text(self) -> str:
+        """The detectable difference in points, to the digit that the degrees of freedom allow; empty for none."""
+        if not self.detectable:
+            return ""
+        return significant_digits(100 * self.detectable, 2 if self.bounds.freedom >= 50 else 1)
+
+
+def compare(
+    differences: Mapping[tuple[str, Pair], Interval], planned: tuple[str, Pair] | None = None
+) -> dict[tuple[str, Pair], Comparison]:
+    """The tests of a table.
+
+    Args:
+        differences: of the table, by column and pair of methods.
+        planned: the key of the one comparison that was planned; `None`: Holm over all.
+
+    Raises:
+        InvalidInput: when the planned comparison is not among them.
+    """
+    if planned is not None and planned not in differences:
+        raise InvalidInput(
+            f"Invalid planned comparison: received {planned}, expected one of the table's: {sorted(differences)}."
+        )
+    pooled: dict[tuple[str, Pair], Interval] = {}
+    counts: dict[tuple[str, Pair], int] = {}
+    for column in dict.fromkeys(name for name, _ in differences):
+        keys = [key for key in differences if key[0] == column]
+        for key, bounds, count in zip(keys, *_pooled([key[1] for key in keys], [differences[key] for key in keys])):
+            pooled[key], counts[key] = bounds, count
+    p_values = {key: of.p_value() for key, of in pooled.items() if of.training_error is not None}
+    if planned is None:
+        adjusted = dict(zip(p_values, holm(list(p_values.values()))))
+    else:
+        adjusted = {planned: p_values[planned]} if planned in p_values else {}
+    level = LEVEL if planned is not None else LEVEL / max(1, len(p_values))
+    return {
+        key: Comparison(of, p_values.get(key), adjusted.get(key), of.at(1 - level).detectable_difference(), counts[key])
+        for key, of in pooled.items()
+    }
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values: the k-th smallest of m times m - k + 1, none below a smaller one's, at most 1."""
+    values = np.asarray(p_values, np.float64)
+    order = np.argsort(values)
+    stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return [float(value) for value in adjusted]
+
+
+def bartlett_p_value(variances: Sequence[Variance]) -> float:
+    """Of Bartlett's test that variances, each with its degrees of freedom, are of one size.
+
+    `scipy.stats.bartlett` takes samples; here are variances.
+
+    Args:
+        variances: at least two, above zero.
+    """
+    values, freedoms = (np.array(column, np.float64) for column in zip(*variances))
+    total = freedoms.sum()
+    joint = (values @ freedoms) / total
+    statistic = total * np.log(joint) - freedoms @ np.log(values)
+    correction = 1 + ((1 / freedoms).sum() - 1 / total) / (3 * (len(values) - 1))
+    return float(chi2.sf(statistic / correction, len(values) - 1))
+
+
+def significant_digits(value: float, digits: int) -> str:
+    """A positive number rounded to so many significant digits, without an exponent."""
+    decimals = digits - 1 - math.floor(math.log10(value))
+    return f"{round(value, decimals):.{max(0, decimals)}f}"
+
+
+def _pooled(pairs: Sequence[Pair], bounds: Sequence[Interval]) -> tuple[list[Interval], list[int]]:
+    """The intervals of a column with the training's part pooled, and of how many each is."""
+    usable = [
+        place
+        for place, of in enumerate(bounds)
+        if of.training_error  # neither unknown nor a method against itself
+    ]
+    variances = [(bounds[place].training_error ** 2, bounds[place].training_freedom) for place in usable]
+    designs = {freedom for _, freedom in variances}
+    if len(usable) < 2 or len(designs) != 1 or bartlett_p_value(variances) < POOLING_LEVEL:
+        return list(bounds), [1] * len(bounds)
+    correlations = [[_correlation(pairs[first], pairs[second]) for second in usable] for first in usable]
+    joint = float(np.mean([variance for variance, _ in variances]))
+    freedom = len(usable) ** 2 * designs.pop() / float(np.square(correlations).sum())
+    found, counts = list(bounds), [1] * len(bounds)
+    for place in usable:
+        found[place], counts[place] = bounds[place].with_training((joint, freedom)), len(usable)
+    return found, counts
+
+
+def _correlation(first: Pair, second: Pair) -> float:
+    """How two differences of independent methods with one spread go together."""
+    shared = len(set(first) & set(second))
+    return 1.0 if first == second else 0.5 * (shared > 0)

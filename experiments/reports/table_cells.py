@@ -1,0 +1,104 @@
+"""The cells and rows of a table of results, and the tests of its differences."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.reports.comparisons import Comparison, compare
+from experiments.reports.intervals import Interval
+from experiments.reports.published_values import PublishedValue
+from experiments.reports.statistics import FairEstimate
+from experiments.reports.verdicts import Target, Verdict, judge
+
+Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One measured figure and what it is held against.
+
+    Args:
+        estimate: what was measured, in fractions.
+        target: the printed figure and the rule of the comparison; `None` where none is due (the untrained row).
+        is_difference: whether the figure is the difference of two methods; it is shown with its sign, tested with the
+            table's other differences, and shown with the smallest difference that the design could have detected.
+        baseline: of a difference: the row that was subtracted; empty: the one that the column is named after.
+        comparison: of a difference: what the table's tests say of it, see `compared`.
+    """
+
+    estimate: FairEstimate
+    target: Target | None = None
+    is_difference: bool = False
+    baseline: str = ""
+    comparison: Comparison | None = None
+
+    @property
+    def published(self) -> PublishedValue | None:
+        """The printed figure, if there is one."""
+        return self.target.published if self.target else None
+
+    @property
+    def bounds(self) -> Interval | None:
+        """The interval that is shown: of a compared difference the one with the pooled training part."""
+        return self.comparison.bounds if self.comparison else self.estimate.interval
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict, from the interval that is shown."""
+        return judge(self.estimate.mean, self.bounds, self.target) if self.target else None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of its interval as they are shown, in fractions; `None` without one. See `Interval.ends`."""
+        return self.bounds.ends(of_difference=self.is_difference) if self.bounds else None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether it is starred: significant among the table's differences, and trainings have a part in it."""
+        return self.comparison is not None and self.comparison.is_significant
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One method's figures by column. A column without a cell is shown as a dash."""
+
+    method: str
+    cells: Mapping[Column, TableCell]
+
+
+def compared(rows: Sequence[TableRow], planned: tuple[str, Column] | None = None) -> list[TableRow]:
+    """The rows with the tests of their differences; rows that have been compared stay as they are.
+
+    Args:
+        rows: all rows of a table.
+        planned: (method, column) of the one comparison that was planned before the study; `None`: Holm over all.
+
+    Raises:
+        InvalidInput: when the planned comparison is not among them.
+    """
+    cells = [(row.method, column, cell) for row in rows for column, cell in row.cells.items() if cell.is_difference]
+    if planned is None and any(cell.comparison for _, _, cell in cells):
+        return list(rows)
+    keys = {
+        (method, column): (" ".join(column), (method, cell.baseline or column[0]))
+        for method, column, cell in cells
+        if cell.estimate.interval
+    }
+    differences = {
+        keys[method, column]: cell.estimate.interval for method, column, cell in cells if (method, column) in keys
+    }
+    found = compare(differences, None if planned is None else keys.get(planned, (" ".join(planned[1]), planned[:1])))
+    return [
+        TableRow(
+            row.method,
+            {
+                column: dataclasses.replace(cell, comparison=found[keys[row.method, column]])
+                if (row.method, column) in keys and cell.is_difference
+                else cell
+                for column, cell in row.cells.items()
+            },
+        )
+        for row in rows
+    ]

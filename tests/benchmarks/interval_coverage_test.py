@@ -1,0 +1,34 @@
+"""Small simulations with fixed seeds of what `benchmarks.interval_coverage` measures."""
+
+import numpy as np
+import pytest
+
+from benchmarks.interval_coverage import DIFFERENCE, SINGLE, coverage, false_alarms, words
+
+
+@pytest.mark.parametrize("population", [SINGLE, DIFFERENCE], ids=["figure", "difference"])
+@pytest.mark.parametrize("skewed", [False, True], ids=["normal", "skewed"])
+@pytest.mark.parametrize("num_classes", [8, 30])
+def test_intervals_cover_the_truth(population, skewed, num_classes):
+    generator = np.random.default_rng(0)
+    assert 0.92 <= coverage(generator, population, num_classes, (4, 3), skewed=skewed, studies=400) <= 0.99
+
+
+def test_few_tables_without_a_difference_have_a_star():
+    corrected, single = false_alarms(np.random.default_rng(0), 100)
+    assert corrected <= 0.08  # 5 % and twice the error of a hundred
+    assert single >= 0.2  # what the correction is for
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("noise", [0.1, 1.0, 4.0])
+def test_twice_the_margin_is_hardly_ever_reproduced(noise, repeats):
+    found = words(np.random.default_rng(0), noise, repeats, 1.0, 150)
+    assert found["reproduced"] <= 0.05
+    assert sum(found.values()) == pytest.approx(1)
+
+
+def test_a_quiet_reproduction_is_called_one_and_a_noisy_one_inconclusive():
+    generator = np.random.default_rng(0)
+    assert words(generator, 0.1, 3, 0.0, 100)["reproduced"] >= 0.95
+    assert words(generator, 4.0, 1, 0.0, 100)["inconclusive"] >= 0.8
