@@ -55,7 +55,9 @@ def interval_bars(
     axes.set_xlim(left=0.0)  # the length of a bar is its value
     axes.set_yticks(range(len(methods)), methods)
     axes.invert_yaxis()
-    axes.set_xlabel(f"test {metric} (%), 95 % interval for new {_named_kinds(groups)}")
+    kinds = {bar.kind for figures in groups.values() for bar in figures.values()}
+    of_kind = f"for new {kinds.pop()}" if len(kinds) == 1 else "(see legend)"
+    axes.set_xlabel(f"test {metric} (%), 95 % interval {of_kind}")
     axes.set_title(title, fontsize="medium")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
@@ -74,9 +76,3 @@ def _draw_bars(axes, places: np.ndarray, bars: Sequence[Interval], height: float
     (_, _, whiskers) = axes.errorbar(values[:, 0], places, xerr=errors, **line)
     for whisker in whiskers:
         whisker.set_linestyle(_LINE_STYLES[kind])
-
-
-def _named_kinds(groups: Mapping[str, Mapping[str, Interval]]) -> str:
-    """The one kind of all intervals; of several, the legend names each."""
-    kinds = {bar.kind for figures in groups.values() for bar in figures.values()}
-    return kinds.pop() if len(kinds) == 1 else "draws as the legend says"

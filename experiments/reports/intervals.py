@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import norm, t
+from scipy.stats import t
 
 Variance = tuple[float, float]  # (variance of an estimate, degrees of freedom that it was estimated with)
 
@@ -130,10 +130,12 @@ class Interval:
     def detectable_difference(self, power: float = 0.8) -> float:
         """For an interval of a difference: the smallest true difference found significant with this probability.
 
-        Half of the interval, as if it were symmetric, and beyond that the quantile of `power` in standard errors.
+        Half of the interval, as if it were symmetric, and beyond that Student's quantile of `power` in standard errors.
         """
+        if self.error == 0:
+            return 0.0
         symmetric = dataclasses.replace(self, class_skewness=0.0).at(self.confidence)
-        return (symmetric.high - symmetric.low) / 2 + float(norm.ppf(power)) * self.error
+        return (symmetric.high - symmetric.low) / 2 + student_quantile(power, self.freedom) * self.error
 
     @property
     def _of_classes(self) -> Variance:

@@ -78,7 +78,8 @@ def sweep_lines(
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     kinds = sorted({point.kind for points in series.values() for point in points if point.kind})
-    axes.legend(frameon=False, fontsize="small", title="; ".join(f"bars: {kind}" for kind in kinds) or None)
+    told = [f"{'dotted' if kind.endswith(CLASSES) else 'bars'}: {kind}" for kind in kinds]
+    axes.legend(frameon=False, fontsize="small", title="\n".join(told) or None, title_fontsize="small")
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
 
 

@@ -9,19 +9,29 @@ from experiments.reports import Interval, interval_bars
 from experiments.reports.attention import ImageAttention, attention_panels
 
 
-def figure_of(value):
-    return Interval(value, value - 0.02, value + 0.02, 0.01, None, 10, 0, 0.95)
+def figure_of(value, training_error=None):
+    freedom = 3 if training_error else 0
+    return Interval(value, value - 0.02, value + 0.02, 0.01, training_error, 10, freedom, 0.95)
 
 
 def test_bars_are_drawn_for_every_method_and_loss(tmp_path):
     one = {"gap": figure_of(0.4), "gsp": figure_of(0.5)}
     interval_bars({"pnca": one}, tmp_path / "small.png", title="collages")
     more = {f"pooling {index}": figure_of(0.1 + index / 40) for index in range(18)}
-    interval_bars({"c2": more, "pnca": more}, tmp_path / "large.png", highlighted=["pooling 3"])
+    interval_bars({"c2": more, "pnca": more}, tmp_path / "large.png")
     small, large = Image.open(tmp_path / "small.png"), Image.open(tmp_path / "large.png")
     assert large.height > 2 * small.height
     assert np.asarray(large.convert("L")).std() > 10
     assert not list(tmp_path.glob(".*"))
+
+
+def test_intervals_of_different_kinds_look_different(tmp_path):
+    for name, error in (("classes", None), ("both", 0.01)):
+        interval_bars({"pnca": {"gap": figure_of(0.4, error)}}, tmp_path / f"{name}.png")
+    bars = [np.asarray(Image.open(tmp_path / f"{name}.png").convert("RGB")).astype(int) for name in ("classes", "both")]
+    blue = [np.all(np.abs(picture - [0, 114, 178]) < 8, axis=-1).sum() for picture in bars]
+    assert blue[1] > 10_000  # a full bar
+    assert blue[0] < blue[1] / 20  # hatched and pale
 
 
 def test_nothing_to_draw_is_said(tmp_path):

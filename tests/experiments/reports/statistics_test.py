@@ -105,37 +105,40 @@ def test_fair_estimates_pass_scores_on_to_the_bootstrap():
 def test_errors_equal_their_closed_forms():
     generator = np.random.default_rng(2)
     labels = np.repeat(np.arange(30), 5)
-    scores = generator.random((12, 150))
+    scores = generator.random((12, 150)) + generator.normal(size=30)[labels]
     found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=single_model_members(4, 3))
-    class_means = scores.mean(axis=0).reshape(30, 5).mean(axis=1)
-    assert found.class_error == pytest.approx(class_means.std(ddof=1) / np.sqrt(30), rel=0.02)
-    within = scores.mean(axis=1).reshape(4, 3).var(axis=1, ddof=1)
-    assert found.training_error == pytest.approx(np.sqrt(within.sum() / 3) / 4, rel=0.02)
-    assert (found.class_freedom, found.training_freedom) == (29, 8)
+    of_classes = scores.reshape(4, 3, 30, 5).mean(axis=3)  # [folds, repeats, classes]
+    of_models = of_classes.mean(axis=2)
+    assert found.training_error == pytest.approx(np.sqrt(of_models.var(axis=1, ddof=1).sum() / 3) / 4)
+    both = of_classes - of_models[..., None]
+    both -= both.mean(axis=1, keepdims=True)
+    interaction = (both**2).sum() / 2 / 3 / 16 / (30 * 29)
+    expected = of_classes.mean(axis=(0, 1)).var(ddof=1) / 30 - interaction
+    assert found.class_error == pytest.approx(np.sqrt(expected))
+    assert (found.class_freedom, found.training_freedom) == (pytest.approx(29), 8)
 
 
-def test_few_classes_are_drawn_one_fewer_at_a_time():
+def test_few_classes_have_the_unbiased_variance():
     labels, values = np.repeat(np.arange(6), 3), np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.6])
     found = class_clustered_interval(ClassScores.from_queries(values[labels][None], labels))
-    assert found.class_error == pytest.approx(values.std(ddof=1) / np.sqrt(6), rel=0.02)
+    assert found.class_error == pytest.approx(values.std(ddof=1) / np.sqrt(6))
 
 
 def test_folds_stand_in_for_repeats_when_there_is_one():
     scores, (labels, _) = study(np.random.default_rng(3), 1)
     found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=single_model_members(4, 1))
-    assert found.training_error == pytest.approx(scores.mean(axis=1).std(ddof=1) / 2, rel=0.02)
+    assert found.training_error == pytest.approx(scores.mean(axis=1).std(ddof=1) / 2)
     assert found.training_freedom == 3
     joined = class_clustered_interval(ClassScores.from_queries(scores[:1], labels), members=collection_members(4, 1))
     assert joined.training_error is None
     assert joined.same_test_set() is None
 
 
-def test_result_depends_on_the_seed_alone_and_ignores_label_names_and_query_order():
+def test_result_ignores_label_names_and_query_order():
     scores, (labels, _) = study(np.random.default_rng(4), 2)
     members = single_model_members(4, 2)
     found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=members)
     assert found == class_clustered_interval(ClassScores.from_queries(scores, labels), members=members)
-    assert found != class_clustered_interval(ClassScores.from_queries(scores, labels), members=members, seed=1)
     order = np.random.default_rng(5).permutation(len(labels))
     moved = class_clustered_interval(ClassScores.from_queries(scores[:, order], labels[order] + 2**40), members=members)
     assert moved.high == pytest.approx(found.high, abs=1e-12)
@@ -149,14 +152,15 @@ def test_invalid_input_is_refused():
         paired_difference(scores, scores.rows([0]))
 
 
-def test_sums_by_class_give_the_figures_that_scores_by_query_gave():
-    """The figures are of the version that resampled per-query scores."""
+def test_closed_forms_agree_with_resampling():
+    """The figures are those of 2,000 resamples of classes and repeats, and of half-widths added in quadrature."""
     scores, (labels, _) = study(np.random.default_rng(3), 3)
     found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=single_model_members(4, 3))
     assert found.estimate == pytest.approx(0.7220732359242654, abs=1e-12)
-    assert found.class_error == pytest.approx(0.023928471936900817, rel=1e-9)
-    assert found.training_error == pytest.approx(0.004718036599119707, rel=1e-9)
-    assert (found.low, found.high) == pytest.approx((0.6729719359779112, 0.7711745358706197), abs=1e-9)
+    assert found.class_error == pytest.approx(0.0239285, rel=0.03)
+    assert found.training_error == pytest.approx(0.0047180, rel=0.03)
+    assert found.low == pytest.approx(0.67297, abs=0.004)
+    assert found.high == pytest.approx(0.77117, abs=0.012)  # skewed classes: further above
 
 
 def test_a_method_does_not_differ_from_itself():
@@ -206,10 +210,11 @@ def test_identical_methods_rarely_differ_and_different_ones_usually_do(num_repea
         found = paired_difference(*by_class(test_set[0], first, second), members=members)
         false_alarms += found.excludes_zero
         detectable.append(found.detectable_difference())
-    assert false_alarms <= 50
+    assert false_alarms <= 65  # 5 % and twice the error of a thousand
+    typical = np.sqrt(np.mean(np.square(detectable)))  # of the mean variance, which is what pooling estimates
     found_differences = 0
     for _ in range(300):
-        first, test_set = study(generator, num_repeats, shift=np.median(detectable))
+        first, test_set = study(generator, num_repeats, shift=typical)
         second, _ = study(generator, num_repeats, test_set=test_set)
         found_differences += paired_difference(*by_class(test_set[0], first, second), members=members).low > 0
     assert found_differences >= 0.7 * 300

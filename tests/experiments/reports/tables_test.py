@@ -5,14 +5,15 @@ import pytest
 from experiments.reports.intervals import interval
 from experiments.reports.published_values import published_value
 from experiments.reports.statistics import FairEstimate
-from experiments.reports.tables import TableCell, TableRow, render_csv, render_latex, render_markdown, render_text
-from experiments.reports.verdicts import verdict
+from experiments.reports.table_cells import TableCell, TableRow, compared
+from experiments.reports.tables import render_csv, render_latex, render_markdown, render_text
+from experiments.reports.verdicts import Target, published_difference
 
 SINGLE, JOINED = ("128-D", "MAP@R"), ("512-D", "P@1")
 
 
 def cell(estimate, published=None, reasons=()):
-    return TableCell(estimate, published, verdict(estimate, published, reasons))
+    return TableCell(estimate, Target(published, reasons=tuple(reasons), error=(0.0, 1)))
 
 
 def rows():
@@ -44,13 +45,13 @@ untrained                      16.20                   44.12
 pnca+gsp                43.96 ± 0.14                   73.96
   95 % interval       [42.37, 45.55]         [72.58, 75.34]†
   published             43.95 ± 0.06            75.68 ± 0.11
-  difference                   +0.01                   -1.72
+  minus published +0.01 [-0.18, 0.20]                      -
   verdict                 reproduced      not comparable [1]
+  margin                        0.50                       -
 
 c2|delf & 100 %         43.96 ± 0.14                   73.96
   95 % interval       [42.37, 45.55]         [72.58, 75.34]†
   published    45.53 ± 0.18 (doubtful)                    lost
-  difference                       -                       -
   verdict         not comparable [2]      not comparable [3]
 """
 
@@ -68,7 +69,7 @@ def test_text_is_aligned_and_numbers_the_reasons():
     assert "[3] the printed cell is lost (cell empty in the text); budget is demo" in " ".join(text.split())
     assert "[4] no published figure" in lines
     assert max(len(line) for line in lines) == len(lines[1])  # footnotes are wrapped
-    assert any(line.startswith("† new test classes only") for line in lines)
+    assert any(line.startswith("† Interval for new test classes only") for line in lines)
     half_done = lines[lines.index(next(line for line in lines if line.startswith("half done"))) :]
     assert half_done[0].split()[-1] == "-"
     assert half_done[1].split() == ["95", "%", "interval", "[42.37,", "45.55]", "-"]
@@ -121,6 +122,13 @@ def test_csv_is_tidy_unrounded_percent():
     assert figures == pytest.approx(
         {"mean": 43.961, "std": 0.144, "published": 43.95, "published_std": 0.06, "difference": 0.011}
     )
+    assert (trained["margin"], trained["verdict"], trained["interval_of"]) == (
+        "0.5",
+        "reproduced",
+        "classes and trainings",
+    )
+    assert float(trained["difference_low"]) < 0.011 < float(trained["difference_high"])
+    assert table[3]["interval_of"] == "classes only"
     assert float(trained["low"]) < 43.961 < float(trained["high"])
     assert table[5]["verdict"] == "not comparable: the printed cell is lost (cell empty in the text); budget is demo"
 
@@ -133,15 +141,20 @@ def test_csv_is_tidy_unrounded_percent():
 def test_significant_differences_are_starred(estimate, training, starred):
     bounds = interval(estimate, (0.003**2, 299), training and (training**2, 8), 0.95)
     column = ("minus reference", "MAP@R")
-    compared = [TableRow("method", {column: TableCell(FairEstimate(estimate, None, bounds), is_difference=True)})]
+    tested = [TableRow("method", {column: TableCell(FairEstimate(estimate, None, bounds), is_difference=True)})]
     alone = [TableRow("method", {SINGLE: cell(FairEstimate(estimate, None, bounds))})]
     for render in (render_text, render_markdown, render_latex):
-        assert (f"{100 * estimate:+.2f}*" in render(compared)) == starred
-        assert "excludes zero" in render(compared)
+        assert (f"{100 * estimate:+.2f}*" in render(tested)) == starred
+        assert "Holm's correction" in render(tested)
         assert f"{100 * estimate:.2f}*" not in render(alone)
     bare = TableRow("method", {column: TableCell(FairEstimate(estimate), is_difference=True)})
     assert f"{100 * estimate:+.2f}" in render_text([bare])
     assert "Starred" not in render_text([bare])  # nothing that a star could be of
+
+
+def row_of(name, bounds, target=None):
+    column = ("minus reference", "MAP@R")
+    return TableRow(name, {column: TableCell(FairEstimate(bounds.estimate, None, bounds), target, is_difference=True)})
 
 
 def test_differences_have_a_sign_and_what_the_design_could_have_detected():
@@ -150,24 +163,54 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     same = interval(0.0, (0.0, 299), (0.0, 8), 0.95)
     rows = [
         TableRow("reference", {SINGLE: cell(FairEstimate(0.4, 0.01, seen))}),
-        *(
-            TableRow(
-                name, {("minus reference", "MAP@R"): TableCell(FairEstimate(of.estimate, None, of), None, None, True)}
-            )
-            for name, of in (("seen", seen), ("unseen", unseen), ("same", same))
-        ),
+        *(row_of(name, of) for name, of in (("seen", seen), ("unseen", unseen), ("same", same))),
     ]
     text = " ".join(render_text(rows).split())
-    assert f"detectable - {100 * seen.detectable_difference():.2f}" in text
-    assert f"[-0.69, 0.49]† detectable - {100 * unseen.detectable_difference():.2f}" in text
     assert "seen - +1.20*" in text
+    assert "p, Holm's p - .003, .006 detectable - 1.2" in text
+    assert "[-0.69, 0.49]† detectable - 1.0" in text
     assert "same - +0.00 95 % interval - [0.00, 0.00] ---" in text  # nothing to detect between a method and itself
-    assert "significant in 80 % of studies" in text
+    assert "in 80 % of studies" in text
     assert "sqrt((R - 1)/R) of the spread of a fresh collection" in text
     lines = list(csv.DictReader(render_csv(rows).splitlines()))
     assert [line["detectable"] for line in lines][0] == ""
-    assert float(lines[1]["detectable"]) == pytest.approx(100 * seen.detectable_difference())
+    tests = compared(rows)[1].cells["minus reference", "MAP@R"].comparison
+    assert [float(lines[1][name]) for name in ("detectable", "p", "p_holm")] == pytest.approx(
+        [100 * tests.detectable, tests.p, tests.p_holm]
+    )
+    assert (lines[2]["p"], lines[2]["p_holm"]) == ("", "")  # no spread of training, no test
     assert "detectable" not in render_text(rows[:1])
+
+
+def test_a_star_is_after_holm_over_the_table():
+    clear, near = (interval(of, (0.001**2, 299), (0.002**2, 8), 0.95) for of in (0.02, 0.006))
+    assert "+0.60*" in render_text([row_of("near", near)])
+    several = [
+        row_of("near", near),
+        *(row_of(f"m{index}", near.at(0.95)) for index in range(5)),
+        row_of("clear", clear),
+    ]
+    assert compared(compared(several)) == compared(several)
+    text = render_text(several)
+    assert "+2.00*" in text
+    assert "for all 7 of this table" in " ".join(text.split())
+    unpooled = [row_of("near", near), *(row_of(f"m{i}", interval(0.0, (1e-6, 299), (1.0, 3), 0.95)) for i in range(9))]
+    assert "+0.60*" not in render_text(unpooled)
+    assert "+0.60 " in render_text(unpooled)
+    planned = compared(unpooled, ("near", ("minus reference", "MAP@R")))
+    assert "+0.60*" in render_text(planned)
+    assert "the one comparison that was planned" in " ".join(render_text(planned).split())
+
+
+def test_differences_have_verdicts_of_their_own():
+    printed = [published_value("5.1", "sop", row, 128, "MAP@R") for row in ("PNCA+GSP", "PNCA")]
+    target = Target(published_difference(*printed), margin=0.19, error=(0.0, 1))
+    bounds = interval(0.0036, (0.003**2, 299), (0.0002**2, 8), 0.95)
+    text = " ".join(render_text([row_of("pnca+gsp", bounds, target)]).split())
+    assert "published +0.38" in text
+    assert "minus published -0.02 [-0.06, 0.02] verdict reproduced margin 0.19" in text
+    noisy = interval(0.0036, (0.003**2, 299), (0.004**2, 8), 0.95)
+    assert "verdict inconclusive" in " ".join(render_text([row_of("pnca+gsp", noisy, target)]).split())
 
 
 def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
