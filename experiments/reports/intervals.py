@@ -164,7 +164,7 @@ def interval(
     multiplied by the joint standard error. Where one part dominates, its own degrees of freedom count; Satterthwaite's
     are too narrow when a part with three degrees of freedom happens to look small.
 
-    Reference: Cochran and Cox, "Experimental Designs", 1957, section 4.14.
+    Reference: Cochran and Cox, "Experimental Designs", 1957, chapter 4.
 
     Args:
         estimate: the figure.

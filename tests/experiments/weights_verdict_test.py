@@ -132,7 +132,8 @@ def test_the_conventional_table(registered, make_weights, dataset, tmp_path):
         finish(protocol.runs, configs[0], repeat, share)
     protocol.report()
     (said,) = verdicts(runs_dir, "c1+xbm+gmp+gsp, best of 3", "512-D", "P@1")
-    assert said == "reproduced" if registered else said.startswith(UNKNOWN)
+    # The repeats lie .4 points apart: too far to be sure of half a point.
+    assert said == "inconclusive" if registered else said.startswith(UNKNOWN)
     assert verdict_from_disk(runs_dir, "c1+xbm+gmp+gsp, best of 3", ("512-D", "P@1")) == said
 
 
@@ -153,7 +154,8 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path):
     write_revisiting_report([alone], protocol_folder, "Conventional")
     rows = verdicts(protocol_folder, "normsoftmax+gap, best test epoch of each metric", "128-D", "R@1", "*.csv")
     (said,) = rows
-    assert said == "reproduced" if registered else said.startswith(UNKNOWN)
+    # Ours are the printed figure exactly; the print's own ± is too large to be sure of half a point.
+    assert said == "inconclusive" if registered else said.startswith(UNKNOWN)
 
 
 def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):

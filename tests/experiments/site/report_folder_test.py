@@ -76,8 +76,11 @@ def test_the_index_has_the_reports_own_figures_and_says_what_is_missing(report, 
     (difference,) = [cell for (size, _), cell in study.rows[2].cells.items() if size.startswith("single minus")]
     bounds = difference.estimate.interval
     assert f"[{100 * bounds.low:.2f}, {100 * bounds.high:.2f}]" in text
-    assert f"detectable: {100 * bounds.detectable_difference():.2f} or more" in text
-    assert "differs from zero" in text
+    (tested,) = [row for row in reports.compared(study.rows) if row.method == "pnca+gsp"]
+    (found,) = [cell.comparison for cell in tested.cells.values() if cell.comparison and cell.comparison.p]
+    assert f"detectable: {found.detectable_text} or more" in text
+    assert "p, Holm's p: " in text
+    assert "interval: classes and trainings" in text
     assert "c2+gap: missing fold 1 repeat 0" in text
     assert "Validation MAP@R over training steps: c2+gap ends at" in text
     assert "not comparable" in text
