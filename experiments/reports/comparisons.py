@@ -41,7 +41,7 @@ class Comparison:
         p: of this difference alone; `None` where trainings have no part in the interval.
         p_holm: after Holm over the table; the same as `p` of a planned comparison; `None` for those that are not
             tested.
-        detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are.
+        detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0 where it is not tested or cannot vary.
         num_pooled: of how many comparisons the training's variance is; 1: its own.
     """
 
@@ -92,10 +92,11 @@ def compare(
     else:
         adjusted = {planned: p_values[planned]} if planned in p_values else {}
     level = LEVEL if planned is not None else LEVEL / max(1, len(p_values))
-    return {
-        key: Comparison(of, p_values.get(key), adjusted.get(key), of.at(1 - level).detectable_difference(), counts[key])
-        for key, of in pooled.items()
-    }
+    found = {}
+    for key, of in pooled.items():
+        smallest = of.at(1 - level).detectable_difference() if key in p_values else 0.0
+        found[key] = Comparison(of, p_values.get(key), adjusted.get(key), smallest, counts[key])
+    return found
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
