@@ -41,7 +41,8 @@ class Comparison:
         p: of this difference alone; `None` where trainings have no part in the interval.
         p_holm: after Holm over the table; the same as `p` of a planned comparison; `None` for those that are not
             tested.
-        detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0 where it is not tested or cannot vary.
+        detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0
+            where it is not tested or cannot vary.
         num_pooled: of how many comparisons the training's variance is; 1: its own.
     """
 
