@@ -27,6 +27,7 @@ with quiet_start():
     from common.training import read_json, write_json
     from experiments import build, reports
     from experiments import flags as experiment_flags
+    from experiments.evidence.recording import record_finished
     from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.selection import image_batches, target_shares
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
@@ -63,11 +64,13 @@ def main() -> None:
         suffix: build.load_dataset(values.dataset + suffix, values.data_dir, values.cache_dir, values.seed or 0)
         for suffix in ("", "_distilled")
     }
-    rows = []
+    rows, units = [], []
     for start in starts:
         weights = "none" if start == "scratch" else values.weights or _pretrained_backbone(datasets[""])
         for loss in values.loss:
-            rows += _study(datasets, values.dataset, loss, start, weights)
+            found, finished = _study(datasets, values.dataset, loss, start, weights)
+            rows += found
+            units += finished
     if not rows:
         return
     title = f"{values.dataset}, {values.repeats} seed(s)"
@@ -77,6 +80,7 @@ def main() -> None:
     notes = [*gain_sentences(rows), *start_notes(values.dataset, values.weights)]
     print(write_tables(rows, folder, "collage_study", title, notes))
     print(f"Tables: {folder}")
+    record_finished(units)
 
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
@@ -129,8 +133,8 @@ def start_notes(dataset: str, weights: str | None) -> list[str]:
     ]
 
 
-def _study(datasets: dict, name: str, loss: str, start: str, weights: str) -> list[reports.TableRow]:
-    """The rows of all methods from one start under one loss."""
+def _study(datasets: dict, name: str, loss: str, start: str, weights: str) -> tuple[list[reports.TableRow], list]:
+    """The rows of all methods from one start under one loss, and the finished units behind them."""
     finished, scores, shares = {}, {}, {}
     for method, (suffix, pooling, zero_shot) in METHODS.items():
         config = _configuration(name + suffix, loss, pooling, zero_shot, start, weights)
@@ -151,7 +155,7 @@ def _study(datasets: dict, name: str, loss: str, start: str, weights: str) -> li
             if shares[method]:
                 cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))
         rows.append(reports.TableRow(f"{start}: {loss} {method}", cells))
-    return rows
+    return rows, [unit for of_method in finished.values() for unit in of_method]
 
 
 def _trained(dataset, config) -> list:

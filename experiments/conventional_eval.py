@@ -27,6 +27,7 @@ with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS, ConventionalProtocol
     from experiments.conventional_report import write_report
+    from experiments.evidence.recording import record_finished
     from experiments.fair_protocol import check_unit_flags
     from experiments.start_checks import check_configurations
 
@@ -58,6 +59,8 @@ def evaluate(write: Callable = write_report) -> None:
     if not values.report_only:
         protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=values.checkpoint_seconds)
     print(protocol.report(write))
+    found = [runs for method in protocol.methods() for runs in (method.runs, method.held_out_runs) if runs]
+    record_finished(unit for runs in found for unit in runs.finished.values())
 
 
 def define_flags(repeats: int) -> None:

@@ -18,6 +18,7 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     from experiments import build
     from experiments import flags as experiment_flags
+    from experiments.evidence.recording import record_finished
     from experiments.fair_protocol import FairProtocol, check_unit_flags
     from experiments.start_checks import check_configurations
 
@@ -34,6 +35,7 @@ def main() -> None:
     if not values.report_only:
         protocol.run(fold=values.fold, repeat=values.repeat, checkpoint_seconds=values.checkpoint_seconds)
     print(protocol.report())
+    record_finished(protocol.finished(fold=values.fold, repeat=values.repeat))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from common.data import Dataset
 from common.ops.checks import invalid
 from experiments.config import ExperimentConfig
 from experiments.fair_report import MethodReport, write_report
-from experiments.reports import collect_method
+from experiments.reports import UnitRun, collect_method
 from experiments.unit_runs import UnitRuns
 
 
@@ -55,6 +55,12 @@ class FairProtocol:
         self.runs.check(units)
         for config, fold_index, repeat_index in units:
             self.runs.train(config, fold_index, repeat_index, checkpoint_seconds)
+
+    def finished(self, *, fold: int | None = None, repeat: int | None = None) -> list[UnitRun]:
+        """The finished units of all folds and repeats, or of one fold or one repeat."""
+        runs = {config: collect_method(self.runs.method_dir(config)).finished for config in self.configs}
+        units = self.units(fold, repeat)
+        return [runs[config][k, r] for config, k, r in units if (k, r) in runs[config]]
 
     def report(self) -> str:
         """Writes the table and the picture beside the runs; returns the text for the terminal."""

@@ -45,11 +45,18 @@ SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
 
 
 def define_place_flags() -> None:
-    """Defines `PLACE_FLAGS` and `SESSION_FLAGS`: where data come from and results go, and how a training runs."""
+    """Defines `PLACE_FLAGS`, `--record` and `SESSION_FLAGS`: where data come from and results go, how a training runs."""
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
+    flags.DEFINE_string("record", None, "Folder of a study, such as results/mine: finished runs are appended to its rows.")
+    define_replace_flag()
     define_session_flags()
+
+
+def define_replace_flag() -> None:
+    """Defines whether recorded rows make way for new results."""
+    flags.DEFINE_boolean("replace", False, "Rows of the study make way for new results with the same key.")
 
 
 def define_session_flags() -> None:

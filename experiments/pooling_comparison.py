@@ -25,6 +25,7 @@ with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.collage_study import start_notes
     from experiments.config import ExperimentConfig
+    from experiments.evidence.recording import record_finished
     from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
     from experiments.split_study import SplitScores, cell, trained_units, write_tables
     from experiments.start_checks import check_configurations
@@ -65,6 +66,7 @@ def main() -> None:
     digest = hashlib.sha256(repr([config.as_dict() for config in configs]).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"
     print(report(configs, runs, folder, notes=start_notes(values.dataset, values.weights)))
+    record_finished(unit for units in runs for unit in units)
 
 
 def comparison_configuration(

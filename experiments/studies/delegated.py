@@ -27,7 +27,7 @@ from experiments.config import config_fields
 from experiments.recipes import BUDGETS
 from experiments.studies.cost import duration
 
-_PLACES = (*experiment_flags.PLACE_FLAGS, *experiment_flags.SESSION_FLAGS)
+_PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.SESSION_FLAGS)
 _CONFIGURATION = tuple(field.name for field in config_fields())
 _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 

@@ -13,6 +13,7 @@ from common.backbones import conversion_command
 from common.ops.checks import InvalidInput, check_choice
 from experiments import build
 from experiments import flags as experiment_flags
+from experiments.evidence.recording import record_finished
 from experiments.initial_weights import file_to_make
 from experiments.recipes import BUDGETS
 from experiments.reports import UnitRun
@@ -25,6 +26,7 @@ from experiments.studies.unit_command import DATA_DIR, unit_command
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
+    *("record", "replace"),
     *experiment_flags.SESSION_FLAGS,
 )
 
@@ -87,6 +89,7 @@ def run_study(
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
         print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
         print(f"Folder: {folder}")
+    record_finished(finished_units(known, runs))
 
 
 def options_from_flags() -> StudyOptions:

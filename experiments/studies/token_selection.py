@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -84,34 +85,94 @@ class TokenSelection(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table with its verdict, a panel for each method of its first finished training, and the spread."""
         units = {method: found for method, cells in self._cells.items() if (found := finished_units(cells, finished))}
-        scores = {method: SplitScores(of_method) for method, of_method in units.items()}
-        lines, panels, verdicts, points, kinds = [], [], [], {}, set()
+        methods, panels = {}, []
         for method, of_method in units.items():
             states = [plane_of(unit, finished.dataset, finished.cache_dir) for unit in of_method]
-            estimate, gain = scores[method].estimate("MAP@R"), ["-", "-"]
-            if method != "GAP" and reports.same_trainings(of_method, units.get("GAP", [])):
-                difference = scores[method].difference(scores["GAP"], "MAP@R")
-                gain = [f"{100 * difference.estimate:+.2f}", _bounds(difference, difference.low, difference.high)]
-                sentence = reports.gain_verdict(difference, PRINTED_GAIN)[1]
-                verdicts.append(f"{method} over GAP. {sentence}")
-            kinds.add(estimate.kind)
-            figures = [f"{100 * estimate.estimate:.2f}", _bounds(estimate, *estimate.ends()), *gain]
-            points[method] = [
+            points = [
                 SelectionPoint(state.weight_on_own, unit.result["test"]["MAP@R"])
                 for state, unit in zip(states, of_method)
             ]
-            lines.append([method, *figures, *spread_of(points[method]), f"{100 * _mean_in_others(states):.1f}"])
-            panels.append(
-                states[0].panel(f"{method}, {_unit_name(of_method[0])}: MAP@R {100 * points[method][0].map_at_r:.1f}")
+            places = [(unit.fold, unit.repeat) for unit in of_method]
+            methods[method] = TokenMethod(
+                SplitScores(of_method), places, points, [state.in_other_hulls for state in states]
             )
-        header = ["pooling", "test MAP@R (%)", "95 % interval", "minus GAP", "95 % interval"]
-        header += ["lowest", "median", "highest", "select", "weight on own tokens (%)", "in other hulls (%)"]
-        text = write_table(
-            PlainTable(self.title, header, lines, [*verdicts, *kind_notes(kinds), *self.notes]), folder, name
-        )
+            first = states[0]
+            panels.append(token_panel(method, places[0], points[0].map_at_r, first.tokens, first.samples, first.labels))
+        text = write_table(selection_table(self.title, methods, self.notes), folder, name)
         token_panels(panels, folder / f"{name}.png", title=self.title)
+        points = {method: of.points for method, of in methods.items()}
         selection_plot(points, folder / f"{name}_selection.png", threshold=SELECTS_FROM, title=self.title)
         return f"{text}Figures: {folder / f'{name}.png'}, {folder / f'{name}_selection.png'}"
+
+
+class TokenScores(Protocol):
+    """Scores of a method's trainings: what `SplitScores` are of runs on disk."""
+
+    def estimate(self, metric: str) -> reports.Interval:
+        """The mean with its interval."""
+
+    def difference(self, reference: TokenScores, metric: str) -> reports.Interval:
+        """The mean of self - reference, paired, with its interval."""
+
+
+class TokenMethod(NamedTuple):
+    """The trainings of one way of pooling.
+
+    Attributes:
+        scores: of their test samples.
+        places: fold and repeat of each.
+        points: weight on own tokens and MAP@R of each.
+        in_other_hulls: of each, the share of test samples inside another class' hull.
+    """
+
+    scores: TokenScores
+    places: Sequence[tuple[int, int]]
+    points: Sequence[SelectionPoint]
+    in_other_hulls: Sequence[float]
+
+
+def selection_table(title: str, methods: Mapping[str, TokenMethod], notes: Sequence[str] = ()) -> PlainTable:
+    """The table of figure 5.4: MAP@R with its interval and gain over GAP, its spread, and what is selected.
+
+    Args:
+        title: of the table.
+        methods: by name; `GAP` is what others are held against, where the same trainings are finished.
+        notes: footnotes, below the verdicts.
+    """
+    lines, verdicts, kinds = [], [], set()
+    for name, method in methods.items():
+        estimate, gain = method.scores.estimate("MAP@R"), ["-", "-"]
+        if name != "GAP" and "GAP" in methods and list(method.places) == list(methods["GAP"].places):
+            difference = method.scores.difference(methods["GAP"].scores, "MAP@R")
+            gain = [f"{100 * difference.estimate:+.2f}", _bounds(difference, difference.low, difference.high)]
+            sentence = reports.gain_verdict(difference, PRINTED_GAIN)[1]
+            verdicts.append(f"{name} over GAP. {sentence}")
+        kinds.add(estimate.kind)
+        figures = [f"{100 * estimate.estimate:.2f}", _bounds(estimate, *estimate.ends()), *gain]
+        in_others = f"{100 * np.mean(method.in_other_hulls):.1f}"
+        lines.append([name, *figures, *spread_of(method.points), in_others])
+    header = ["pooling", "test MAP@R (%)", "95 % interval", "minus GAP", "95 % interval"]
+    header += ["lowest", "median", "highest", "select", "weight on own tokens (%)", "in other hulls (%)"]
+    return PlainTable(title, header, lines, [*verdicts, *kind_notes(kinds), *notes])
+
+
+def token_panel(
+    method: str, place: tuple[int, int], map_at_r: float, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray
+) -> TokenPanel:
+    """The panel of one training.
+
+    Args:
+        method: its name.
+        place: fold and repeat.
+        map_at_r: of the test samples, in [0, 1].
+        tokens: `[tokens, 2]`.
+        samples: of the test set `[samples, 2]`.
+        labels: theirs `[samples]`.
+    """
+    places = np.arange(len(tokens))
+    owners = np.where(places < NUM_CLASS_TOKENS, places // TOKENS_PER_CLASS, -1)
+    title = f"{method}, fold {place[0]}, repeat {place[1]}: MAP@R {100 * map_at_r:.1f}"
+    return TokenPanel(title, tokens, owners, samples, labels)
 
 
 class _Plane:
@@ -120,12 +181,6 @@ class _Plane:
     def __init__(self, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray, weight_on_own: float):
         self.tokens, self.samples, self.labels, self.weight_on_own = tokens, samples, labels, weight_on_own
         self.in_other_hulls = share_in_other_hulls(samples, labels)
-
-    def panel(self, title: str) -> TokenPanel:
-        owners = np.where(
-            np.arange(len(self.tokens)) < NUM_CLASS_TOKENS, np.arange(len(self.tokens)) // TOKENS_PER_CLASS, -1
-        )
-        return TokenPanel(title, self.tokens, owners, self.samples, self.labels)
 
 
 def plane_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> _Plane:
@@ -156,14 +211,6 @@ def spread_of(points: Sequence[SelectionPoint]) -> list[str]:
         f"{selecting} of {len(points)}",
         f"{weight:.1f}",
     ]
-
-
-def _mean_in_others(states: Sequence[_Plane]) -> float:
-    return float(np.mean([state.in_other_hulls for state in states]))
-
-
-def _unit_name(unit: UnitRun) -> str:
-    return f"fold {unit.fold}, repeat {unit.repeat}"
 
 
 def _bounds(of: reports.Interval, low: float, high: float) -> str:

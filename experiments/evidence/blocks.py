@@ -1,0 +1,112 @@
+"""What a document has from rows: blocks `<!-- results: NAME(ARGUMENTS) -->` and single values in prose.
+
+A block ends with `<!-- /results -->`; arguments are `name=value`, separated by semicolons. A value is
+`<!-- value: STUDY.METHOD.METRIC -->56.38<!-- /value -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from common.ops.checks import InvalidInput
+
+_BLOCK = re.compile(
+    r"^<!-- results: (?P<name>\w+)\((?P<arguments>[^()\n]*)\) -->\n(?P<text>.*?)^<!-- /results -->$",
+    re.MULTILINE | re.DOTALL,
+)
+_VALUE = re.compile(r"<!-- value: (?P<source>[^\n]+?) -->(?P<text>[^<\n]*)<!-- /value -->")
+_MARKS = re.compile(r"<!-- /?(?:results|value)\b[^\n]*?-->")
+
+
+class Block(NamedTuple):
+    """A block of a document.
+
+    Attributes:
+        name: of its builder.
+        arguments: by name.
+        text: what stands in it.
+    """
+
+    name: str
+    arguments: Mapping[str, str]
+    text: str
+
+    @property
+    def head(self) -> str:
+        """The block's first line, for people."""
+        return f"{self.name}({'; '.join(f'{name}={value}' for name, value in self.arguments.items())})"
+
+
+class Value(NamedTuple):
+    """A single value in prose: study, label of the method and metric, and what stands there."""
+
+    study: str
+    label: str
+    metric: str
+    text: str
+
+
+def blocks(document: str) -> Iterator[Block]:
+    """The blocks of a document, in order."""
+    for match in _BLOCK.finditer(document):
+        yield _block(match)
+
+
+def values(document: str) -> Iterator[Value]:
+    """The single values of a document, in order."""
+    for match in _VALUE.finditer(document):
+        yield _value(match)
+
+
+def replaced(document: str, of_block: Callable[[Block], str], of_value: Callable[[Value], str]) -> str:
+    """The document with what functions say in the place of what stood there.
+
+    Args:
+        document: Markdown.
+        of_block: the lines of a block, with a line break at their end.
+        of_value: the text of a value.
+
+    Raises:
+        InvalidInput: a mark that belongs to no block or value.
+    """
+    within = "".join(match["text"] for match in _BLOCK.finditer(document))
+    stray = _MARKS.search(_VALUE.sub("", _BLOCK.sub("", document) + within))
+    if stray:
+        raise InvalidInput(
+            f"{stray[0]} is part of no block: expected `<!-- results: NAME(ARGUMENTS) -->` and `<!-- /results -->` on "
+            "lines of their own, or `<!-- value: STUDY.METHOD.METRIC -->...<!-- /value -->` on one line."
+        )
+
+    def block(match: re.Match) -> str:
+        head = match[0][: match.start("text") - match.start()]
+        return f"{head}{of_block(_block(match))}<!-- /results -->"
+
+    def value(match: re.Match) -> str:
+        return f"<!-- value: {match['source']} -->{of_value(_value(match))}<!-- /value -->"
+
+    return _VALUE.sub(value, _BLOCK.sub(block, document))
+
+
+def outside(document: str) -> str:
+    """The document without its blocks; as many lines as it has, so that places stay what they were."""
+    return _BLOCK.sub(lambda match: re.sub(r"[^\n]", "", match[0]), document)
+
+
+def _block(match: re.Match) -> Block:
+    arguments = {}
+    for argument in filter(None, (part.strip() for part in match["arguments"].split(";"))):
+        name, equals, value = argument.partition("=")
+        if not equals:
+            raise InvalidInput(f"{match[0].splitlines()[0]}: expected arguments name=value, received {argument!r}.")
+        arguments[name.strip()] = value.strip()
+    return Block(match["name"], arguments, match["text"])
+
+
+def _value(match: re.Match) -> Value:
+    study, _, rest = match["source"].partition(".")
+    label, _, metric = rest.rpartition(".")
+    if not (study and label and metric):
+        raise InvalidInput(f"<!-- value: {match['source']} -->: expected STUDY.METHOD.METRIC.")
+    return Value(study, label, metric, match["text"])

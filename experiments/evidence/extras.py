@@ -1,0 +1,70 @@
+"""What tables and pictures of some data sets need of a training beside its metrics."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data import Dataset
+from common.training import read_json
+from experiments import build
+from experiments.reports import UnitRun
+from experiments.selection import image_batches, target_shares
+from experiments.studies.token_selection import plane_of
+from experiments.trained_model import load_trained_model
+
+_TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
+_DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
+
+
+class Extras(NamedTuple):
+    """Numbers for the row, JSON values by name, and arrays for pictures by name, of any shape."""
+
+    values: dict
+    arrays: dict[str, np.ndarray]
+
+
+class ExtrasReader:
+    """Reads extras of runs; data sets are loaded where a run needs one, and once.
+
+    Args:
+        data_dir: the folder of the data set's official files; None for embedded data sets.
+        cache_dir: the folder for prepared images, or None for the default.
+    """
+
+    def __init__(self, data_dir: str | None = None, cache_dir: str | None = None):
+        self._places = data_dir, cache_dir
+        self._datasets: dict[tuple[str, int], Dataset] = {}
+
+    def read(self, unit: UnitRun) -> Extras:
+        """The extras of a finished run; of most data sets there are none. Nothing is written into its folder."""
+        name = str(unit.config.get("dataset"))
+        if name == _TOKENS:
+            return self._of_tokens(unit)
+        if name.startswith(_COLLAGES) and not name.endswith("_distilled"):
+            return self._of_collages(unit)
+        return Extras({}, {})
+
+    def _of_tokens(self, unit: UnitRun) -> Extras:
+        plane = plane_of(unit, self._dataset(unit), self._places[1])
+        values = {"weight_on_own": plane.weight_on_own, "in_other_hulls": plane.in_other_hulls}
+        values = {name: round(value, _DIGITS) for name, value in values.items()}
+        # The picture shows the first training of each method.
+        arrays = {"tokens": plane.tokens, "samples": plane.samples, "labels": plane.labels}
+        return Extras(values, arrays if unit.fold == unit.repeat == 0 else {})
+
+    def _of_collages(self, unit: UnitRun) -> Extras:
+        shares = read_json(unit.path / "target_shares.json")
+        if shares is None:
+            dataset = self._dataset(unit)
+            trained = load_trained_model(unit.path, dataset=dataset, cache_dir=self._places[1])
+            shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
+        rounded = {name: round(value, _DIGITS) for name, value in (shares or {}).items()}
+        return Extras({"target_shares": rounded} if rounded else {}, {})
+
+    def _dataset(self, unit: UnitRun) -> Dataset:
+        key = unit.config["dataset"], unit.config.get("seed", 0)
+        if key not in self._datasets:
+            self._datasets[key] = build.load_dataset(key[0], *self._places, key[1])
+        return self._datasets[key]

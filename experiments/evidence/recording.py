@@ -1,0 +1,190 @@
+"""From finished runs to rows of a study, and the command line that is kept with them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from absl import flags
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.evidence import rows
+from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.store import StudyRows, locked
+from experiments.fair_report import concatenated_embeddings
+from experiments.flags import PLACE_FLAGS
+from experiments.unit import evaluate_embeddings
+
+_UNITS = "fold*-repeat*"
+_LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
+_WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace")
+_TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
+
+
+def record_finished(units: Iterable[reports.UnitRun]) -> None:
+    """Appends the finished runs of a command to the study that `--record` names; without that flag, nothing.
+
+    Args:
+        units: runs that the command is about.
+    """
+    values = flags.FLAGS
+    if not values.record:
+        return
+    paths = {unit.path for unit in units}
+    methods = [reports.collect_method(folder) for folder in sorted({path.parent for path in paths})]
+    extras = ExtrasReader(values.data_dir, values.cache_dir)
+    said = record(methods, values.record, extras, command=command_line(), units=paths, replace=values.replace)
+    print("\n".join(said), file=sys.stderr)
+
+
+def record(
+    methods: Iterable[reports.MethodRuns],
+    folder: str | os.PathLike,
+    extras: ExtrasReader,
+    *,
+    command: str | None = None,
+    label: str | None = None,
+    units: set[pathlib.Path] | None = None,
+    replace: bool = False,
+) -> list[str]:
+    """Merges finished runs, and their concatenations where every fold is finished, into a study's rows.
+
+    Args:
+        methods: what is on disk of each configuration.
+        folder: of the study, `results/<study>`.
+        extras: reads what tables and pictures need beside metrics.
+        command: what trained the runs; None: not known.
+        label: what the one configuration is called in tables; None: what follows from it.
+        units: folders of runs to record; None: all.
+        replace: whether new results take the place of others with the same key.
+
+    Returns:
+        What was left out and why, and what was recorded, a line each.
+
+    Raises:
+        InvalidInput: see `StudyRows`; or nothing is finished.
+    """
+    said, found = [], []
+    for runs in methods:
+        said += [f"warning: {problem}" for problem in runs.problems]
+        chosen = [unit for unit in runs.units if units is None or unit.path in units]
+        unfinished = [unit for unit in chosen if not unit.is_finished and unit.problem is None]
+        said += [f"warning: {unit.path} is left out: it has not finished." for unit in unfinished]
+        found += _scored_rows(runs, [unit for unit in chosen if unit.is_finished], extras, command, label)
+    if not found:
+        raise InvalidInput("\n".join([*said, "There is no finished run to record. Finish one first."]))
+    with locked(folder):
+        study = StudyRows(folder)
+        changed = study.merge(found, replace=replace)
+        study.save()
+    return [*said, f"{study.folder}: {len(found)} rows, of which {changed} are new or changed; {len(study.rows)} in all."]
+
+
+def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
+    """Every configuration with runs in a folder: that of one method, of a data set, of a protocol, or all runs.
+
+    Args:
+        folder: see above.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    folder = pathlib.Path(folder)
+    patterns = ["/".join([*["*"] * depth, _UNITS]) for depth in range(_LEVELS)]
+    paths = sorted({path.parent for pattern in patterns for path in folder.glob(pattern) if path.is_dir()})
+    found = [runs for path in paths if (runs := reports.collect_method(path)).units]
+    if not found:
+        raise InvalidInput(
+            f"{folder} holds no runs: expected a folder such as runs/fair/glyphs or runs/fair/glyphs/pnca+gap-0123456789, "
+            "with folders fold0-repeat0, ... below."
+        )
+    return found
+
+
+def command_line(arguments: Sequence[str] | None = None) -> str:
+    """The command as somebody else would give it: without the flags of places, and files by their names.
+
+    Args:
+        arguments: the module and its flags; None: this process'.
+    """
+    if arguments is None:
+        module = getattr(sys.modules["__main__"].__spec__, "name", None) or pathlib.Path(sys.argv[0]).stem
+        arguments = [module, *sys.argv[1:]]
+    kept = [arguments[0]]
+    is_value = False  # of a flag that was given without `=`
+    for argument in arguments[1:]:
+        name, equals, value = argument.partition("=")
+        if argument.startswith("-"):
+            is_value = False
+            if name.lstrip("-") in _WITHOUT_EFFECT or name.lstrip("-").removeprefix("no") in _WITHOUT_EFFECT:
+                is_value = not equals and name.lstrip("-").removeprefix("no") not in ("report_only", "replace")
+                continue
+            kept.append(f"{name}={_without_folder(value)}" if equals else argument)
+        elif not is_value:
+            kept.append(_without_folder(argument))
+    return " ".join(["python -m", *map(shlex.quote, kept)])
+
+
+def _without_folder(value: str) -> str:
+    return pathlib.PurePath(value).name if "/" in value else value
+
+
+def _scored_rows(
+    runs: reports.MethodRuns,
+    units: Sequence[reports.UnitRun],
+    extras: ExtrasReader,
+    command: str | None,
+    label: str | None,
+) -> Iterator[rows.ScoredRow]:
+    trained = {}
+    for unit in units:
+        row = rows.training_row(unit, runs, label=label, command=command)
+        more = extras.read(unit)
+        row["extras"] |= more.values
+        trained[unit.fold, unit.repeat] = row
+        evaluated = _checked(unit)
+        row["test"] |= {name: evaluated[0].as_dict()[name] for name in rows.METRICS}
+        yield _scored(row, evaluated, more.arrays)
+    by_place = {(unit.fold, unit.repeat): unit for unit in units}
+    for repeats in _collections(runs, by_place):
+        members = [by_place[fold, repeat].test_embeddings() for fold, repeat in enumerate(repeats)]
+        result, labels = _evaluated(concatenated_embeddings(members))
+        metrics = {name: result.as_dict()[name] for name in rows.METRICS}
+        yield _scored(rows.collection_row(trained[0, 0], repeats, metrics), (result, labels), {})
+
+
+def _scored(row: dict, evaluated: tuple, arrays: dict) -> rows.ScoredRow:
+    result, labels = evaluated
+    scores = {"MAP@R": result.per_query_map_at_r, "P@1": result.per_query_precision_at_1}
+    return rows.ScoredRow(row, *rows.class_sums(scores, labels), arrays)
+
+
+def _evaluated(embeddings: dict) -> tuple:
+    """The retrieval result of test embeddings, and the classes of the queries that count `[queries]`."""
+    result = evaluate_embeddings(embeddings)
+    return result, embeddings["query_labels"][result.query_rows]
+
+
+def _checked(unit: reports.UnitRun) -> tuple:
+    result, labels = _evaluated(unit.test_embeddings())
+    for name in rows.METRICS:
+        found, stated = result.as_dict()[name], unit.test_metrics()[name]
+        if abs(found - stated) > _TOLERANCE:
+            raise InvalidInput(
+                f"The test embeddings of {unit.path} give {name} {found:.4f}, its result.json says {stated:.4f}: they are "
+                f"not of one run. Delete {unit.path} and give the command that trained this run again."
+            )
+    return result, labels
+
+
+def _collections(runs: reports.MethodRuns, by_place: dict) -> list[tuple[int, ...]]:
+    """Of the fair protocol, one repeat a fold in all ways, with as many repeats as every fold has."""
+    num_folds = runs.config.get("num_folds", 0)
+    repeats = 0
+    while num_folds > 1 and all((fold, repeats) in by_place for fold in range(num_folds)):
+        repeats += 1
+    return reports.collections(num_folds, repeats) if runs.protocol == "fair" and repeats else []

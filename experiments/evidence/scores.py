@@ -1,0 +1,111 @@
+"""Estimates and differences of recorded trainings, from their class sums alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.evidence.rows import COLLECTION, TRAINING
+from experiments.evidence.store import StudyRows
+
+
+class RecordedScores:
+    """Class sums of the trainings, or of the collections, of one method.
+
+    Args:
+        study: that has the rows.
+        rows: of one kind, at least one.
+
+    Attributes:
+        rows: in the order of fold and repeat, or of the collections' repeats.
+        places: fold and repeat of each training; of collections, all their members.
+        members: the trainings behind each row, as `reports.class_clustered_bootstrap` takes them.
+    """
+
+    def __init__(self, study: StudyRows, rows: Sequence[dict]):
+        self.rows = sorted(rows, key=lambda row: row.get("members", (row.get("fold"), row.get("repeat"))))
+        self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
+        self.members = _members(self.rows)
+        self._scored = [study.scored(row) for row in self.rows]
+        self.labels, self.counts = self._scored[0].labels, self._scored[0].counts
+
+    def estimate(self, metric: str) -> reports.Interval:
+        """The mean over queries and trainings with its interval.
+
+        Args:
+            metric: `MAP@R` or `P@1`.
+        """
+        return reports.class_clustered_bootstrap(self._per_query(metric), self._labels, members=self.members)
+
+    def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
+        """The mean of self - reference with its interval, paired class by class and training by training.
+
+        Args:
+            reference: the same trainings of another method.
+            metric: `MAP@R` or `P@1`.
+
+        Raises:
+            InvalidInput: they are other trainings, or were tested on other queries.
+        """
+        if self.places != reference.places or not np.array_equal(self.counts, reference.counts):
+            raise InvalidInput(
+                f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of other "
+                "folds, repeats or test classes. Record the same trainings of both."
+            )
+        return reports.paired_difference(
+            self._per_query(metric), reference._per_query(metric), self._labels, members=self.members
+        )
+
+    def _per_query(self, metric: str) -> np.ndarray:
+        """Every query's score as the mean of its class `[rows, queries]`, which has the sums of the scores."""
+        sums = np.stack([scored.sums[metric].astype(np.float64) for scored in self._scored])
+        return np.repeat(sums / self.counts, self.counts, axis=1)
+
+    @property
+    def _labels(self) -> np.ndarray:
+        return np.repeat(self.labels, self.counts)
+
+
+def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
+    """The scores of a method's trainings; None without any.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        repeats: only those below; None: all.
+    """
+    return _scores(study, TRAINING, label, lambda row: repeats is None or row["repeat"] < repeats)
+
+
+def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
+    """The scores of a method's concatenated models; None without any.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        repeats: only collections of repeats below; None: all.
+    """
+    return _scores(
+        study, COLLECTION, label, lambda row: repeats is None or all(repeat < repeats for _, repeat in row["members"])
+    )
+
+
+def labels_of(study: StudyRows) -> list[str]:
+    """The methods of a study, in the order of its rows."""
+    return list(dict.fromkeys(row["label"] for row in study.rows))
+
+
+def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> RecordedScores | None:
+    rows = [row for row in study.rows if row["kind"] == kind and row["label"] == label and is_wanted(row)]
+    return RecordedScores(study, rows) if rows else None
+
+
+def _members(rows: Sequence[dict]) -> list[list[tuple[int, int]]]:
+    if rows[0]["kind"] == COLLECTION:
+        return [[tuple(member) for member in row["members"]] for row in rows]
+    # With one repeat, folds stand in as repeats of one another (see `reports.single_model_members`).
+    is_repeated = len({row["repeat"] for row in rows}) > 1
+    return [[(row["fold"], row["repeat"]) if is_repeated else (0, row["fold"])] for row in rows]

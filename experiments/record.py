@@ -1,0 +1,52 @@
+"""Appends runs that are on disk to a study's rows in `results/`; commands that train do it by themselves (`--record`).
+
+Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`, from which `experiments.documents`
+    makes the tables and pictures of the documents.
+Command: python -m experiments.record --runs=runs/fair/glyphs --study=results/table_5_1
+Expected: one row a finished run, and one a collection of concatenated models where every fold is finished; a second
+    time, no change.
+Cost: seconds a run on 2 CPU cores.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from common.ops.checks import InvalidInput
+    from experiments import flags as experiment_flags
+    from experiments.evidence.extras import ExtrasReader
+    from experiments.evidence.recording import methods_under, record
+
+
+def main() -> None:
+    """Records what is finished in the folders and says what was left out."""
+    values = flags.FLAGS
+    for name in ("runs", "study"):
+        if not values[name].value:
+            raise InvalidInput(f"Missing --{name}: expected {flags.FLAGS[name].help[0].lower()}{flags.FLAGS[name].help[1:]}")
+    methods = [runs for folder in values.runs for runs in methods_under(folder)]
+    if values.label and len(methods) > 1:
+        raise InvalidInput(f"--label={values.label} names one configuration; --runs has {len(methods)}. Record one by one.")
+    said = record(
+        methods,
+        values.study,
+        ExtrasReader(values.data_dir, values.cache_dir),
+        command=values.command_line,
+        label=values.label,
+        replace=values.replace,
+    )
+    print("\n".join(said))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_list("runs", [], "Folders of runs: of one configuration, of a data set, or all.")
+    flags.DEFINE_string("study", None, "Folder of the study, such as results/table_5_1.")
+    flags.DEFINE_string("command_line", None, "The command that trained the runs, without places (default: not known).")
+    flags.DEFINE_string("label", None, "What the configuration is called in tables (default: by its configuration).")
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_replace_flag()
+    experiment_flags.run_command(main, kept="")
