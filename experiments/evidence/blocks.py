@@ -89,9 +89,16 @@ def replaced(document: str, of_block: Callable[[Block], str], of_value: Callable
     return _VALUE.sub(value, _BLOCK.sub(block, document))
 
 
-def outside(document: str) -> str:
-    """The document without its blocks; as many lines as it has, so that places stay what they were."""
-    return _BLOCK.sub(lambda match: re.sub(r"[^\n]", "", match[0]), document)
+def outside(document: str, is_left_out: Callable[[Block], bool]) -> str:
+    """The document without some of its blocks; as many lines as it has, so that places stay what they were.
+
+    Args:
+        document: Markdown.
+        is_left_out: whether a block is left out.
+    """
+    return _BLOCK.sub(
+        lambda match: re.sub(r"[^\n]", "", match[0]) if is_left_out(_block(match)) else match[0], document
+    )
 
 
 def _block(match: re.Match) -> Block:

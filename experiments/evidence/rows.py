@@ -133,9 +133,9 @@ def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[di
     Returns:
         Sums by metric `[classes]`, float32; classes `[classes]`, ascending; counts `[classes]`.
     """
-    classes, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    classes, counts = np.unique(labels, return_counts=True)
     sums = {
-        name: np.bincount(places, weights=np.asarray(values, np.float64), minlength=len(classes)).astype(np.float32)
+        name: reports.ClassScores.from_queries(values[None], labels).sums[0].astype(np.float32)
         for name, values in scores.items()
     }
     return sums, classes.astype(np.int64), counts.astype(np.int64)

@@ -30,7 +30,7 @@ class RecordedScores:
         self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
         self.members = _members(self.rows)
         self._scored = [study.scored(row) for row in self.rows]
-        self.labels, self.counts = self._scored[0].labels, self._scored[0].counts
+        self._counts = self._scored[0].counts
 
     def estimate(self, metric: str) -> reports.Interval:
         """The mean over queries and trainings with its interval.
@@ -38,7 +38,7 @@ class RecordedScores:
         Args:
             metric: `MAP@R` or `P@1`.
         """
-        return reports.class_clustered_bootstrap(self._per_query(metric), self._labels, members=self.members)
+        return reports.class_clustered_bootstrap(self._of(metric), members=self.members)
 
     def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
         """The mean of self - reference with its interval, paired class by class and training by training.
@@ -50,23 +50,15 @@ class RecordedScores:
         Raises:
             InvalidInput: they are other trainings, or were tested on other queries.
         """
-        if self.places != reference.places or not np.array_equal(self.counts, reference.counts):
+        if self.places != reference.places or not np.array_equal(self._counts, reference._counts):
             raise InvalidInput(
                 f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of other "
                 "folds, repeats or test classes. Record the same trainings of both."
             )
-        return reports.paired_difference(
-            self._per_query(metric), reference._per_query(metric), self._labels, members=self.members
-        )
+        return reports.paired_difference(self._of(metric), reference._of(metric), members=self.members)
 
-    def _per_query(self, metric: str) -> np.ndarray:
-        """Every query's score as the mean of its class `[rows, queries]`, which has the sums of the scores."""
-        sums = np.stack([scored.sums[metric].astype(np.float64) for scored in self._scored])
-        return np.repeat(sums / self.counts, self.counts, axis=1)
-
-    @property
-    def _labels(self) -> np.ndarray:
-        return np.repeat(self.labels, self.counts)
+    def _of(self, metric: str) -> reports.ClassScores:
+        return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
 
 
 def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:

@@ -100,7 +100,8 @@ class FairTable(Study):
         text, _ = write_report_files(rows, [], folder, self.title, notes=self.notes, name=name)
         lines = [line for method in methods.values() for line in partial_lines(method)]
         if complete:
-            self._draw([row for row in rows if row.method in complete], folder / f"{name}.png")
+            drawn = [row for row in rows if row.method in complete]
+            draw_rows(drawn, folder / f"{name}.png", title=self.title)
             lines.append(f"Figure: {folder / f'{name}.png'}")
         return "\n".join([text, *lines])
 
@@ -111,14 +112,21 @@ class FairTable(Study):
         printed = row.printed and (self.table, row.printed)
         return MethodReport(cell.config, runs, self.repeats, label, printed, row.settings)
 
-    def _draw(self, rows: Sequence[reports.TableRow], path: pathlib.Path) -> None:
-        """Bars of MAP@R: single and concatenated models of every complete row."""
-        groups: dict[str, dict[str, reports.Interval]] = {}
-        for row in rows:
-            for (size, metric), cell in row.cells.items():
-                if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
-                    groups.setdefault(size, {})[row.method] = cell.estimate.interval
-        reports.interval_bars(groups, path, title=self.title)
+
+def draw_rows(rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str) -> None:
+    """Bars of MAP@R: single and concatenated models of every complete row.
+
+    Args:
+        rows: of the table.
+        path: where the PNG goes.
+        title: above the bars.
+    """
+    groups: dict[str, dict[str, reports.Interval]] = {}
+    for row in rows:
+        for (size, metric), cell in row.cells.items():
+            if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
+                groups.setdefault(size, {})[row.method] = cell.estimate.interval
+    reports.interval_bars(groups, path, title=title)
 
 
 def _rows_of(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:

@@ -1,0 +1,42 @@
+"""Makes every table and picture of the documents that has rows anew from `results/`, or says which differ.
+
+Regenerates: blocks `<!-- results: ... -->` and values `<!-- value: ... -->` of README.md, docs, experiments/README.md,
+    benchmarks and the packages' READMEs; pictures of docs/figures that are drawn from rows.
+Command: python -m experiments.documents; with `--check` nothing is changed, and exit code 2 says that something differs.
+Expected: no change, unless rows were recorded since (`--record` of commands that train, `experiments.record`).
+Cost: seconds on 2 CPU cores.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags
+
+from experiments.quiet_start import quiet_start
+
+with quiet_start():
+    from common.ops.checks import InvalidInput
+    from experiments import flags as experiment_flags
+    from experiments.evidence.rebuilding import DOCUMENTS, Repository, check
+
+
+def main() -> None:
+    """Checks, or makes anew and names what has changed."""
+    values = flags.FLAGS
+    root = pathlib.Path(values.root) if values.root else pathlib.Path(__file__).resolve().parents[1]
+    if not (root / DOCUMENTS[0]).exists():
+        raise InvalidInput(f"Invalid --root: received {str(root)!r}, expected the folder of this repository's checkout.")
+    if values.check:
+        check(root)
+        print("Documents and pictures are what their rows say.")
+        return
+    changed = Repository(root).rebuild()
+    print("\n".join([*(f"made anew: {name}" for name in changed), f"{len(changed)} files changed."]))
+    check(root)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_boolean("check", False, "Change nothing; exit code 2 where a document differs from its rows.")
+    flags.DEFINE_string("root", None, "Folder of the checkout (default: that of this code).")
+    experiment_flags.run_command(main, kept="")

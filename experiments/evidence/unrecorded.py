@@ -1,0 +1,111 @@
+"""Tables and pictures of the documents that have no rows: listed with a reason, which stands below the table.
+
+The list is `results/without_rows.json`; `REASONS` says which reasons there are.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from common.ops.checks import InvalidInput, check_choice
+from common.training import read_json
+
+LIST = pathlib.Path("results", "without_rows.json")
+REASONS: Mapping[str, str] = {  # and what the document says below the table; empty: nothing was measured
+    "words": "",
+    "print": "*Quoted from the print; not measured here.*",
+    "index": "*Quotes the documents that it names; a test compares them.*",
+    "computed": "*Computed without training by the command above, which says the same again; no rows.*",
+    "benchmark": "*Printed by the benchmark's command, and other on every machine; no rows.*",
+    "before": "*Measured before rows were kept, so that nothing here can be checked against them; to be measured again.*",
+}
+_HEADING = re.compile(r"^#+ +(.*)$")
+_RULE = re.compile(r"^\|[\s:|-]+\|\s*$")
+
+
+class Table(NamedTuple):
+    """A table of a document.
+
+    Attributes:
+        section: the heading above it, without signs.
+        header: its first line.
+        start, end: the lines of it, from 0; the end is the first line after.
+    """
+
+    section: str
+    header: str
+    start: int
+    end: int
+
+
+class WithoutRows(NamedTuple):
+    """The list: the reason of each table by (document, section, header), and of each picture by its path."""
+
+    tables: Mapping[tuple[str, str, str], str]
+    pictures: Mapping[str, str]
+
+
+def read_list(root: pathlib.Path) -> WithoutRows:
+    """What `results/without_rows.json` says.
+
+    Args:
+        root: of the repository.
+
+    Raises:
+        InvalidInput: it is missing, or damaged, or gives an unknown reason.
+    """
+    content = read_json(root / LIST)
+    try:
+        tables = {(of["document"], of["section"], of["header"]): of["reason"] for of in content["tables"]}
+        pictures = {of["picture"]: of["reason"] for of in content["pictures"]}
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(
+            f"{LIST} is missing or damaged: expected lists `tables` (document, section, header, reason) and `pictures` "
+            "(picture, reason)."
+        ) from error
+    for reason in (*tables.values(), *pictures.values()):
+        check_choice(f"reason in {LIST}", reason, REASONS)
+    return WithoutRows(tables, pictures)
+
+
+def tables_of(text: str) -> list[Table]:
+    """The Markdown tables of a document, outside of code.
+
+    Args:
+        text: of the document.
+    """
+    lines, found, section, is_code, place = text.splitlines(), [], "", False, 0
+    while place < len(lines):
+        line = lines[place]
+        is_code ^= line.startswith("```")
+        heading = None if is_code else _HEADING.match(line)
+        section = heading[1] if heading else section
+        is_table = not is_code and line.startswith("|") and place + 1 < len(lines) and _RULE.match(lines[place + 1])
+        end = place + 1
+        if is_table:
+            end = next((index for index in range(place, len(lines)) if not lines[index].startswith("|")), len(lines))
+            found.append(Table(section, line, place, end))
+        place = end
+    return found
+
+
+def with_reasons(text: str, tables: Sequence[tuple[Table, str]]) -> str:
+    """The document with each table's reason in the first line of text below it.
+
+    Args:
+        text: of the document.
+        tables: of it, and why each has no rows, from top to bottom.
+    """
+    lines = text.splitlines()
+    for table, reason in reversed(tables):
+        said = REASONS[reason]
+        below = next((index for index in range(table.end, len(lines)) if lines[index].strip()), len(lines))
+        present = lines[below] if below < len(lines) else ""
+        if present in filter(None, REASONS.values()):
+            lines[table.end : below + 1] = ["", said] if said else []
+        elif said:
+            lines[table.end : table.end] = ["", said]
+    return "\n".join(lines) + "\n"
