@@ -2,7 +2,7 @@
 
 Regenerates: blocks `<!-- results: ... -->` and values `<!-- value: ... -->` of README.md, docs, experiments/README.md,
     benchmarks and the packages' READMEs; pictures of docs/figures that are drawn from rows.
-Command: python -m experiments.documents; with `--check` nothing is changed, and exit code 2 says that something differs.
+Command: python -m experiments.documents; with `--check` nothing is changed, and exit code 2 says that files differ.
 Expected: no change, unless rows were recorded since (`--record` of commands that train, `experiments.record`).
 Cost: seconds on 2 CPU cores.
 """
@@ -16,7 +16,7 @@ from absl import flags
 from experiments.quiet_start import quiet_start
 
 with quiet_start():
-    from common.ops.checks import InvalidInput
+    from common.ops.checks import invalid
     from experiments import flags as experiment_flags
     from experiments.evidence.rebuilding import DOCUMENTS, Repository, check
 
@@ -26,7 +26,7 @@ def main() -> None:
     values = flags.FLAGS
     root = pathlib.Path(values.root) if values.root else pathlib.Path(__file__).resolve().parents[1]
     if not (root / DOCUMENTS[0]).exists():
-        raise InvalidInput(f"Invalid --root: received {str(root)!r}, expected the folder of this repository's checkout.")
+        raise invalid("--root", received=str(root), expected="the folder of a checkout of this repository")
     if values.check:
         check(root)
         print("Documents and pictures are what their rows say.")

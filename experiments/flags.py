@@ -45,11 +45,13 @@ SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
 
 
 def define_place_flags() -> None:
-    """Defines `PLACE_FLAGS`, `--record` and `SESSION_FLAGS`: where data come from and results go, how a training runs."""
+    """Defines `PLACE_FLAGS`, `SESSION_FLAGS` and `--record`: where data and results are, how trainings run."""
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
-    flags.DEFINE_string("record", None, "Folder of a study, such as results/mine: finished runs are appended to its rows.")
+    flags.DEFINE_string(
+        "record", None, "Folder of a study, such as results/mine, to whose rows finished runs are added."
+    )
     define_replace_flag()
     define_session_flags()
 

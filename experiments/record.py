@@ -24,12 +24,15 @@ with quiet_start():
 def main() -> None:
     """Records what is finished in the folders and says what was left out."""
     values = flags.FLAGS
-    for name in ("runs", "study"):
-        if not values[name].value:
-            raise InvalidInput(f"Missing --{name}: expected {flags.FLAGS[name].help[0].lower()}{flags.FLAGS[name].help[1:]}")
+    if not values.runs:
+        raise InvalidInput("Missing --runs: expected folders of runs, such as runs/fair/glyphs.")
+    if not values.study:
+        raise InvalidInput("Missing --study: expected the folder of a study, such as results/table_5_1.")
     methods = [runs for folder in values.runs for runs in methods_under(folder)]
     if values.label and len(methods) > 1:
-        raise InvalidInput(f"--label={values.label} names one configuration; --runs has {len(methods)}. Record one by one.")
+        raise InvalidInput(
+            f"--label={values.label} is a name for one configuration, and --runs has {len(methods)}. Record one by one."
+        )
     said = record(
         methods,
         values.study,

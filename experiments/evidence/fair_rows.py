@@ -68,9 +68,7 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
         baselines: by label, in the table's order, what the method is held against.
     """
     complete = [label for label in baselines if complete_repeats(study, label)]
-    return [
-        method_row(study, label, baselines[label] if baselines[label] in complete else None) for label in complete
-    ]
+    return [method_row(study, label, baselines[label] if baselines[label] in complete else None) for label in complete]
 
 
 def _cell(interval: reports.Interval, is_difference: bool = False) -> reports.TableCell:

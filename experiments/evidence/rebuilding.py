@@ -39,7 +39,8 @@ class Repository:
             text = (self.root / name).read_text(encoding="utf-8")
             found += [f"{name}: {difference}" for difference in _differing_lines(text, self._rebuilt(text, name))]
             found += self._unlisted_tables(name)
-        return [*found, *self._differing_pictures(), *self._idle_entries()]
+        idle = [f"{LIST} names what is not there, or has rows: {', '.join(entry)}." for entry in self._idle_entries()]
+        return [*found, *self._differing_pictures(), *idle]
 
     def rebuild(self) -> list[str]:
         """Writes documents and pictures anew where they differ from their rows, and names them."""
@@ -56,6 +57,10 @@ class Repository:
             if study.rows and pictures.stated_digest(path) != pictures.digest_of(picture, study):
                 pictures.draw(picture, study, path)
                 changed.append(name)
+        idle = self._idle_entries()
+        if idle:
+            self._list = unrecorded.remove(self.root, idle)
+            changed.append(LIST.as_posix())
         return changed
 
     def documents(self) -> list[str]:
@@ -98,8 +103,8 @@ class Repository:
         for table in self._tables(text):
             if self._reason(name, table) is None:
                 yield (
-                    f"{name}, line {table.start + 1}: a table without rows. Make it of rows (a block `<!-- results: ... "
-                    f"-->`), or enter it in {LIST} with one of the reasons {', '.join(REASONS)}: section "
+                    f"{name}, line {table.start + 1}: a table without rows. Make it of rows (a block `<!-- results: "
+                    f"... -->`), or enter it in {LIST} with one of the reasons {', '.join(REASONS)}: section "
                     f"{table.section!r}, header {table.header!r}."
                 )
 
@@ -110,23 +115,21 @@ class Repository:
                 yield f"{name} was not drawn from the rows of {picture.study} as they are."
         for path in sorted(self.root.glob(_PICTURES)):
             name = path.relative_to(self.root).as_posix()
-            drawn = name in pictures.PICTURES and self._study(pictures.PICTURES[name].study).rows
-            if not drawn and name not in self._list.pictures:
+            if not self._is_drawn(name) and name not in self._list.pictures:
                 yield f"{name} is drawn from no rows. Draw it from rows, or enter it in {LIST} with a reason."
-            if drawn and name in self._list.pictures:
-                yield f"{LIST} names {name}, which has rows. Remove the entry."
 
-    def _idle_entries(self) -> Iterator[str]:
+    def _is_drawn(self, name: str) -> bool:
+        return name in pictures.PICTURES and bool(self._study(pictures.PICTURES[name].study).rows)
+
+    def _idle_entries(self) -> list[tuple[str, ...]]:
+        """Entries of the list that name what is not there, or has rows: (document, section, header) or (picture,)."""
         there = set()
         for name in self.documents():
             text = (self.root / name).read_text(encoding="utf-8")
             there |= {(name, table.section, table.header) for table in self._tables(text)}
-        for document, section, header in self._list.tables:
-            if (document, section, header) not in there:
-                yield f"{LIST} names a table that is not there, or has rows: {document}, {section!r}, {header!r}."
-        for picture in self._list.pictures:
-            if not (self.root / picture).exists():
-                yield f"{LIST} names a picture that is not there: {picture}."
+        idle = [key for key in self._list.tables if key not in there]
+        gone = [name for name in self._list.pictures if self._is_drawn(name) or not (self.root / name).exists()]
+        return [*idle, *((name,) for name in gone)]
 
 
 def check(root: str | pathlib.Path) -> None:

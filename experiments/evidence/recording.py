@@ -81,7 +81,10 @@ def record(
         study = StudyRows(folder)
         changed = study.merge(found, replace=replace)
         study.save()
-    return [*said, f"{study.folder}: {len(found)} rows, of which {changed} are new or changed; {len(study.rows)} in all."]
+    return [
+        *said,
+        f"{study.folder}: {len(found)} rows, of which {changed} are new or changed; {len(study.rows)} in all.",
+    ]
 
 
 def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
@@ -99,8 +102,8 @@ def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
     found = [runs for path in paths if (runs := reports.collect_method(path)).units]
     if not found:
         raise InvalidInput(
-            f"{folder} holds no runs: expected a folder such as runs/fair/glyphs or runs/fair/glyphs/pnca+gap-0123456789, "
-            "with folders fold0-repeat0, ... below."
+            f"{folder} holds no runs: expected a folder such as runs/fair/glyphs or "
+            "runs/fair/glyphs/pnca+gap-0123456789, with folders fold0-repeat0, ... below."
         )
     return found
 
@@ -175,8 +178,8 @@ def _checked(unit: reports.UnitRun) -> tuple:
         found, stated = result.as_dict()[name], unit.test_metrics()[name]
         if abs(found - stated) > _TOLERANCE:
             raise InvalidInput(
-                f"The test embeddings of {unit.path} give {name} {found:.4f}, its result.json says {stated:.4f}: they are "
-                f"not of one run. Delete {unit.path} and give the command that trained this run again."
+                f"The test embeddings of {unit.path} give {name} {found:.4f}, its result.json says {stated:.4f}: they "
+                f"are not of one run. Delete {unit.path} and give the command that trained this run again."
             )
     return result, labels
 

@@ -52,8 +52,8 @@ class RecordedScores:
         """
         if self.places != reference.places or not np.array_equal(self._counts, reference._counts):
             raise InvalidInput(
-                f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of other "
-                "folds, repeats or test classes. Record the same trainings of both."
+                f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of "
+                "other folds, repeats or test classes. Record the same trainings of both."
             )
         return reports.paired_difference(self._of(metric), reference._of(metric), members=self.members)
 

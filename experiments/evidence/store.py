@@ -45,8 +45,7 @@ class StudyRows:
         self._scored = {}
         scores, arrays = self._arrays(CLASS_SCORES), self._arrays(PICTURES)
         for row in self._read_rows():
-            own = {name.rpartition("/")[2]: value for name, value in arrays.items() if name.startswith(f"{row_id(row)}/")}
-            self._scored[row_id(row)] = self._with_scores(row, scores, own)
+            self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
 
     @property
     def name(self) -> str:
@@ -145,8 +144,8 @@ class StudyRows:
             mean = float(of_classes.sum(dtype=np.float64) / counts.sum())
             if not abs(mean - row["test"].get(name, np.nan)) <= _TOLERANCE:
                 raise InvalidInput(
-                    f"{self.folder / ROWS} says {name} {row['test'].get(name)!r} of {key}, its class sums give {mean!r}: "
-                    f"one of them was changed. Restore both: git checkout -- {self.folder}"
+                    f"{self.folder / ROWS} says {name} {row['test'].get(name)!r} of {key}, its class sums give "
+                    f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
                 )
         return ScoredRow(row, sums, labels, counts, arrays)
 
@@ -179,6 +178,11 @@ def _same_classes(first: ScoredRow, second: ScoredRow) -> bool:
 
 def _equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
     return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with `prefix/`, by what follows it."""
+    return {name.rpartition("/")[2]: value for name, value in arrays.items() if name.rpartition("/")[0] == prefix}
 
 
 def _check_labels(rows: Iterable[Mapping], folder: pathlib.Path) -> None:

@@ -5,13 +5,14 @@ The list is `results/without_rows.json`; `REASONS` says which reasons there are.
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from common.ops.checks import InvalidInput, check_choice
-from common.training import read_json
+from common.training import read_json, write_text
 
 LIST = pathlib.Path("results", "without_rows.json")
 REASONS: Mapping[str, str] = {  # and what the document says below the table; empty: nothing was measured
@@ -20,7 +21,7 @@ REASONS: Mapping[str, str] = {  # and what the document says below the table; em
     "index": "*Quotes the documents that it names; a test compares them.*",
     "computed": "*Computed without training by the command above, which says the same again; no rows.*",
     "benchmark": "*Printed by the benchmark's command, and other on every machine; no rows.*",
-    "before": "*Measured before rows were kept, so that nothing here can be checked against them; to be measured again.*",
+    "before": "*Measured before rows were kept: there is nothing to check this table against. To be measured again.*",
 }
 _HEADING = re.compile(r"^#+ +(.*)$")
 _RULE = re.compile(r"^\|[\s:|-]+\|\s*$")
@@ -69,6 +70,23 @@ def read_list(root: pathlib.Path) -> WithoutRows:
     for reason in (*tables.values(), *pictures.values()):
         check_choice(f"reason in {LIST}", reason, REASONS)
     return WithoutRows(tables, pictures)
+
+
+def remove(root: pathlib.Path, entries: Collection[tuple[str, ...]]) -> WithoutRows:
+    """Writes the list without some of its entries and returns what is left.
+
+    Args:
+        root: of the repository.
+        entries: (document, section, header) of tables, (picture,) of pictures.
+    """
+    content = read_json(root / LIST)
+    keys = {"tables": ("document", "section", "header"), "pictures": ("picture",)}
+    kept = {
+        kind: [entry for entry in content[kind] if tuple(entry[name] for name in names) not in entries]
+        for kind, names in keys.items()
+    }
+    write_text(root / LIST, json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    return read_list(root)
 
 
 def tables_of(text: str) -> list[Table]:
