@@ -1,0 +1,167 @@
+"""Finished runs become rows: once, without places, and only when they are whole."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.labels import label_of
+from experiments.evidence.recording import command_line, methods_under, record
+from experiments.evidence.scores import collection_scores, training_scores
+from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows
+from experiments.fair_report import MethodReport
+from tests.command_line import check_clean_failure, run_module
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / ROWS).read_text().splitlines()]
+
+
+def test_every_training_and_every_collection_has_a_row(recorded, tiny):
+    rows = lines(recorded)
+    assert [(row["label"], row["kind"]) for row in rows] == [
+        *[("pnca+gap", "training")] * 2,
+        ("pnca+gap", "collection"),
+        *[("pnca+gsp", "training")] * 2,
+        ("pnca+gsp", "collection"),
+    ]
+    first, collection = rows[0], rows[2]
+    assert (first["fold"], first["repeat"], first["steps"], first["best_step"]) == (0, 0, 60, 60)
+    assert first["configuration"]["embedding_dim"] == 8
+    assert first["data"] == tiny.runs.fingerprint
+    assert first["untrained"]["MAP@R"] == 0.125
+    assert first["environment"]["tensorflow"]
+    assert collection["members"] == [[0, 0], [1, 0]]
+    assert str(tiny.folder) not in (recorded / ROWS).read_text()
+
+
+def test_rows_have_the_figures_of_the_runs_report(recorded, tiny_methods, tiny):
+    study = StudyRows(recorded)
+    expected = MethodReport(tiny.config("pnca", "gap"), tiny_methods[0], 1).row().cells
+    for scores, kind in ((training_scores, "single 8-D"), (collection_scores, "concatenated 16-D")):
+        for metric in ("P@1", "MAP@R"):
+            interval, ours = expected[kind, metric].estimate.interval, scores(study, "pnca+gap").estimate(metric)
+            assert [ours.estimate, ours.low, ours.high] == pytest.approx(
+                [interval.estimate, interval.low, interval.high], abs=1e-6
+            )
+
+
+def test_the_paired_difference_is_that_of_the_report(recorded, tiny_methods, tiny):
+    gap, gsp = (MethodReport(tiny.config("pnca", name), runs, 1) for name, runs in zip(("gap", "gsp"), tiny_methods))
+    expected = gsp.row(gap).cells["single minus pnca+gap", "MAP@R"].estimate.interval
+    study = StudyRows(recorded)
+    ours = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
+    assert [ours.estimate, ours.low, ours.high] == pytest.approx(
+        [expected.estimate, expected.low, expected.high], abs=1e-6
+    )
+
+
+def test_recording_twice_changes_no_byte(recorded, tiny_methods):
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in recorded.iterdir()}
+    said = record(tiny_methods, recorded, ExtrasReader(), command="python -m another")
+    assert "6 rows, of which 0 are new" in said[-1]
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in recorded.iterdir()} == before
+
+
+def test_the_order_of_recording_makes_no_difference(recorded, tiny_methods, tmp_path):
+    other = tmp_path / "other"
+    for runs in reversed(tiny_methods):
+        record([runs], other, ExtrasReader(), command="python -m experiments.fair_eval")
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == {
+        path.name: path.read_bytes() for path in recorded.iterdir()
+    }
+
+
+def test_a_command_that_was_not_known_is_filled_in(tiny_methods, tmp_path):
+    record(tiny_methods, tmp_path, ExtrasReader())
+    assert lines(tmp_path)[0]["command"] is None
+    record(tiny_methods, tmp_path, ExtrasReader(), command="python -m experiments.fair_eval")
+    assert lines(tmp_path)[0]["command"] == "python -m experiments.fair_eval"
+
+
+def test_another_result_is_refused_unless_it_is_to_replace_the_row(recorded, tiny_methods):
+    unit = tiny_methods[0].units[0]
+    other = dataclasses.replace(unit, result={**unit.result, "steps": 61})
+    changed = dataclasses.replace(tiny_methods[0], units=(other, *tiny_methods[0].units[1:]))
+    before = (recorded / ROWS).read_bytes()
+    with pytest.raises(InvalidInput, match=r"another result of .*differs in: steps.*--replace"):
+        record([changed], recorded, ExtrasReader())
+    assert (recorded / ROWS).read_bytes() == before
+    record([changed], recorded, ExtrasReader(), replace=True)
+    assert [row["steps"] for row in lines(recorded) if row["kind"] == "training"] == [61, 60, 60, 60]
+
+
+def test_two_configurations_of_one_name_are_refused(recorded, tiny, tiny_methods):
+    config = tiny.config("pnca", "gap", temperature=0.2)
+    tiny_copy = recorded.parent.parent / "runs"
+    shutil.copytree(tiny_methods[0].path, tiny_copy / "fair" / "glyphs" / f"{config.name}-{'a' * 10}")
+    found = methods_under(tiny_copy)
+    assert found[0].units[0].problem  # its results are of another configuration than its folder
+    for path in tiny_copy.rglob("result.json"):
+        path.write_text(path.read_text().replace(tiny_methods[0].config_hash, "a" * 10))
+    found = methods_under(tiny_copy)
+    with pytest.raises(InvalidInput, match=r"two configurations called pnca\+gap .*--label"):
+        record(found, recorded, ExtrasReader())
+    record(found, recorded, ExtrasReader(), label="pnca+gap, colder")
+    assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
+
+
+def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):
+    runs = tmp_path / "runs" / tiny_methods[0].path.name
+    shutil.copytree(tiny_methods[0].path, runs)
+    (runs / "fold1-repeat0" / "result.json").write_text("{")
+    (runs / "fold1-repeat0" / "result.copy.json").unlink()
+    (runs / "fold2-repeat0").mkdir()
+    said = record(methods_under(runs), tmp_path / "study", ExtrasReader())
+    assert any("fold1-repeat0/result.json is damaged" in line for line in said)
+    assert any("fold2-repeat0 is left out: it has not finished" in line for line in said)
+    assert [(row["kind"], row["fold"]) for row in lines(tmp_path / "study")] == [("training", 0)]
+
+
+def test_figures_that_are_not_of_the_embeddings_are_refused(tiny_methods, tmp_path):
+    runs = tmp_path / tiny_methods[0].path.name
+    shutil.copytree(tiny_methods[0].path, runs)
+    unit = runs / "fold0-repeat0"
+    with np.load(unit / "test_embeddings.npz") as archive:
+        arrays = dict(archive)
+    np.savez(unit / "test_embeddings.npz", **{**arrays, "queries": np.roll(arrays["queries"], 2, axis=0)})
+    with pytest.raises(InvalidInput, match="they are not of one run"):
+        record(methods_under(runs), tmp_path / "study", ExtrasReader())
+    assert not (tmp_path / "study").exists()
+
+
+def test_places_are_no_part_of_the_command():
+    arguments = ["experiments.table", "--id=5.1", "--runs_dir=/home/me/runs", "--data_dir", "/data", "--run"]
+    arguments += ["--weights=/home/me/bn_inception.npz", "--record=results/mine", "--noreplace", "--budget", "demo"]
+    assert command_line(arguments) == (
+        "python -m experiments.table --id=5.1 --run --weights=bn_inception.npz --budget demo"
+    )
+
+
+def test_labels_follow_from_configurations():
+    tokens = {"dataset": "synthetic_tokens", "loss": "c2", "method": "plain", "pooling": "gsp", "weights": "none"}
+    assert label_of({**tokens, "zero_shot_weight": 0.0}) == "GSP"
+    assert label_of({**tokens, "zero_shot_weight": 0.1}) == "GSP + L_ZS"
+    collage = {**tokens, "dataset": "glyph_collage_distilled", "pooling": "gap"}
+    assert label_of(collage) == "scratch: c2 gap, distilled"
+    assert label_of({**collage, "weights": "0123", "frozen_backbone": True}) == "frozen: c2 gap, distilled"
+    assert label_of({**tokens, "dataset": "glyphs", "method": "ccp"}) == "c2+ccp+gsp"
+
+
+def test_the_command_records_and_refuses(tiny, tiny_methods, tmp_path):
+    study = tmp_path / "study"
+    done = run_module("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
+    assert done.returncode == 0, done.stderr
+    assert "6 rows, of which 6 are new" in done.stdout
+    assert len(reports.collect(tiny.folder)) == len(tiny_methods)
+    (study / CLASS_SCORES).write_bytes(b"")
+    damaged = run_module("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
+    check_clean_failure(damaged, "class_scores.npz", "git checkout")
+    nothing = run_module("experiments.record", f"--runs={tmp_path / 'nowhere'}", f"--study={study}")
+    check_clean_failure(nothing, "holds no runs", "runs/fair/glyphs")
+    check_clean_failure(run_module("experiments.record", f"--runs={tiny.folder}"), "Missing --study")
