@@ -18,9 +18,9 @@ LIST = pathlib.Path("results", "without_rows.json")
 REASONS: Mapping[str, str] = {  # and what the document says below the table; empty: nothing was measured
     "words": "",
     "print": "*Quoted from the print; not measured here.*",
-    "index": "*Quotes the documents that it names; a test compares them.*",
-    "computed": "*Computed without training by the command above, which says the same again; no rows.*",
-    "benchmark": "*Printed by the benchmark's command, and other on every machine; no rows.*",
+    "index": "*Quoted from the documents that the lines name; a test compares them.*",
+    "computed": "*Computed without training by the command above; run again, it says the same. No rows are kept.*",
+    "benchmark": "*Printed by the command above; it differs from machine to machine, and no rows are kept.*",
     "before": "*Measured before rows were kept: there is nothing to check this table against. To be measured again.*",
 }
 _HEADING = re.compile(r"^#+ +(.*)$")

@@ -62,6 +62,24 @@ def test_a_second_run_only_reports(finished):
 
 
 @pytest.mark.slow
+def test_finished_runs_are_recorded_once_and_without_places(finished, tmp_path):
+    folder, arguments, _ = finished
+    study = tmp_path / "study"
+    record = [*arguments, "--report_only", f"--record={study}"]
+    first = run_module(MODULE, *record)
+    assert first.returncode == 0, first.stderr
+    text = (study / "rows.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [row["kind"] for row in rows] == 2 * ["training", "training", "collection"]
+    assert rows[0]["command"].startswith("python -m experiments.fair_eval --dataset=folder ")
+    assert str(tmp_path) not in text
+    assert str(folder) not in text
+    again = run_module(MODULE, *record)
+    assert "6 rows, of which 0 are new or changed; 6 in all." in again.stderr
+    assert (study / "rows.jsonl").read_text() == text
+
+
+@pytest.mark.slow
 def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(finished):
     folder, arguments, _ = finished
     others = [argument for argument in arguments if not argument.startswith(("--loss", "--pooling"))]
