@@ -14,6 +14,7 @@ from experiments.evidence.fair_rows import (
     CONCATENATED,
     MINUS,
     SINGLE,
+    cell_of,
     table_rows,
     untrained_means,
 )
@@ -67,7 +68,8 @@ def text_of(value: Value, study: StudyRows) -> str:
         wants_interval = other.endswith(ending)
         other = check_choice(f"method in the value {value}", other.removesuffix(ending), labels_of(study))
         found = kind(study, label).difference(kind(study, other), "MAP@R")
-        return _bounds(found, of_difference=True) if wants_interval else f"{100 * found.estimate:+.2f}"
+        text = _text(found, is_difference=True)
+        return text.interval if wants_interval else text.figure.removesuffix("*")
     if metric.startswith("untrained "):
         means = untrained_means(study, [label])
         return f"{100 * means[check_choice('metric', metric.removeprefix('untrained '), means)]:.2f}"
@@ -78,8 +80,8 @@ def text_of(value: Value, study: StudyRows) -> str:
     scores = kind(study, label)
     if scores is None:
         raise InvalidInput(f"{study.name} has no concatenated models of {label}: a fold is missing.")
-    found = scores.estimate(metric)
-    return _bounds(found) if wants_interval else f"{100 * found.estimate:.2f}"
+    text = _text(scores.estimate(metric))
+    return text.interval if wants_interval else text.figure
 
 
 def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[str]]:
@@ -111,9 +113,7 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
         )
     labels = [row.method for row in rows]
     header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "held against", "difference, MAP@R"]
-    notes = [_untrained_note(study, labels), *_left_out(baselines, labels)]
-    if any("†" in entry for line in lines for entry in line):
-        notes.insert(1, "† for new test classes only: no training was repeated.")
+    notes = [_untrained_note(study, labels), *_left_out(baselines, labels), *reports.footnotes(rows)]
     return reports.PlainTable("", [*header, "detectable"], lines, notes), labels
 
 
@@ -161,13 +161,11 @@ def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
             f"{100 * np.mean([share[name] for share in shares]):.2f}" if shares else "-"
             for name in ("weight_on_target", "norm_on_target")
         ]
-        score, precision = scores.estimate("MAP@R"), scores.estimate("P@1")
-        gain = ["-", "-"]
+        score, gain = _text(scores.estimate("MAP@R")), ["-", "-"]
         if baseline is not None and label != _average_of(label) and scores.places == baseline.places:
-            found = scores.difference(baseline, "MAP@R")
-            gain = [f"{100 * found.estimate:+.2f}", _bounds(found, of_difference=True)]
-        measured = [f"{100 * precision.estimate:.2f}", f"{100 * score.estimate:.2f}", _bounds(score)]
-        lines.append([label, *measured, *on_target, *gain])
+            found = _text(scores.difference(baseline, "MAP@R"), is_difference=True)
+            gain = [found.figure.removesuffix("*"), found.interval]
+        lines.append([label, _text(scores.estimate("P@1")).figure, score.figure, score.interval, *on_target, *gain])
     header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
     header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
     return reports.PlainTable("", header, lines), labels
@@ -225,9 +223,8 @@ def _with_interval(text: reports.CellText | None) -> str:
     return f"{text.figure} {text.interval}".rstrip() if text else "-"
 
 
-def _bounds(interval: reports.Interval, of_difference: bool = False) -> str:
-    low, high = interval.ends(of_difference=of_difference)
-    return f"[{100 * low:.2f}, {100 * high:.2f}]{'†' if interval.training_error is None else ''}"
+def _text(interval: reports.Interval, is_difference: bool = False) -> reports.CellText:
+    return reports.cell_text(cell_of(interval, is_difference=is_difference))
 
 
 def _untrained_note(study: StudyRows, labels: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     single, concatenated = training_scores(study, label, repeats), collection_scores(study, label, repeats)
     kinds = {SINGLE: single, CONCATENATED: concatenated}
     cells = {
-        (kind, metric): _cell(scores.estimate(metric))
+        (kind, metric): cell_of(scores.estimate(metric))
         for kind, scores in kinds.items()
         for metric in ("P@1", "MAP@R")
         if scores is not None
@@ -50,7 +50,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     if baseline is not None:
         common = min(repeats, complete_repeats(study, baseline))
         difference = training_scores(study, label, common).difference(training_scores(study, baseline, common), "MAP@R")
-        cells[MINUS, "MAP@R"] = _cell(difference, is_difference=True)
+        cells[MINUS, "MAP@R"] = cell_of(difference, is_difference=True)
     return reports.TableRow(label, cells)
 
 
@@ -71,5 +71,11 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
     return [method_row(study, label, baselines[label] if baselines[label] in complete else None) for label in complete]
 
 
-def _cell(interval: reports.Interval, is_difference: bool = False) -> reports.TableCell:
+def cell_of(interval: reports.Interval, *, is_difference: bool = False) -> reports.TableCell:
+    """A figure with its interval as a cell of a table.
+
+    Args:
+        interval: in fractions.
+        is_difference: of two methods.
+    """
     return reports.TableCell(reports.FairEstimate(interval.estimate, interval=interval), is_difference=is_difference)
