@@ -68,7 +68,7 @@ def text_of(value: Value, study: StudyRows) -> str:
         wants_interval = other.endswith(ending)
         other = check_choice(f"method in the value {value}", other.removesuffix(ending), labels_of(study))
         found = kind(study, label).difference(kind(study, other), "MAP@R")
-        text = _text(found, is_difference=True)
+        text = _text(found, other)
         return text.interval if wants_interval else text.figure.removesuffix("*")
     if metric.startswith("untrained "):
         means = untrained_means(study, [label])
@@ -153,22 +153,34 @@ def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
     Args:
         study: its rows.
     """
-    lines, labels = [], _collage_order(study)
-    for label in labels:
-        scores, baseline = training_scores(study, label), training_scores(study, _average_of(label))
-        shares = [row["extras"]["target_shares"] for row in scores.rows if "target_shares" in row["extras"]]
+    labels = _collage_order(study)
+    rows = reports.compared([_collage_row(study, label) for label in labels])
+    lines = []
+    for row in rows:
+        shares = [
+            share for of in training_scores(study, row.method).rows if (share := of["extras"].get("target_shares"))
+        ]
         on_target = [
             f"{100 * np.mean([share[name] for share in shares]):.2f}" if shares else "-"
             for name in ("weight_on_target", "norm_on_target")
         ]
-        score, gain = _text(scores.estimate("MAP@R")), ["-", "-"]
-        if baseline is not None and label != _average_of(label) and scores.places == baseline.places:
-            found = _text(scores.difference(baseline, "MAP@R"), is_difference=True)
-            gain = [found.figure.removesuffix("*"), found.interval]
-        lines.append([label, _text(scores.estimate("P@1")).figure, score.figure, score.interval, *on_target, *gain])
+        texts = {column: reports.cell_text(cell) for column, cell in row.cells.items()}
+        score, gain = texts[SINGLE, "MAP@R"], texts.get((MINUS, "MAP@R"))
+        figures = [texts[SINGLE, "P@1"].figure, score.figure, score.interval, *on_target]
+        lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
     header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
     header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
-    return reports.PlainTable("", header, lines), labels
+    return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
+
+
+def _collage_row(study: StudyRows, label: str) -> reports.TableRow:
+    """Test figures of a method, and its MAP@R minus that of average pooling from the same start."""
+    average = _average_of(label)
+    scores, baseline = training_scores(study, label), training_scores(study, average)
+    cells = {(SINGLE, metric): cell_of(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
+    if baseline is not None and label != average and scores.places == baseline.places:
+        cells[MINUS, "MAP@R"] = cell_of(scores.difference(baseline, "MAP@R"), average)
+    return reports.TableRow(label, cells)
 
 
 def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, list[str]]:
@@ -223,8 +235,8 @@ def _with_interval(text: reports.CellText | None) -> str:
     return f"{text.figure} {text.interval}".rstrip() if text else "-"
 
 
-def _text(interval: reports.Interval, is_difference: bool = False) -> reports.CellText:
-    return reports.cell_text(cell_of(interval, is_difference=is_difference))
+def _text(interval: reports.Interval, baseline: str | None = None) -> reports.CellText:
+    return reports.cell_text(cell_of(interval, baseline))
 
 
 def _untrained_note(study: StudyRows, labels: Sequence[str]) -> str:

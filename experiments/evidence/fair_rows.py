@@ -50,7 +50,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     if baseline is not None:
         common = min(repeats, complete_repeats(study, baseline))
         difference = training_scores(study, label, common).difference(training_scores(study, baseline, common), "MAP@R")
-        cells[MINUS, "MAP@R"] = cell_of(difference, is_difference=True)
+        cells[MINUS, "MAP@R"] = cell_of(difference, baseline)
     return reports.TableRow(label, cells)
 
 
@@ -61,21 +61,23 @@ def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, float]
 
 
 def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[reports.TableRow]:
-    """The rows of a table, those of methods that are complete.
+    """The rows of a table, those of methods that are complete, with the tests of their differences.
 
     Args:
         study: its rows.
         baselines: by label, in the table's order, what the method is held against.
     """
     complete = [label for label in baselines if complete_repeats(study, label)]
-    return [method_row(study, label, baselines[label] if baselines[label] in complete else None) for label in complete]
+    held = {label: baselines[label] if baselines[label] in complete else None for label in complete}
+    return reports.compared([method_row(study, label, baseline) for label, baseline in held.items()])
 
 
-def cell_of(interval: reports.Interval, *, is_difference: bool = False) -> reports.TableCell:
+def cell_of(interval: reports.Interval, baseline: str | None = None) -> reports.TableCell:
     """A figure with its interval as a cell of a table.
 
     Args:
         interval: in fractions.
-        is_difference: of two methods.
+        baseline: of a difference, the method that was subtracted.
     """
-    return reports.TableCell(reports.FairEstimate(interval.estimate, interval=interval), is_difference=is_difference)
+    estimate = reports.FairEstimate(interval.estimate, interval=interval)
+    return reports.TableCell(estimate, is_difference=baseline is not None, baseline=baseline or "")

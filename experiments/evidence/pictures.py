@@ -82,7 +82,7 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
     first = next(row for row in study.rows if row["kind"] == TRAINING)
     definitions = TABLES[table](StudyOptions(first["dataset"], first["configuration"]["budget"])).rows
     rows = table_rows(study, {label: row.baseline for label, row in definitions.items()})
-    draw_rows(rows, path, title=title, definitions=definitions)
+    draw_rows(rows, path, title=title)
 
 
 PICTURES: Mapping[str, Picture] = {

@@ -22,7 +22,7 @@ class RecordedScores:
     Attributes:
         rows: in the order of fold and repeat, or of the collections' repeats.
         places: fold and repeat of each training; of collections, all their members.
-        members: the trainings behind each row, as `reports.class_clustered_bootstrap` takes them.
+        members: the trainings behind each row, as `reports.class_clustered_interval` takes them.
     """
 
     def __init__(self, study: StudyRows, rows: Sequence[dict]):
@@ -38,7 +38,7 @@ class RecordedScores:
         Args:
             metric: `MAP@R` or `P@1`.
         """
-        return reports.class_clustered_bootstrap(self._of(metric), members=self.members)
+        return reports.class_clustered_interval(self._of(metric), members=self.members)
 
     def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
         """The mean of self - reference with its interval, paired class by class and training by training.
