@@ -237,8 +237,10 @@ def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: 
 
     The published code's training crop works on the original images, so its training files stay as they are; copies
     are made with a low-pass filter, so an evaluation without one takes the original files, too. Files that stay are
-    decoded once to find damaged ones.
+    decoded once to find damaged ones. With `config.views`, training sees only that many views of each image.
     """
+    if config.views is not None:
+        dataset = data.fixed_views(dataset, config.views, config.seed)
     if dataset.kind != "image_files":
         return dataset
     left_out = ("train",) if config.crop == "published_code" else ()
@@ -264,7 +266,9 @@ def _image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
 
 
 def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
-    """The training augmentation: a function of (image, seed)."""
+    """The training augmentation: a function of (image, seed), or of what stands for an image."""
+    if dataset.readers is not None:
+        return dataset.readers.training
     check_choice("--crop", config.crop, AUGMENTATIONS)
     on_files = config.crop in ("thesis", "published_code")
     if on_files != (dataset.kind == "image_files"):
@@ -275,6 +279,8 @@ def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
 
 def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
     """What an image goes through at evaluation: a centre crop of image files, nothing for arrays."""
+    if dataset.readers is not None:
+        return dataset.readers.evaluation
     if dataset.kind != "image_files":
         return data.Identity()
     return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias is not False)
@@ -373,6 +379,8 @@ def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: in
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:
         backbone.trainable = False
+    if config.trained_from is not None:
+        backbone = backbones.cut_network(backbone, config.trained_from)
     return EmbeddingModel(
         backbone,
         head,

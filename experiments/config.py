@@ -7,6 +7,7 @@ import hashlib
 import json
 
 from common.ops.checks import InvalidInput, check_choice
+from experiments.cut_settings import check_cut
 from experiments.initial_weights import is_file, weights_file
 from experiments.number_ranges import RANGES, check_number
 
@@ -133,6 +134,21 @@ class ExperimentConfig:
     )
     warm_up_trains_all: bool | None = _field("warm-up of the whole network, not of head and losses alone", None)
     frozen_backbone: bool | None = _field("train the head and the loss alone (default: everything)", None)
+    trained_from: str | None = _field(
+        "train what lies above a cut: `head`, or the first layer, block or stage of the backbone that is trained (a "
+        "wrong name lists them); below, batch normalisation is in inference mode (default: everything is trained)",
+        None,
+    )
+    cached_features: bool | None = _field(
+        "trained_from: compute the features below the cut once for every view, keep them in float16 in --cache_dir "
+        "(checked for room first) and train from there; no: at every step (default: yes)",
+        None,
+    )
+    views: int | None = _field(
+        "seeded crops and flips of each training image, which are all that training sees of it (default: every draw is "
+        "a new one; with cached features 4, or 1 with --crop=none)",
+        None,
+    )
     sampler: str | None = _field(
         "batches: `rounds` (all classes in turn; default), `m_per_class` (these, interleaved as in the published "
         "code), `spc` (random classes) or `spc_r` (any images, with a pair)",
@@ -152,6 +168,7 @@ class ExperimentConfig:
                 f"--selection_start={self.selection_start} leaves nothing to select in --max_steps={self.max_steps}: "
                 "give less of the one or more of the other."
             )
+        check_cut(self)
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
         if self.ccp_max_failures and not self.ccp_goes_back:
             raise InvalidInput(

@@ -64,6 +64,7 @@ RANGES: dict[str, NumberRange] = {
     "memory_delay": NOT_NEGATIVE,
     "zero_shot_weight": SHARE,
     **dict.fromkeys(("zero_shot_ridge", "zero_shot_scale"), POSITIVE),
+    "views": POSITIVE,
     "held_out_fraction": NumberRange(0, 1),
 }
 

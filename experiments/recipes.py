@@ -11,6 +11,7 @@ from common.ops.checks import InvalidInput, check_choice
 from experiments.benchmark_losses import benchmark_loss, proxy_pace, switch_probability
 from experiments.config import ExperimentConfig, config_fields
 from experiments.conventional_recipe import conventional_setting, published_code_conventional
+from experiments.cut_settings import cut_settings
 from experiments.loss_names import ANCHORED_LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
 from experiments.published_code_recipe import published_code_switches, unset_switches
 from experiments.revisiting_recipe import RECIPE, revisiting_setting
@@ -167,6 +168,7 @@ def resolve(
     if recipe == RECIPE:
         values |= revisiting_setting(dataset, base_loss, size)
     values |= _budget_limits(budget, values)
+    values |= cut_settings(overrides, values["crop"])
     _refuse_unused(values, overrides)
     return ExperimentConfig(**{**_selection(values | overrides), **values, **overrides})
 
@@ -376,7 +378,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         overrides: values by field name.
     """
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
-    optional -= {"frozen_backbone", "sampler", "selection_start"}
+    optional -= {"frozen_backbone", "sampler", "selection_start", "trained_from", "views"}
     optional -= unset_switches(values, overrides)
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}

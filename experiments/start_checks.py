@@ -10,6 +10,7 @@ import numpy as np
 
 from common import backbones
 from common.backbones.bn_inception import INPUT_MEANS
+from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
 from common.ops.checks import check_choice, invalid
 from experiments import build
@@ -49,7 +50,7 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
 
     Raises:
         InvalidInput: too few classes or images of a class, an augmentation for other images, weights that cannot be had
-            or do not fit the network, a value that a layer does not take.
+            or do not fit the network, a cut that the network does not have, a value that a layer does not take.
     """
     check_weights(config.backbone, config.weights)
     split = split_of(dataset, config, fold, repeat)
@@ -101,6 +102,8 @@ def _has_relevant(queries: Examples, gallery: Examples | None) -> bool:
 def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
     build.check_backbone(config, dataset)
+    if config.trained_from not in (None, HEAD):
+        _can_be_cut(config.backbone, config.trained_from, config.image_size, dataset.channels)
     if config.weights == "none" and config.backbone not in backbones.KERAS_APPLICATIONS:
         return
     content = weights_file(config.weights) if is_file(config.weights) else None
@@ -110,5 +113,14 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
 @functools.lru_cache(maxsize=16)
 def _fits(backbone: str, weights: str, content, image_size: int, channels: int) -> None:
     del content  # what a file held when it was looked at
+    _network(backbone, weights, image_size, channels)
+
+
+@functools.lru_cache(maxsize=16)
+def _can_be_cut(backbone: str, trained_from: str, image_size: int, channels: int) -> None:
+    backbones.cut_network(_network(backbone, "none", image_size, channels), trained_from)
+
+
+def _network(backbone: str, weights: str, image_size: int, channels: int):
     settings = {"image_size": image_size} if backbone in backbones.KERAS_APPLICATIONS else {}
-    build.BACKBONES[backbone](channels, weights=weights, **settings)
+    return build.BACKBONES[backbone](channels, weights=weights, **settings)

@@ -21,11 +21,13 @@ from common.training import (
     TrainingSchedule,
     TwoSpeedOptimizer,
     fit,
+    model_above_cut,
     read_json,
     training_session,
     write_json,
 )
 from experiments import build
+from experiments.cached_training import FeaturePlace, features_below_cut
 from experiments.config import ExperimentConfig
 from experiments.problem_record import problem_recorder
 from experiments.projections import projection_parts
@@ -54,14 +56,23 @@ class Unit:
         repeat: which seed, from 0.
         run: the folder for this unit.
         config_hash: the configuration's hash, kept in the result.
+        features: where cached features are kept; needed only by a configuration with some.
     """
 
     def __init__(
-        self, config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int, run: RunDirectory, config_hash: str
+        self,
+        config: ExperimentConfig,
+        dataset: Dataset,
+        fold: int,
+        repeat: int,
+        run: RunDirectory,
+        config_hash: str,
+        features: FeaturePlace | None = None,
     ):
         self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
-        self.config_hash = config_hash
+        self.config_hash, self.features = config_hash, features
         self.training, self.queries, self.gallery = split_of(dataset, config, fold, repeat)
+        self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
 
@@ -75,7 +86,10 @@ class Unit:
 
     def _train(self, checkpoint_seconds: float) -> dict:
         cost = TrainingCost()
-        model = self._build_model()
+        model = whole = self._build_model()
+        if self.config.cached_features:
+            model = self._above_cut(whole)
+            cost = TrainingCost()  # without the features, which are computed once for many units
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
@@ -96,12 +110,14 @@ class Unit:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
         if self.config.method == "ccp":
             history["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
-        return self._write_result(model, history, untrained, cost)
+        result, embeddings = self._result(model, history, untrained, cost)
+        self.run.write_result(result, embeddings, whole.get_weights())
+        return self.run.read_result()
 
     def _describe_batch(self, step: int) -> str:
         """The examples of a training batch, for people: places in the unit's training part, or files."""
         _, indices = next(iter(self.batches.from_step(step)))
-        names = indices if self.training.paths is None else self.training.paths[indices]
+        names = indices if self.image_names is None else self.image_names[indices]
         classes = np.unique(self.training.labels[indices])
         return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
 
@@ -109,6 +125,15 @@ class Unit:
         model = build.build_model(self.config, self.dataset, self.training.num_classes)
         inputs, labels = next(iter(self._batches_from(0)))
         model.build_on(inputs, labels)
+        return model
+
+    def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
+        """Goes over from images to features below the cut; the model that is trained begins there."""
+        place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
+        self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
+        self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
+        model = model_above_cut(whole)
+        model.build_on(*next(iter(self._batches_from(0))))
         return model
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
@@ -173,7 +198,8 @@ class Unit:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
         return transforms, callbacks
 
-    def _write_result(self, model, history: dict, untrained: dict, cost: TrainingCost) -> dict:
+    def _result(self, model, history: dict, untrained: dict, cost: TrainingCost) -> tuple[dict, dict]:
+        """The figures of a trained model, and its embeddings of the test set."""
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
         metrics = evaluate_embeddings(embeddings)
@@ -193,8 +219,7 @@ class Unit:
         }
         if "warning" in result["diagnostics"]:
             tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
-        self.run.write_result(result, embeddings, model.get_weights())
-        return self.run.read_result()
+        return result, embeddings
 
 
 def embedded(

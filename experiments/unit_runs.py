@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from common.data import Dataset
 from common.training import RunDirectory
 from experiments import build
+from experiments.cached_training import FeaturePlace
 from experiments.config import ExperimentConfig
 from experiments.finished_run import mend_finished_run
 from experiments.same_data import tell_of_other_data
@@ -87,4 +88,6 @@ class UnitRuns:
             return
         with run.locked():
             prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
-            Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint)).train(checkpoint_seconds)
+            features = FeaturePlace(self.cache_dir, self.fingerprint)
+            unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
+            unit.train(checkpoint_seconds)

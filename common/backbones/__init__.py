@@ -2,6 +2,7 @@
 
 from common.backbones.bn_inception import bn_inception
 from common.backbones.convolution import freeze_batch_norm
+from common.backbones.cut_network import CutNetwork, cut_network
 from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.keras_application import KERAS_APPLICATIONS, keras_backbone
@@ -27,6 +28,7 @@ from common.backbones.resnet_v2_20 import resnet_v2_20
 from common.backbones.token_embedding import token_embedding
 
 __all__ = [
+    "CutNetwork",
     "InputNormalization",
     "KERAS_APPLICATIONS",
     "LoadedParameters",
@@ -37,6 +39,7 @@ __all__ = [
     "checkpoints_of",
     "conversion_command",
     "conversion_instructions",
+    "cut_network",
     "efficientnet_lite0",
     "freeze_batch_norm",
     "keras_backbone",

@@ -7,8 +7,16 @@ from common.data.cifar_collage import collage_training_classes, load_cifar10_col
 from common.data.class_splits import contiguous_folds, random_class_split
 from common.data.collage_tiles import tile_of
 from common.data.cub200 import load_cub200
-from common.data.dataset import DATASET_KINDS, Dataset, Examples, check_official_counts, check_training_pairs
+from common.data.dataset import (
+    DATASET_KINDS,
+    Dataset,
+    Examples,
+    InputReaders,
+    check_official_counts,
+    check_training_pairs,
+)
 from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
+from common.data.fixed_views import fixed_views, view_numbers
 from common.data.glyph_collage import load_glyph_collage
 from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
 from common.data.glyphs import load_glyphs
@@ -24,7 +32,7 @@ from common.data.images import (
     ThesisCrop,
 )
 from common.data.in_shop import load_in_shop
-from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches
+from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
 from common.data.inspection import Inspection, inspect_dataset, parts_of
 from common.data.manifest import load_manifest
 from common.data.mnist import load_mnist
@@ -44,6 +52,7 @@ __all__ = [
     "Identity",
     "Inspection",
     "ImageTransform",
+    "InputReaders",
     "NoAugmentation",
     "PublishedCodeCrop",
     "RandomShift",
@@ -55,6 +64,7 @@ __all__ = [
     "contiguous_folds",
     "dataset_fingerprint",
     "evaluation_batches",
+    "fixed_views",
     "inspect_dataset",
     "invalid_input_behind",
     "is_of_names",
@@ -79,4 +89,6 @@ __all__ = [
     "random_class_split",
     "tile_of",
     "training_batches",
+    "view_batches",
+    "view_numbers",
 ]

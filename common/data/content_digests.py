@@ -20,7 +20,7 @@ _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two
 _log = logging.getLogger(__name__)
 
 
-def content_digests(paths: Sequence[str], cache_dir: str | os.PathLike) -> list[str]:
+def content_digests(paths: Sequence[str], cache_dir: str | os.PathLike, what: str = "images") -> list[str]:
     """Hexadecimal SHA-256 of the contents of files.
 
     A digest is kept with the file's absolute path, size, time of modification and time of change (which no program can
@@ -30,6 +30,7 @@ def content_digests(paths: Sequence[str], cache_dir: str | os.PathLike) -> list[
         paths: `[files]`, in any order; one may occur several times.
         cache_dir: digests are kept in its folder `digests`, which is made when missing. If it cannot be written, a
             warning says so, and the next call reads the files again.
+        what: the files are, for the progress bar.
 
     Returns:
         `[files]` digests, in the order of the paths.
@@ -42,7 +43,7 @@ def content_digests(paths: Sequence[str], cache_dir: str | os.PathLike) -> list[
     digests = {place: kept.find(place, _version(place)) for place in dict.fromkeys(places)}
     unread = [place for place, digest in digests.items() if digest is None]
     if unread:
-        digests.update(_read(unread, kept))
+        digests.update(_read(unread, kept, what))
     return [digests[place] for place in places]
 
 
@@ -51,13 +52,13 @@ def _version(place: str) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _read(places: list[str], kept: _KeptDigests) -> dict[str, str]:
+def _read(places: list[str], kept: _KeptDigests, what: str) -> dict[str, str]:
     """Digests by path, read in parallel; what was read is kept even if the rest is not."""
     pool = ThreadPoolExecutor()
     entries = {}
     try:
         read = pool.map(_entry, places)
-        for place, entry in zip(places, tqdm(read, "reading images", len(places), unit="image", disable=None)):
+        for place, entry in zip(places, tqdm(read, f"reading {what}", len(places), unit="file", disable=None)):
             entries[place] = entry
     finally:
         pool.shutdown(cancel_futures=True)

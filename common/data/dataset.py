@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
 from common.ops.checks import check_choice, invalid
 
-DATASET_KINDS = ("memory_images", "image_files", "tokens")
+DATASET_KINDS = ("memory_images", "image_files", "tokens", "cached_features")
+
+
+class InputReaders(NamedTuple):
+    """How inputs are made of examples that are no images but numbers of rows, as `ImageTransform` makes them of images.
+
+    Attributes:
+        training: from rows `[batch]` and seed pairs `[batch, 2]` to inputs.
+        evaluation: from rows `[batch]` to inputs.
+    """
+
+    training: Callable
+    evaluation: Callable
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +36,8 @@ class Examples:
         paths: `[examples]` file names of the images.
         boxes: `[examples, 4]` bounding boxes of the objects in pixels, as the data set's loader documents them.
         positions: `[examples]` index of the tile (row by row, from 0) that shows the target of a collage.
+        view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
+            (see `fixed_views`); None where every draw is a view of its own.
 
     Raises:
         InvalidInput: labels that are not integers, or fields whose lengths differ.
@@ -33,6 +48,7 @@ class Examples:
     paths: np.ndarray | None = None
     boxes: np.ndarray | None = None
     positions: np.ndarray | None = None
+    view_seeds: np.ndarray | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "labels", _integer_labels(self.labels))
@@ -109,6 +125,7 @@ class Dataset:
         kind: one of `DATASET_KINDS`.
         native_size: height and width of the images in pixels where all have the same, else None.
         channels: 3 (RGB) or 1 (grey); of no meaning for tokens.
+        readers: how inputs are made where the examples' own are numbers of rows (cached features); None: they are not.
 
     Raises:
         InvalidInput: an empty training or test set, training labels with gaps, or labels without a name.
@@ -124,6 +141,7 @@ class Dataset:
     kind: str = "image_files"
     native_size: int | None = None
     channels: int = 3
+    readers: InputReaders | None = None
 
     def __post_init__(self):
         check_choice("kind of data set", self.kind, DATASET_KINDS)

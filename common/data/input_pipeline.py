@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
+from common.data.fixed_views import view_numbers
 from common.data.image_files import read_image
 from common.data.images import ImageTransform
 from common.ops.checks import InvalidInput, check_non_negative, check_positive, invalid
@@ -31,7 +32,7 @@ def training_batches(
     for any number of threads.
 
     Args:
-        examples: in memory or as files.
+        examples: in memory or as files; with `view_seeds`, each is seen in these views alone.
         batches: index batches over `examples`.
         augmentation: applied with the seed pair that `example_seeds` gives to the example.
         seed: of the augmentation, non-negative.
@@ -49,6 +50,9 @@ def training_batches(
     def draws():
         for step, (epoch, indices) in enumerate(batches.from_step(start_step), start_step):
             seeds = example_seeds(seed, epoch, step % batches.batches_per_epoch, len(indices))
+            if examples.view_seeds is not None:
+                views = examples.view_seeds[indices]  # [batch, views, 2]
+                seeds = views[np.arange(len(views)), view_numbers(seeds, views.shape[1])]
             yield content[indices], seeds, examples.labels[indices]
 
     size = batches.batch_size
@@ -83,21 +87,48 @@ def evaluation_batches(
     Returns:
         Inputs `[batch, height, width, channels]` (or tokens `[batch, tokens]`).
     """
+    indices = np.arange(len(examples))
+    return view_batches(examples, preprocessing, batch_size, indices, np.zeros((len(indices), 2)), num_threads)
+
+
+def view_batches(
+    examples: Examples,
+    transform: ImageTransform,
+    batch_size: int,
+    indices: np.ndarray,
+    seeds: np.ndarray,
+    num_threads: int | None = None,
+) -> tf.data.Dataset:
+    """Inputs of given examples with given seed pairs, in order and without labels; the last batch may be smaller.
+
+    Args:
+        examples: in memory or as files.
+        transform: an augmentation, or a preprocessing without randomness.
+        batch_size: inputs in a batch.
+        indices: `[inputs]` places among the examples; an example may come several times.
+        seeds: `[inputs, 2]` int32, what the augmentation draws from.
+        num_threads: that decode and transform; None leaves the number to `tf.data`.
+
+    Returns:
+        Inputs `[batch, height, width, channels]` (or tokens `[batch, tokens]`).
+    """
     check_positive("batch_size", batch_size)
-    content = _content(examples, preprocessing)
+    content = _content(examples, transform)
+    seeds = np.asarray(seeds, np.int32)
 
-    def slices():
-        for start in range(0, len(content), batch_size):
-            yield content[start : start + batch_size]
+    def draws():
+        for start in range(0, len(indices), batch_size):
+            part = slice(start, start + batch_size)
+            yield content[indices[part]], seeds[part]
 
-    inputs = tf.data.Dataset.from_generator(slices, output_signature=_batch_spec(content, None))
-    if examples.paths is None and preprocessing.works_on_batches:
-        inputs = _mapped(inputs, preprocessing, num_threads)
+    signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
+    drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
+    if examples.paths is None and transform.works_on_batches:
+        inputs = _mapped(drawn, transform, num_threads)
     else:
-        transform = _example_transform(examples, preprocessing)
-        inputs = _mapped(inputs.unbatch(), lambda x: transform(x, (0, 0)), num_threads)
+        inputs = _mapped(drawn.unbatch(), _example_transform(examples, transform), num_threads)
         inputs = inputs.batch(batch_size)
-    num_batches = -(-len(content) // batch_size)
+    num_batches = -(-len(indices) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
 
 

@@ -1,5 +1,6 @@
 """Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks and run directory."""
 
+from common.training.cached_features import CachedFeatures, cache_features, model_above_cut
 from common.training.callbacks import (
     BestWeights,
     EmbeddingDiagnostics,
@@ -30,6 +31,7 @@ from common.training.training_session import training_session
 
 __all__ = [
     "BestWeights",
+    "CachedFeatures",
     "Checkpoint",
     "CoupledWeightDecay",
     "EmbeddingDiagnostics",
@@ -47,8 +49,10 @@ __all__ = [
     "TrainingCost",
     "TrainingSchedule",
     "TwoSpeedOptimizer",
+    "cache_features",
     "environment",
     "fit",
+    "model_above_cut",
     "read_json",
     "training_session",
     "write_arrays",

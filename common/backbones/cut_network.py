@@ -1,0 +1,138 @@
+"""A network in two: what lies below a cut and stays as it is, and what lies above it and is trained."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from common.ops.checks import invalid
+
+keras = tf.keras
+
+HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
+
+
+@keras.utils.register_keras_serializable(package="common")
+class CutNetwork(keras.Model):
+    """`upper(lower(images))`; the lower part runs in inference mode always, and no gradient goes into it.
+
+    Batch normalisation and drop-out below the cut are in inference mode in training, too, so that the activations at
+    the cut are a function of the image alone and may be computed once. Above the cut all is as the network has it.
+    Exact gradient above the cut, none below.
+
+    Args:
+        lower: images `[batch, height, width, channels]` to the activations at the cut; its weights stop training.
+        upper: activations at the cut to feature maps.
+
+    Input shape: [batch, height, width, channels]
+    Output shape: that of `upper`
+    """
+
+    def __init__(self, lower: keras.Model, upper: keras.Model, **kwargs):
+        super().__init__(**kwargs)
+        lower.trainable = False
+        self.lower, self.upper = lower, upper
+
+    def call(self, images, training=None):  # noqa: D102
+        return self.upper(tf.stop_gradient(self.lower(images, training=False)), training=training)
+
+    def get_config(self):  # noqa: D102
+        parts = {"lower": self.lower, "upper": self.upper}
+        return {name: keras.utils.serialize_keras_object(part) for name, part in parts.items()}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """The network that `get_config` describes, without its weights."""
+        return cls(*(keras.utils.deserialize_keras_object(config[name], custom_objects) for name in ("lower", "upper")))
+
+
+def cut_network(network: keras.Model, trained_from: str) -> CutNetwork:
+    """Cuts a network, whose layers both parts share.
+
+    Args:
+        network: a backbone as the functions of this package return it.
+        trained_from: the first thing above the cut: `head` for what comes behind the network, or the name of a layer,
+            or what the names of a stage's or block's layers begin with ("layer4", "features.17", "block_16"). All that
+            the network computes from its images has to pass through the one place below it: inside of a block with a
+            shortcut there is no such place.
+
+    Returns:
+        the two parts. With `head`, `upper` is the identity.
+
+    Raises:
+        InvalidInput: no such layer, or no place to cut below it; lists the names that can be given.
+    """
+    if trained_from == HEAD:
+        features = keras.Input(network.output.shape[1:], name="features")
+        return CutNetwork(network, keras.Model(features, keras.layers.Activation("linear", name="cut")(features)))
+    places = _places(network)
+    if trained_from not in places:
+        raise invalid(
+            "--trained_from",
+            received=trained_from,
+            expected=f"{HEAD}, or where {network.name} can be cut: {', '.join(_listed(places))}",
+        )
+    activations = places[trained_from].below.output
+    lower = keras.Model(network.input, activations)
+    return CutNetwork(lower, keras.Model(activations, network.output))
+
+
+class _Place(NamedTuple):
+    """A cut: the layer whose output it keeps, and the first one above."""
+
+    below: keras.layers.Layer
+    above: keras.layers.Layer
+
+
+def _places(network: keras.Model) -> dict[str, _Place]:
+    """Where a network can be cut, by every name that says it.
+
+    In an order in which a layer comes after those that it takes from, a cut behind a layer is one if no arrow leaps
+    over it. Below has to be a layer with weights, and at the cut a feature map.
+    """
+    order = [layer for layer in network.layers if not isinstance(layer, keras.layers.InputLayer)]
+    number = {id(layer.output): index for index, layer in enumerate(order)}
+    sources = [[number.get(id(tensor), -1) for tensor in _inputs(layer)] for layer in order]
+    can_be_cut_behind = _without_arrows_over(sources)
+    first_weights = min(index for index, layer in enumerate(order) if layer.weights)
+    places, seen = {}, set()
+    for layer, taken in zip(order, sources):
+        names = [name for name in _names(layer.name) if name not in seen]
+        seen.update(names)
+        below = taken[0]
+        if len(taken) > 1 or below < first_weights or not can_be_cut_behind[below]:
+            continue
+        if len(order[below].output.shape) == 4:
+            places |= dict.fromkeys(names, _Place(order[below], layer))
+    return places
+
+
+def _without_arrows_over(sources: list[list[int]]) -> list[bool]:
+    """For each layer, whether no later one takes from an earlier one; `sources` has the numbers of what each takes."""
+    farthest = list(range(len(sources)))  # the last layer that takes from this one
+    for index, taken in enumerate(sources):
+        for source in taken:
+            farthest[max(source, 0)] = index
+    reach = [0, *itertools.accumulate(farthest, max)]  # of all layers before this one
+    return [reach[index] <= index for index in range(len(sources))]
+
+
+def _inputs(layer) -> list:
+    return layer.input if isinstance(layer.input, (list, tuple)) else [layer.input]
+
+
+def _names(name: str) -> list[str]:
+    """A layer's name, and what of it ends before a dot or an underscore: stages and blocks."""
+    return [*(name[:end] for end, letter in enumerate(name) if letter in "._"), name]
+
+
+def _listed(places: dict[str, _Place]) -> list[str]:
+    """The shortest name of every place in front of a convolution, from the images on."""
+    layers = keras.layers
+    names = {}
+    for name, place in places.items():
+        if isinstance(place.above, (layers.Conv2D, layers.DepthwiseConv2D, layers.ZeroPadding2D)):
+            names[id(place.below)] = min(names.get(id(place.below), name), name, key=len)
+    return list(names.values())

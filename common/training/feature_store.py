@@ -1,0 +1,199 @@
+"""Activations of a network on disk: float16, in files that are memory-mapped, made once and checked ever after."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import logging
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.data.content_digests import content_digests
+from common.ops.checks import InvalidInput, invalid
+from common.training.run_directory import write_atomically, write_json
+
+FORMAT = 1  # of the files, and of what decides their contents
+_FILE_BYTES = 2**26  # about; an interruption loses one file's work
+_DIGITS = 20
+_log = logging.getLogger(__name__)
+
+
+class FeatureStore:
+    """Activations `[items, views, height, width, channels]` of one network on one data set.
+
+    They are kept as float16: numbers up to 65,504, with a relative error of at most 2^-11 (.0005), and an absolute one
+    of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped.
+
+    A file holds some consecutive items. Its name ends in a digest of its contents and of all that they depend on. So
+    a file that was damaged, or that comes from another store, is noticed and made again, and a file is there as a whole
+    or not at all: what was stopped goes on with the files that are missing.
+
+    Args:
+        folder: holds the stores of one data set.
+        origin: all that the activations depend on, JSON values: network, weights, data, views, image size, cut.
+        num_items: images.
+        item_shape: (views, height, width, channels).
+
+    Raises:
+        InvalidInput: the folder cannot be written.
+    """
+
+    def __init__(self, folder: str | os.PathLike, origin: dict, num_items: int, item_shape: tuple[int, int, int, int]):
+        self.num_items, self.item_shape = num_items, tuple(int(size) for size in item_shape)
+        self.origin = {**origin, "format": FORMAT, "dtype": "float16", "shape": [num_items, *self.item_shape]}
+        self.digest = hashlib.sha256(json.dumps(self.origin, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+        self.path = pathlib.Path(folder) / self.digest
+        self.items_per_file = max(1, _FILE_BYTES // self.bytes_of(1))
+        self._maps: list[np.ndarray] = []
+
+    @property
+    def num_files(self) -> int:
+        """Files of a complete store."""
+        return -(-self.num_items // self.items_per_file)
+
+    @property
+    def num_views(self) -> int:
+        """Views of each item."""
+        return self.item_shape[0]
+
+    def bytes_of(self, num_items: int) -> int:
+        """Bytes of some items on disk."""
+        return num_items * int(np.prod(self.item_shape)) * 2
+
+    def items_of(self, number: int) -> range:
+        """The items of a file."""
+        start = number * self.items_per_file
+        return range(start, min(start + self.items_per_file, self.num_items))
+
+    def missing(self) -> list[int]:
+        """Numbers of the files that are not there; those that are damaged or foreign are removed, which is said."""
+        whole = self._whole_files()
+        return [number for number in range(self.num_files) if number not in whole]
+
+    def fill(self, missing: list[int], activations: Iterator[np.ndarray]) -> None:
+        """Writes missing files.
+
+        Args:
+            missing: numbers of files, ascending.
+            activations: `[any, height, width, channels]` of these files' items and all of their views, item by item.
+
+        Raises:
+            InvalidInput: activations that float16 does not hold, or a folder that cannot be written.
+        """
+        waiting = np.empty((0, *self.item_shape[1:]))
+        for number in missing:
+            values = np.empty((len(self.items_of(number)) * self.num_views, *self.item_shape[1:]), np.float16)
+            filled = 0
+            while filled < len(values):
+                if not len(waiting):
+                    waiting = next(activations)
+                taken, waiting = np.split(waiting, [len(values) - filled])
+                values[filled : filled + len(taken)] = _as_float16(taken)
+                filled += len(taken)
+            self._write(number, values.reshape(-1, *self.item_shape))
+
+    @contextlib.contextmanager
+    def filling(self) -> Iterator[None]:
+        """Waits for another process that fills the store, and holds it for this one."""
+        with contextlib.ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(open(self.path / "lock", "w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+                for leftover in self.path.glob(".*.tmp"):  # of a process that was killed while it wrote
+                    leftover.unlink(missing_ok=True)
+                write_json(self.path / "origin.json", self.origin)
+            except OSError as error:
+                raise _unwritable(self.path, error) from error
+            yield
+
+    def open(self) -> None:
+        """Maps the files into memory, for `read`; all have to be there."""
+        files = self._whole_files()
+        self._maps = [np.load(files[number], mmap_mode="r") for number in range(self.num_files)]
+
+    def read(self, items, views) -> np.ndarray:
+        """Activations float16 `[batch, height, width, channels]` of items `[batch]` in views `[batch]`."""
+        numbers, places = np.divmod(items, self.items_per_file)
+        values = np.empty((len(items), *self.item_shape[1:]), np.float16)
+        for row, (number, place, view) in enumerate(zip(numbers, places, views)):
+            values[row] = self._maps[number][place, view]
+        return values
+
+    def _whole_files(self) -> dict[int, pathlib.Path]:
+        found = sorted(self.path.glob("activations-*.npy"))
+        whole = {}
+        for path, content in zip(found, content_digests(found, self.path, what="features")):
+            number = path.name.split("-")[1]
+            if number.isdigit() and path.name == self._name(int(number), content):
+                whole[int(number)] = path
+            else:
+                _log.warning("%s is damaged, or belongs elsewhere: it is removed and made again.", path)
+                path.unlink(missing_ok=True)
+        return whole
+
+    def _write(self, number: int, values: np.ndarray) -> None:
+        contents = io.BytesIO()
+        np.save(contents, values)
+        name = self._name(number, hashlib.sha256(contents.getbuffer()).hexdigest())
+        try:
+            write_atomically(self.path / name, lambda file: file.write(contents.getbuffer()))
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def _name(self, number: int, content: str) -> str:
+        digest = hashlib.sha256(f"{self.digest} {number} {content}".encode()).hexdigest()
+        return f"activations-{number:05d}-{digest[:_DIGITS]}.npy"
+
+
+def check_room(stores: list[FeatureStore], advice: str) -> None:
+    """Refuses what does not fit on the disk, before anything is computed.
+
+    Args:
+        stores: in one folder.
+        advice: what needs less room, a sentence.
+
+    Raises:
+        InvalidInput: see above.
+    """
+    needed = sum(store.bytes_of(len(store.items_of(number))) for store in stores for number in store.missing())
+    place = stores[0].path
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        images, views = max((store.num_items, store.num_views) for store in stores)
+        raise invalid(
+            "--cache_dir",
+            received=f"{place} with {free / 1e9:.1f} GB free",
+            expected=f"room for {needed / 1e9:.1f} GB of cached features ({images:,} images, up to {views} views)",
+            fix=advice,
+        )
+
+
+def _as_float16(activations: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        half = activations.astype(np.float16)
+    if not np.isfinite(half).all():
+        largest = float(np.abs(activations).max())
+        raise InvalidInput(
+            f"The activations at the cut reach {largest:.4g}; float16, in which they are cached, ends at 65,504. "
+            "Choose another place for --trained_from, or compute them at every step with --nocached_features."
+        )
+    return half
+
+
+def _unwritable(path: pathlib.Path, error: OSError) -> InvalidInput:
+    return invalid(
+        "--cache_dir",
+        received=os.fspath(path),
+        expected=f"a folder that can be written, but: {error.strerror or error}",
+        fix="Give another folder, or make room in this one. What was computed before is kept.",
+    )
