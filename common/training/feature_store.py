@@ -169,7 +169,7 @@ def check_room(stores: list[FeatureStore], advice: str) -> None:
         place = place.parent
     free = shutil.disk_usage(place).free
     if needed > free:
-        images, views = max((store.num_items, store.num_views) for store in stores)
+        images, views = max(store.num_items for store in stores), max(store.num_views for store in stores)
         raise invalid(
             "--cache_dir",
             received=f"{place} with {free / 1e9:.1f} GB free",
