@@ -47,7 +47,9 @@ SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
 def define_place_flags() -> None:
     """Defines `PLACE_FLAGS`, `SESSION_FLAGS` and `--record`: where data and results are, how trainings run."""
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    flags.DEFINE_string(
+        "cache_dir", None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
+    )
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
     flags.DEFINE_string(
         "record", None, "Folder of a study, such as results/mine, to whose rows finished runs are added."

@@ -176,8 +176,9 @@ def _images_of(
 
 def _activations(images: Iterator[tf.Tensor], inference, bar: tqdm) -> Iterator[np.ndarray]:
     for batch in images:
-        yield inference(batch).numpy()
+        activations = inference(batch).numpy()
         bar.update(len(batch))
+        yield activations
 
 
 def _rows(dataset: Dataset, training: FeatureStore, evaluation: FeatureStore) -> Dataset:

@@ -1,0 +1,89 @@
+"""A few views of each image are all that training sees, and the same ones by whatever way they are read."""
+
+import numpy as np
+import pytest
+
+from common.data import (
+    ClassBalancedBatches,
+    Dataset,
+    Examples,
+    Identity,
+    RandomShift,
+    evaluation_batches,
+    fixed_views,
+    training_batches,
+    view_batches,
+    view_numbers,
+)
+from common.ops.checks import InvalidInput
+
+SHIFT = RandomShift(3, flip=True)
+
+
+def dataset():
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(6), 4)
+    images = generator.integers(0, 256, (len(labels), 9, 9, 1), dtype=np.uint8)
+    examples = Examples(labels, inputs=images)
+    return Dataset("small", train=examples, test=examples, kind="memory_images", channels=1)
+
+
+def batches_of(examples, start=0, count=12):
+    index_batches = ClassBalancedBatches(examples.labels, 2, 2, seed=1)
+    drawn = training_batches(examples, index_batches, SHIFT, seed=4, start_step=start)
+    indices = [indices for _, (_, indices) in zip(range(count), index_batches.from_step(start))]
+    return indices, [images.numpy() for images, _ in drawn.take(count)]
+
+
+def views_of(examples):
+    count = examples.view_seeds.shape[1]
+    indices = np.repeat(np.arange(len(examples)), count)
+    drawn = view_batches(examples, SHIFT, 7, indices, examples.view_seeds.reshape(-1, 2))
+    return np.concatenate([images.numpy() for images in drawn]).reshape(len(examples), count, 9, 9, 1)
+
+
+def test_training_sees_the_views_that_are_read_in_order_and_all_of_them():
+    examples = fixed_views(dataset(), 2, seed=0).train
+    views, seen = views_of(examples), set()
+    for indices, images in zip(*batches_of(examples, count=40)):
+        for index, image in zip(indices, images):
+            (view, *_) = [number for number in range(2) if np.array_equal(views[index, number], image)]
+            seen.add((index, view))
+    assert len(seen) == 2 * len(examples)
+
+
+def test_a_fold_has_the_views_that_its_images_have_in_the_whole():
+    whole = fixed_views(dataset(), 3, seed=0).train
+    fold = whole.select_classes([4, 1])
+    np.testing.assert_array_equal(views_of(fold), views_of(whole)[np.isin(whole.labels, [1, 4])])
+
+
+def test_from_any_step_on_the_views_are_the_same():
+    examples = fixed_views(dataset(), 2, seed=0).train
+    _, whole = batches_of(examples)
+    _, rest = batches_of(examples, start=5, count=7)
+    np.testing.assert_array_equal(rest, whole[5:])
+
+
+def test_views_depend_on_the_seed_and_on_the_image():
+    first, second = (fixed_views(dataset(), 2, seed=seed).train.view_seeds for seed in (0, 1))
+    assert not np.array_equal(first, second)
+    assert len(np.unique(first.reshape(-1, 2), axis=0)) == first.shape[0] * first.shape[1]
+    np.testing.assert_array_equal(first, fixed_views(dataset(), 2, seed=0).train.view_seeds)
+
+
+def test_view_numbers_are_spread_evenly():
+    seeds = np.random.default_rng(0).integers(0, 2**31 - 1, (30_000, 2), dtype=np.int32)
+    counts = np.bincount(view_numbers(seeds, 3), minlength=3)
+    assert np.all(np.abs(counts - 10_000) < 500)
+
+
+def test_evaluation_sees_the_image_itself():
+    examples = fixed_views(dataset(), 2, seed=0).train
+    images = np.concatenate([batch.numpy() for batch in evaluation_batches(examples, Identity(), 5)])
+    np.testing.assert_array_equal(images, examples.inputs)
+
+
+def test_no_views_are_refused():
+    with pytest.raises(InvalidInput, match="views"):
+        fixed_views(dataset(), 0, seed=0)
