@@ -37,6 +37,7 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
             continue
         check_choice("--backbone", config.backbone, build.BACKBONES)
         check_weights(config.backbone, config.weights)
+        _check_cut(config)
         _check_parts(config, max(2, config.classes_per_batch))
 
 
@@ -102,8 +103,7 @@ def _has_relevant(queries: Examples, gallery: Examples | None) -> bool:
 def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
     build.check_backbone(config, dataset)
-    if config.trained_from not in (None, HEAD):
-        _can_be_cut(config.backbone, config.trained_from, config.image_size, dataset.channels)
+    _check_cut(config)
     if config.weights == "none" and config.backbone not in backbones.KERAS_APPLICATIONS:
         return
     content = weights_file(config.weights) if is_file(config.weights) else None
@@ -116,9 +116,15 @@ def _fits(backbone: str, weights: str, content, image_size: int, channels: int) 
     _network(backbone, weights, image_size, channels)
 
 
+def _check_cut(config: ExperimentConfig) -> None:
+    """Makes the network and cuts it, where a name says where; the images' channels make no difference to it."""
+    if config.trained_from not in (None, HEAD):
+        _can_be_cut(config.backbone, config.trained_from, config.image_size)
+
+
 @functools.lru_cache(maxsize=16)
-def _can_be_cut(backbone: str, trained_from: str, image_size: int, channels: int) -> None:
-    backbones.cut_network(_network(backbone, "none", image_size, channels), trained_from)
+def _can_be_cut(backbone: str, trained_from: str, image_size: int) -> None:
+    backbones.cut_network(_network(backbone, "none", image_size, channels=3), trained_from)
 
 
 def _network(backbone: str, weights: str, image_size: int, channels: int):

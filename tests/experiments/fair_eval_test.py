@@ -163,6 +163,8 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
         (["--methods=c2+gap,c2+gap"], ["c2+gap more than once"]),
         (["--methods="], ["--methods", "empty list", "c2+gap"]),
         (["--weights=imagenet"], ["no ImageNet weights for resnet10"]),
+        (["--trained_from=layer9"], ["'layer9'", "head", "layer1, layer2, layer3"]),
+        (["--cached_features"], ["--cached_features", "no effect"]),
     ],
 )
 def test_bad_input_is_one_clear_line_and_leaves_nothing(arguments, phrases, tmp_path):
