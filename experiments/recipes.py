@@ -379,8 +379,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
     """
     optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
     optional -= {"frozen_backbone", "sampler", "selection_start", "trained_from", "views"}
-    if "trained_from" in overrides:
-        optional -= {"cached_features"}
+    optional -= {"cached_features"} if "trained_from" in overrides else set()
     optional -= unset_switches(values, overrides)
     if uses_gsp(values["pooling"]):
         optional -= {"num_iterations", "memory_features", "memory_delay"}
