@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from common.ops.checks import InvalidInput, check_choice
 from experiments.benchmark_losses import benchmark_loss, proxy_pace, switch_probability
+from experiments.ccp_recipe import ccp_parameters
 from experiments.config import ExperimentConfig, config_fields
 from experiments.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.cut_settings import cut_settings
-from experiments.loss_names import ANCHORED_LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
+from experiments.loss_names import PROXY_LOSSES, parse_loss
 from experiments.published_code_recipe import published_code_switches, unset_switches
 from experiments.revisiting_recipe import RECIPE, revisiting_setting
 
@@ -155,8 +156,9 @@ def resolve(
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
     if method == "ccp":
-        begins_at_random = "none" in (values["weights"], overrides.get("weights")) or overrides.get("frozen_backbone")
-        values |= _ccp_parameters(dataset, loss, begins_at_random)
+        from_scratch = "none" in (values["weights"], overrides.get("weights"))
+        begins_at_random = from_scratch or overrides.get("frozen_backbone") or overrides.get("trained_from")
+        values |= ccp_parameters(dataset, loss, bool(begins_at_random), dataset in PHOTOGRAPHS)
     if uses_gsp(pooling):
         values |= _gsp_parameters(dataset, base_loss)
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
@@ -268,41 +270,6 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: 
     parameters = benchmark_loss(dataset, base_loss, normalization) or common.get(base_loss)
     parameters = parameters or DATASET_LOSSES[dataset][base_loss]
     return {"proxy_initializer": "he_normal", **parameters} if base_loss in PROXY_LOSSES else parameters
-
-
-def _ccp_parameters(dataset: str, loss: str, begins_at_random: bool) -> dict:
-    """Reference: thesis section 3.3.2.1; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven.
-
-    Samples are the anchors, as in the published code; the text leaves that open. A proxy of a class that is not in the
-    batch has no positive there, and as an anchor no triplet.
-
-    The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network, or the head
-    that alone is trained, begins at random, the first problem has to wait until the in-batch loss has converged, and
-    one that ends below the one before is undone; at the 1e-3 of networks from scratch proxies learn at a tenth. With
-    none of it, CCP stays far below its plain loss (benchmarks/ccp_study.md).
-    """
-    if loss not in PAIR_LOSSES:
-        raise InvalidInput(
-            f"Invalid --loss with --method=ccp: received {loss!r}, expected a pair loss: {', '.join(PAIR_LOSSES)}."
-        )
-    small = dataset in ("cub200", "cars196", "folder", "manifest")
-    values = {
-        "proxies_per_class": 8 if small else 4,
-        "pool_size": 12 if small else 7,
-        "ccp_lambda": 2e-4,
-        "ccp_first_lambda": 2e-4,
-        "projection_patience": 3,
-        "ccp_in_batch_weight": 0.0,
-        "ccp_continue_from": "best",
-        "ccp_first_centers": "sample",
-        "ccp_reads_late": False,
-        "ccp_start": 1000 if begins_at_random else 0,
-    }
-    if begins_at_random:
-        values |= {"ccp_start_patience": 3, "ccp_goes_back": True, "ccp_max_failures": 2}
-    if dataset not in PHOTOGRAPHS:
-        values["proxy_multiplier"] = 0.1
-    return values | ({"ccp_anchors": "embeddings"} if loss in ANCHORED_LOSSES else {})
 
 
 def _gsp_parameters(dataset: str, base_loss: str) -> dict:

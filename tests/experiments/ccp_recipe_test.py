@@ -58,6 +58,7 @@ def test_where_parts_begin_at_random_problems_wait_for_a_converged_loss_and_go_b
         assert start_of(ccp("glyphs", recipe=recipe)) == (1000, 3, True, 2)
         assert start_of(ccp("cars196", recipe=recipe)) == (0, None, None, None)  # as printed: ImageNet weights
     assert start_of(ccp("cars196", frozen_backbone=True)) == (1000, 3, True, 2)  # a head from scratch
+    assert start_of(ccp("cars196", trained_from="head")) == (1000, 3, True, 2)
     assert start_of(ccp("cars196", weights="none")) == (1000, 3, True, 2)
     assert start_of(ccp("glyphs", weights="some.npz")) == (1000, 3, True, 2)  # the head is new
     assert ccp("cars196", frozen_backbone=True).selection_start == 1000
