@@ -156,9 +156,7 @@ def resolve(
         values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
         values |= {"memory_fills_first": False, "memory_holds_batch": False}
     if method == "ccp":
-        from_scratch = "none" in (values["weights"], overrides.get("weights"))
-        begins_at_random = from_scratch or overrides.get("frozen_backbone") or overrides.get("trained_from")
-        values |= ccp_parameters(dataset, loss, bool(begins_at_random), dataset in PHOTOGRAPHS)
+        values |= ccp_parameters(dataset, loss, _begins_at_random(values, overrides), dataset in PHOTOGRAPHS)
     if uses_gsp(pooling):
         values |= _gsp_parameters(dataset, base_loss)
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
@@ -173,6 +171,12 @@ def resolve(
     values |= cut_settings(overrides, values["crop"])
     _refuse_unused(values, overrides)
     return ExperimentConfig(**{**_selection(values | overrides), **values, **overrides})
+
+
+def _begins_at_random(values: dict, overrides: dict) -> bool:
+    """Whether the network, or all of it that is trained, has no initial weights."""
+    from_scratch = "none" in (values["weights"], overrides.get("weights"))
+    return from_scratch or bool(overrides.get("frozen_backbone") or overrides.get("trained_from"))
 
 
 def _selection(values: dict) -> dict:
