@@ -30,6 +30,9 @@ OVERRIDES = {
 }
 
 
+pytestmark = pytest.mark.usefixtures("tiny_network")
+
+
 @pytest.fixture(scope="module")
 def dataset():
     """Ten training classes and five test classes of four noisy images; the test set has a gallery."""
@@ -55,7 +58,7 @@ def dataset():
 
 
 @pytest.fixture(scope="module")
-def finished(dataset, tmp_path_factory):
+def finished(tiny_network, dataset, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     protocol = protocol_of(dataset, folder)
     protocol.run(checkpoint_seconds=0)

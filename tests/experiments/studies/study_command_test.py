@@ -36,6 +36,9 @@ def arguments_of(kind, study_id, image_folder, runs_dir):
     return [*places, *small, f"--data_dir={image_folder}", *OF_THEIR_OWN.get(study_id, [])]
 
 
+pytestmark = pytest.mark.usefixtures("tiny_network")
+
+
 @pytest.fixture(scope="module")
 def runs_dir(tmp_path_factory):
     """One folder for all studies, as a user has it: what one has trained is there for the next."""

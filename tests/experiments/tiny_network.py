@@ -1,0 +1,35 @@
+"""A backbone of one convolution, for tests of what is done with a network, whichever it is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+
+from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
+from common.backbones.pretrained_weights import initialize_weights
+from experiments import build
+
+keras = tf.keras
+STRIDE, CHANNELS = 8, 16
+
+
+def tiny_network(input_channels=1, *, frozen_batch_norm=False, weights="none"):
+    """What `resnet10` takes and gives, but 16 channels; an eighth of its graph, which is what a short training costs."""
+    images = keras.Input((None, None, input_channels), name="images")
+    x = keras.layers.Rescaling(1 / 127.5, offset=-1, name="input_normalization")(images)
+    x = convolution(x, CHANNELS, STRIDE, "conv1", stride=STRIDE)
+    model = keras.Model(images, rectifier(batch_normalization(x, "bn1"), "relu1"), name="tiny_network")
+    if frozen_batch_norm:
+        freeze_batch_norm(model)
+    return initialize_weights(model, weights)
+
+
+@contextlib.contextmanager
+def in_place_of_resnet10() -> Iterator[None]:
+    """What is trained or restored in this process as resnet10 is the tiny network; commands in others are not told."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(build.BACKBONES, "resnet10", tiny_network)
+        yield
