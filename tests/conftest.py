@@ -80,6 +80,18 @@ def graphs_are_let_go_of():
         gc.collect()
 
 
+@pytest.fixture(scope="module")
+def functions_run_eagerly():
+    """For the tests of a file, each `tf.function` is plain Python: a short training costs its steps, not its graphs.
+
+    For what a training does, not for what graphs are; a test has them back by `eagerly(False)`.
+    """
+    from tests.eager_functions import eagerly
+
+    with eagerly(True):
+        yield
+
+
 def pytest_unconfigure():
     """The server of commands is waited for here: a worker of xdist leaves without Python's own finalisation."""
     if command_server.cache_info().currsize:

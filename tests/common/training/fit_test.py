@@ -25,9 +25,11 @@ from common.training import (
     TwoSpeedOptimizer,
     fit,
 )
+from tests.eager_functions import eagerly
 
 keras = tf.keras
 CLASSES, DIM = 4, 6
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 
 
 def batches_from(step):
@@ -100,9 +102,7 @@ def metric_lines(run):
     return [{key: line[key] for key in ("step", "loss", "validation")} for line in lines]
 
 
-@pytest.mark.parametrize("schedule", [{}, {"warm_up_steps": 3}, {"plateau_patience": 1}, {"patience": 2}])
-@pytest.mark.parametrize("loss", ["pnca", "xbm"])
-def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
+def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     def new_model():
         memory_loss = CrossBatchMemoryLoss(CosineContrastive(), memory_size=30, embedding_dim=DIM, start_step=3)
         return make_model(memory_loss if loss == "xbm" else None)
@@ -117,6 +117,17 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     assert metric_lines(run) == metric_lines(whole_run)
     for weight, other in zip(whole.get_weights(), resumed.get_weights()):
         np.testing.assert_array_equal(weight, other)
+
+
+@pytest.mark.parametrize("schedule", [{}, {"warm_up_steps": 3}, {"plateau_patience": 1}, {"patience": 2}])
+@pytest.mark.parametrize("loss", ["pnca", "xbm"])
+def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
+    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss)
+
+
+def test_an_interrupted_run_of_graphs_goes_on_bit_for_bit(tmp_path):
+    with eagerly(False):
+        assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, {"warm_up_steps": 3}, "xbm")
 
 
 class EndAfter(ResumableCallback):
@@ -262,7 +273,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(functions_run_eagerly, tmp_path_factory):
     """Weights, history and curve of a training that nothing disturbs."""
     model, history, run = run_training(tmp_path_factory.mktemp("whole"), max_steps=8)
     return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
