@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 from common.ops.checks import InvalidInput, check_fraction
 
@@ -38,9 +38,15 @@ def spearman(first, second) -> float:
     Args:
         first, second: `[runs]`.
     """
-    if len(set(first)) == 1 or len(set(second)) == 1:  # scipy warns
-        return float("nan")
-    return float(spearmanr(first, second).statistic)
+    return float(_coefficients(first, second))
+
+
+def _coefficients(first, second) -> np.ndarray:
+    """`spearman` along the last axis, `[..., runs]` to `[...]`: row by row it takes ten times as long."""
+    ranks = [rankdata(values, axis=-1) for values in (first, second)]
+    ranks = [of - of.mean(axis=-1, keepdims=True) for of in ranks]
+    norm = np.sqrt((ranks[0] ** 2).sum(axis=-1) * (ranks[1] ** 2).sum(axis=-1))
+    return np.divide((ranks[0] * ranks[1]).sum(axis=-1), norm, out=np.full_like(norm, np.nan), where=norm > 0)
 
 
 def spearman_interval(
@@ -76,10 +82,16 @@ def spearman_interval(
     estimate = spearman(first, second)
     if np.isnan(estimate):
         raise InvalidInput("Invalid figures: received one that is the same for all runs; nothing correlates with it.")
-    generator = np.random.default_rng(seed)
-    found = []
-    for _ in range(num_resamples):
-        rows = np.concatenate([members[index] for index in generator.integers(len(members), size=len(members))])
-        found.append(spearman(first[rows], second[rows]))
+    draws = _draws_by_size(members, num_resamples, np.random.default_rng(seed))
+    found = np.concatenate([_coefficients(first[rows], second[rows]) for rows in draws])
     low, high = np.nanpercentile(found, [50 - 50 * confidence, 50 + 50 * confidence])
     return Correlation(estimate, float(low), float(high), len(first), len(members))
+
+
+def _draws_by_size(members: list[np.ndarray], num_resamples: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Runs of as many groups as there are, drawn with replacement: `[resamples, runs]` for each number of runs."""
+    by_size: dict[int, list[np.ndarray]] = {}
+    for _ in range(num_resamples):
+        rows = np.concatenate([members[index] for index in generator.integers(len(members), size=len(members))])
+        by_size.setdefault(len(rows), []).append(rows)
+    return [np.stack(rows) for rows in by_size.values()]

@@ -30,7 +30,7 @@ OVERRIDES = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("tiny_network")
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def dataset():
 
 
 @pytest.fixture(scope="module")
-def finished(tiny_network, dataset, tmp_path_factory):
+def finished(tiny_network, functions_run_eagerly, dataset, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     protocol = protocol_of(dataset, folder)
     protocol.run(checkpoint_seconds=0)

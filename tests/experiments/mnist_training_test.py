@@ -17,6 +17,7 @@ from experiments.mnist_training import MnistSettings, MnistTraining, hold_out
 from experiments.problem_record import problem_path
 
 keras = tf.keras
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 DIGITS = 10
 SETTINGS = MnistSettings(
     num_problems=2,

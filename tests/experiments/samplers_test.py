@@ -1,5 +1,6 @@
 """Samplers by name, and the halves of the zero-shot prediction loss in every cell of table 5.1."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -52,10 +53,19 @@ def first_batches(config, num_classes: int, images: tuple[int, int]) -> np.ndarr
     return np.stack([labels[indices] for _, indices in itertools.islice(batches.from_step(0), NUM_BATCHES)])
 
 
+@functools.cache
+def split_of_batches(halves: str):
+    """`half_of` for many batches, a function that is traced once for batches of any size."""
+    return tf.function(
+        lambda batches: tf.map_fn(lambda batch: half_of(batch, halves), batches, tf.int32),
+        input_signature=[tf.TensorSpec([None, None], tf.int64)],
+        autograph=False,
+    )
+
+
 def classes_in_both_halves(labels: np.ndarray, halves: str) -> int:
     """How many batches have a class in both halves, or nothing in one, as `ZeroShotPredictionLoss` takes them."""
-    split = tf.function(lambda batches: tf.map_fn(lambda batch: half_of(batch, halves), batches, tf.int32))
-    sides = split(tf.constant(labels)).numpy()
+    sides = split_of_batches(halves)(tf.constant(labels)).numpy()
     parts = [[set(batch[half == side]) for side in (0, 1)] for batch, half in zip(labels, sides)]
     return sum(bool(first & second) or not (first and second) for first, second in parts)
 

@@ -36,7 +36,7 @@ def arguments_of(kind, study_id, image_folder, runs_dir):
     return [*places, *small, f"--data_dir={image_folder}", *OF_THEIR_OWN.get(study_id, [])]
 
 
-pytestmark = pytest.mark.usefixtures("tiny_network")
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 
 
 @pytest.fixture(scope="module")
