@@ -119,8 +119,10 @@ class EmbeddingModel(keras.Model):
         variables = self.trained_variables
         with tf.GradientTape() as tape:
             loss = self.training_loss(inputs, labels)
-        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients = [  # `unconnected_gradients="zero"` cannot make those of Keras 3's variables eagerly
+            tf.zeros(variable.shape, variable.dtype) if gradient is None else tf.convert_to_tensor(gradient)
+            for variable, gradient in zip(variables, tape.gradient(loss, variables))
+        ]
         are_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
         for transform in self.gradient_transforms:
             gradients = transform(gradients, variables)

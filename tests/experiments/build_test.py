@@ -12,6 +12,7 @@ from experiments.recipes import resolve
 from experiments.selection import has_weights, selection_callbacks, selection_of, target_shares
 
 keras = tf.keras
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 
 
 @pytest.fixture(scope="module")

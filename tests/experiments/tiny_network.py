@@ -17,10 +17,10 @@ STRIDE, CHANNELS = 8, 16
 
 
 def tiny_network(input_channels=1, *, frozen_batch_norm=False, weights="none"):
-    """What `resnet10` takes and gives, but 16 channels; an eighth of its graph, which is what a short training costs."""
+    """What `resnet10` takes and gives, but 16 channels: most of what a training of a few steps costs is its graph."""
     images = keras.Input((None, None, input_channels), name="images")
     x = keras.layers.Rescaling(1 / 127.5, offset=-1, name="input_normalization")(images)
-    x = convolution(x, CHANNELS, STRIDE, "conv1", stride=STRIDE)
+    x = convolution(x, CHANNELS, STRIDE + 1, "conv1", stride=STRIDE)
     model = keras.Model(images, rectifier(batch_normalization(x, "bn1"), "relu1"), name="tiny_network")
     if frozen_batch_norm:
         freeze_batch_norm(model)
