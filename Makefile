@@ -9,6 +9,8 @@ ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   tests/benchmarks/input_pipeline_test.py
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Two workers fill two cores: threads of their libraries would only wait for one another, which counts as work.
+ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: demo test lint format test-thesis test-oracles environments clean
@@ -17,7 +19,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.fair_eval --dataset=glyphs --loss=pnca --pooling=gap,gsp --budget=demo
 
 test: $(VENV)/.installed-dev
-	TF_NUM_INTRAOP_THREADS=1 $(VENV)/bin/python $(PYTEST)
+	$(ONE_THREAD) $(VENV)/bin/python $(PYTEST)
 
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
@@ -28,11 +30,11 @@ format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format .
 
 test-thesis: $(THESIS_VENV)/.installed-dev
-	TF_NUM_INTRAOP_THREADS=1 $(THESIS_VENV)/bin/python $(PYTEST) --only-of-this-stack
+	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) --only-of-this-stack
 
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
-	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
+	REQUIRE_ORACLES=1 $(ONE_THREAD) $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
 
 $(VENV)/.installed: requirements.txt setup.py
 	$(PYTHON) -m venv $(VENV)

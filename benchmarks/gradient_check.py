@@ -62,7 +62,7 @@ class GradientCheck:
         arithmetic = contextlib.nullcontext() if processor is None else inexact_arithmetic(processor)
         function = _gradients_of(self.name)
         if as_function:
-            function = tf.function(function) if processor else _gradients_as_function(self.name, self.dtype)
+            function = tf.function(function, autograph=False) if processor else _gradients_as_function(self.name, self.dtype)
         with arithmetic:
             gradients = function(self.inputs, [tf.constant(part, tf.float32) for part in self.upstream])
         gradients = [tf.cast(gradient, tf.float64).numpy() for gradient in gradients]
@@ -93,7 +93,7 @@ def _value_of(name: str):
     """`(inputs, upstream) -> scalar` in float64, traced once for any number of rows."""
     function = CASES[name].exact_function or CASES[name].function
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def value(inputs, upstream):
         return tf.add_n([tf.reduce_sum(part * output) for part, output in zip(upstream, function(*inputs))])
 
@@ -115,4 +115,4 @@ def _gradients_of(name: str):
 @functools.cache
 def _gradients_as_function(name: str, dtype: str):
     del dtype  # a trace of its own
-    return tf.function(_gradients_of(name), reduce_retracing=True)
+    return tf.function(_gradients_of(name), reduce_retracing=True, autograph=False)

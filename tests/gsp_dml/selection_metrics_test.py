@@ -10,6 +10,7 @@ from common.training import EmbeddingHead, EmbeddingModel
 from gsp_dml import GeneralizedSumPooling
 from gsp_dml.selection_metrics import SelectionMetrics, pooled_features
 
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 32, 32, 1)).astype(np.float32)
 
 
