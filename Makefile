@@ -34,7 +34,7 @@ test-thesis: $(THESIS_VENV)/.installed-dev
 
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
-	REQUIRE_ORACLES=1 $(ONE_THREAD) $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
+	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
 
 $(VENV)/.installed: requirements.txt setup.py
 	$(PYTHON) -m venv $(VENV)

@@ -62,7 +62,9 @@ class GradientCheck:
         arithmetic = contextlib.nullcontext() if processor is None else inexact_arithmetic(processor)
         function = _gradients_of(self.name)
         if as_function:
-            function = tf.function(function, autograph=False) if processor else _gradients_as_function(self.name, self.dtype)
+            function = (
+                tf.function(function, autograph=False) if processor else _gradients_as_function(self.name, self.dtype)
+            )
         with arithmetic:
             gradients = function(self.inputs, [tf.constant(part, tf.float32) for part in self.upstream])
         gradients = [tf.cast(gradient, tf.float64).numpy() for gradient in gradients]

@@ -10,13 +10,13 @@ from PIL import Image
 from common.data.glyph_collage import TILE_SIZE
 from common.data.glyph_drawings import draw_glyphs
 from common.data.glyphs import GLYPH_SIZE
-from tests.experiments.tiny_network import in_place_of_resnet10
+from tests.experiments.tiny_network import in_place_of_small_networks
 
 
 @pytest.fixture(scope="module")
 def tiny_network():
-    """For the tests of a file, resnet10 is a network of one convolution wherever this process trains or restores it."""
-    with in_place_of_resnet10():
+    """For the tests of a file, resnet10 and resnet20 are one convolution wherever this process trains or restores them."""
+    with in_place_of_small_networks():
         yield
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from common.backbones import read_arrays, resnet20
+from common.backbones import read_arrays, resnet10
 from common.data import Dataset, Examples, collage_training_classes
 from common.ops.checks import InvalidInput
 from common.training import RunDirectory
@@ -32,14 +32,20 @@ DATASET = Dataset("brightness", brightness(8, 0), brightness(6, 1), kind="memory
 def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp_path):
     fixture.write_cifar100_binary(tmp_path)
     output = tmp_path / "pretrained.npz"
-    arguments = ("--budget=smoke", f"--data_dir={tmp_path}", f"--output={output}", f"--runs_dir={tmp_path / 'runs'}")
+    arguments = (
+        "--budget=smoke",
+        "--backbone=resnet10",
+        f"--data_dir={tmp_path}",
+        f"--output={output}",
+        f"--runs_dir={tmp_path / 'runs'}",
+    )
     finished = run_module("experiments.pretrain", *arguments)
     assert finished.returncode == 0, finished.stderr
     assert "8/8" in finished.stderr  # the progress bar
     assert "100 classes" in finished.stdout
     assert "not the official data: cifar100 train images: 200 found" in finished.stdout
     first = read_arrays(output)
-    assert resnet20(weights=str(output)).output_shape[-1] == 64
+    assert resnet10(3, weights=str(output)).output_shape[-1] == 64
     assert np.abs(first["bn1.running_mean"]).max() > 0  # it has learnt
 
     output.unlink()
@@ -49,6 +55,7 @@ def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp
     np.testing.assert_array_equal(read_arrays(output)["conv1.weight"], first["conv1.weight"])
 
 
+@pytest.mark.usefixtures("functions_run_eagerly")
 def test_it_learns_and_goes_on_exactly(tmp_path, monkeypatch):
     whole = RunDirectory(tmp_path / "whole", {})
     result = pretrain(SETTINGS, DATASET, whole, checkpoint_seconds=0)

@@ -19,9 +19,10 @@ def folder(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("dataset", "loss", "pooling"), [("cifar_collage", "c2", "gsp"), ("cifar10_unseen", "pnca", "gap")]
+    ("dataset", "loss", "pooling", "others"),
+    [("cifar_collage", "c2", "gsp", []), ("cifar10_unseen", "pnca", "gap", ["--backbone=resnet10"])],
 )
-def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling):
+def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling, others):
     finished = run_module(
         "experiments.fair_eval",
         f"--dataset={dataset}",
@@ -31,6 +32,7 @@ def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling
         f"--pooling={pooling}",
         "--budget=smoke",
         "--fold=0",
+        *others,
     )
     assert finished.returncode == 0, finished.stderr
     (path,) = tmp_path.rglob("result.json")

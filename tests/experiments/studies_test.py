@@ -62,6 +62,7 @@ def test_collages_of_photographs_need_a_backbone_for_all_starts_but_scratch(tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 def test_the_collage_study_on_photographs(tmp_path, shared_file, capsys):
     with zipfile.ZipFile(shared_file("cifar10_subset.zip")) as archive:
         archive.extractall(tmp_path / "data", [name for name in archive.namelist() if "/000" in name])

@@ -28,8 +28,9 @@ def tiny_network(input_channels=1, *, frozen_batch_norm=False, weights="none"):
 
 
 @contextlib.contextmanager
-def in_place_of_resnet10() -> Iterator[None]:
-    """What is trained or restored in this process as resnet10 is the tiny network; commands in others are not told."""
+def in_place_of_small_networks() -> Iterator[None]:
+    """What is trained or restored here as resnet10 or resnet20 is the tiny network; other processes are not told."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(build.BACKBONES, "resnet10", tiny_network)
+        for name in ("resnet10", "resnet20"):
+            patch.setitem(build.BACKBONES, name, tiny_network)
         yield
