@@ -15,7 +15,7 @@ from tests.experiments.tiny_network import in_place_of_small_networks
 
 @pytest.fixture(scope="module")
 def tiny_network():
-    """For the tests of a file, resnet10 and resnet20 are one convolution wherever this process trains or restores them."""
+    """For the tests of a file, resnet10 and resnet20 are one convolution wherever this process builds them."""
     with in_place_of_small_networks():
         yield
 
