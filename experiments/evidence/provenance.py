@@ -35,8 +35,12 @@ def _commands(commands: Iterable[str | None]) -> str:
 
 
 def _stated(name: str, values: Iterable[str | None]) -> str:
-    found = sorted({value for value in values if value is not None}, key=str)
-    return f"{name} {', '.join(found)}" if found else f"{name} not recorded"
+    stated = list(values)
+    found = sorted({value for value in stated if value is not None}, key=str)
+    if not found:
+        return f"{name} not recorded"
+    unknown = f" ({sum(value is None for value in stated)} not recorded)" if None in stated else ""
+    return f"{name} {', '.join(found)}{unknown}"
 
 
 def _processor(environments: Sequence[dict]) -> str:

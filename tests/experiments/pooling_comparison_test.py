@@ -43,8 +43,9 @@ def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch
         lambda dataset, names: [drawn_unit(tmp_path, "-".join(map(str, names)), repeat) for repeat in next(trained)],
     )
     monkeypatch.setattr(collage_study, "_shares_of", lambda unit, dataset: None)
-    rows = collage_study._study({"": None, "_distilled": None}, "glyph_collage", "pnca", "scratch", "none")
+    rows, units = collage_study._study({"": None, "_distilled": None}, "glyph_collage", "pnca", "scratch", "none")
     compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
     assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
     assert set(compared) == {"scratch: pnca gsp + L_ZS"}
+    assert len(units) == 5  # all that is finished is recorded
     assert compared["scratch: pnca gsp + L_ZS"].is_difference
