@@ -3,15 +3,19 @@
 Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that says what it shows.
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours in the table itself.
+    `--id=agreement --study=results/...` trains nothing: it says how recorded studies rank methods beside the print.
 Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
 """
 
 from __future__ import annotations
 
+from absl import flags
+
 from experiments.quiet_start import quiet_start
 
 with quiet_start():
     from experiments import flags as experiment_flags
+    from experiments.studies.agreement import AGREEMENT, run_agreement
     from experiments.studies.ccp_table import ccp_table
     from experiments.studies.conventional_table import (
         ccp_bn_inception,
@@ -44,9 +48,12 @@ FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3}  # thesis section 5.3.4.1; chapter
 
 def main() -> None:
     """Lists, runs and writes the table that `--id` names."""
-    run_study("table", TABLES, DEFAULTS, FULL_REPEATS)
+    if flags.FLAGS.id == AGREEMENT:
+        run_agreement()
+    else:
+        run_study("table", TABLES, DEFAULTS, FULL_REPEATS)
 
 
 if __name__ == "__main__":
-    define_study_flags(TABLES)
+    define_study_flags([*TABLES, AGREEMENT])
     experiment_flags.run_command(main)

@@ -9,6 +9,8 @@ import numpy as np
 
 from common.ops.checks import InvalidInput, check_choice
 from experiments import reports
+from experiments.evidence.agreement import study_agreement
+from experiments.evidence.agreement_tables import ranking_table, sign_table
 from experiments.evidence.blocks import Block, Value
 from experiments.evidence.fair_rows import (
     CONCATENATED,
@@ -136,6 +138,27 @@ def fair_summary(study: StudyRows, methods: str) -> tuple[reports.PlainTable, li
     return reports.PlainTable("", header, lines), labels
 
 
+def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """Rank correlations of a study with the printed tables, beside the ceiling, and for which it is a stand-in.
+
+    Args:
+        study: its rows.
+    """
+    found = study_agreement(study)
+    return ranking_table(found), [label for of in found for label in of.labels]
+
+
+def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """Paired effects (memory, CCP, GSP, regularisation) in a study and in print.
+
+    Args:
+        study: its rows.
+    """
+    found = study_agreement(study)
+    labels = [label for of in found for effect in of.effects for label in (effect.label, effect.baseline)]
+    return sign_table(found), labels
+
+
 def token_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
     """Figure 5.4's table.
 
@@ -199,6 +222,8 @@ def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, 
 
 
 BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] = {
+    "agreement": agreement,
+    "agreement_signs": agreement_signs,
     "collage_table": collage_table,
     "fair_summary": fair_summary,
     "fair_table": fair_table,

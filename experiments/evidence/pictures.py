@@ -12,6 +12,8 @@ import numpy as np
 from PIL import Image, PngImagePlugin
 
 from common.training import write_atomically
+from experiments.evidence.agreement import study_agreement
+from experiments.evidence.agreement_tables import draw_agreements
 from experiments.evidence.builders import token_methods
 from experiments.evidence.fair_rows import table_rows
 from experiments.evidence.rows import TRAINING, as_line
@@ -83,6 +85,17 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
     definitions = TABLES[table](StudyOptions(first["dataset"], first["configuration"]["budget"])).rows
     rows = table_rows(study, {label: row.baseline for label, row in definitions.items()})
     draw_rows(rows, path, title=title)
+
+
+def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Rank correlations of a study with the printed tables.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the axes.
+    """
+    draw_agreements(study_agreement(study), path, title)
 
 
 PICTURES: Mapping[str, Picture] = {

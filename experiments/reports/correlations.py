@@ -1,4 +1,4 @@
-"""Rank correlation of two figures over runs, with an interval that respects which runs belong together."""
+"""Rank correlations of two figures over runs, with an interval that respects which runs belong together."""
 
 from __future__ import annotations
 
@@ -38,15 +38,33 @@ def spearman(first, second) -> float:
     Args:
         first, second: `[runs]`.
     """
-    return float(_coefficients(first, second))
+    return float(spearman_rows(first, second))
 
 
-def _coefficients(first, second) -> np.ndarray:
+def spearman_rows(first, second) -> np.ndarray:
     """`spearman` along the last axis, `[..., runs]` to `[...]`: row by row it takes ten times as long."""
     ranks = [rankdata(values, axis=-1) for values in (first, second)]
     ranks = [of - of.mean(axis=-1, keepdims=True) for of in ranks]
     norm = np.sqrt((ranks[0] ** 2).sum(axis=-1) * (ranks[1] ** 2).sum(axis=-1))
     return np.divide((ranks[0] * ranks[1]).sum(axis=-1), norm, out=np.full_like(norm, np.nan), where=norm > 0)
+
+
+def kendall_rows(first, second) -> np.ndarray:
+    """Kendall's tau-b along the last axis: pairs in one order minus pairs in opposite order, ties left out.
+
+        tau = sum_ij s_ij t_ij / sqrt(sum_ij s_ij^2 sum_ij t_ij^2),   s_ij = sign(x_i - x_j), t_ij = sign(y_i - y_j)
+
+    `scipy.stats.kendalltau` takes one sample at a time.
+
+    Args:
+        first, second: x and y, `[..., runs]`.
+
+    Returns:
+        `[...]`; NaN where all of one are equal.
+    """
+    signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in map(np.asarray, (first, second))]
+    norm = np.sqrt((signs[0] ** 2).sum(axis=(-2, -1)) * (signs[1] ** 2).sum(axis=(-2, -1)))
+    return np.divide((signs[0] * signs[1]).sum(axis=(-2, -1)), norm, out=np.full_like(norm, np.nan), where=norm > 0)
 
 
 def spearman_interval(
@@ -83,7 +101,7 @@ def spearman_interval(
     if np.isnan(estimate):
         raise InvalidInput("Invalid figures: received one that is the same for all runs; nothing correlates with it.")
     draws = _draws_by_size(members, num_resamples, np.random.default_rng(seed))
-    found = np.concatenate([_coefficients(first[rows], second[rows]) for rows in draws])
+    found = np.concatenate([spearman_rows(first[rows], second[rows]) for rows in draws])
     low, high = np.nanpercentile(found, [50 - 50 * confidence, 50 + 50 * confidence])
     return Correlation(estimate, float(low), float(high), len(first), len(members))
 

@@ -48,6 +48,9 @@ def define_study_flags(studies: Collection[str]) -> None:
     flags.DEFINE_list(
         "monitor", None, "What stops the trainings of tables 3.2 and 5.2: test_set, or test_set,held_out (default)."
     )
+    flags.DEFINE_list(
+        "study", None, "For --id=agreement: folders of recorded studies (default: all below results that it can take)."
+    )
 
 
 def run_study(
@@ -66,6 +69,7 @@ def run_study(
     """
     values = flags.FLAGS
     study_id = check_choice("--id", values.id, studies)
+    experiment_flags.refuse_flags("study", because="only --id=agreement reads recorded studies")
     for name, value in defaults.get(study_id, {}).items():
         flags.FLAGS.set_default(name, value)
     if values.budget == "full" and study_id in full_repeats:

@@ -1,11 +1,11 @@
-"""Spearman's coefficient against scipy, and the coverage of its interval."""
+"""Spearman's and Kendall's coefficient against scipy, and the coverage of its interval."""
 
 import numpy as np
 import pytest
 import scipy.stats
 
 from common.ops.checks import InvalidInput
-from experiments.reports.correlations import spearman, spearman_interval
+from experiments.reports.correlations import kendall_rows, spearman, spearman_interval
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -17,6 +17,14 @@ def test_the_coefficient_equals_scipys(seed):
     assert spearman(first, np.exp(first)) == pytest.approx(1)
     assert spearman(first, -first) == pytest.approx(-1)
     assert np.isnan(spearman(first, np.ones(30)))
+
+
+def test_kendalls_coefficient_equals_scipys_row_by_row():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 6, (2, 5, 12))  # with ties
+    expected = [scipy.stats.kendalltau(*rows).statistic for rows in zip(first, second)]
+    np.testing.assert_allclose(kendall_rows(first, second), expected)
+    assert np.isnan(kendall_rows(first[0], np.ones(12)))
 
 
 def test_whole_methods_are_drawn():

@@ -1,0 +1,85 @@
+"""Does a benchmark rank methods as the printed tables do?
+
+Regenerates: nothing that is printed: recorded studies (`results/`) beside thesis tables 3.1 and 5.1 and table 2.2 of the
+    "Revisiting" benchmark. Rank correlations with intervals, the ceiling (the printed data sets among each other), and
+    the signs of paired effects (memory, CCP, GSP, regularisation).
+Command: python -m experiments.table --id=agreement --study=results/table_5_1
+Expected: a stand-in ranks as the printed data sets rank among each other: Spearman .28 to .71 over the 15 rows of table
+    5.1 (128-D MAP@R). The rule of the verdict stands in `experiments/reports/rank_agreement.py`, and below the table.
+Cost: no training; seconds on 2 CPU cores.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags
+
+from common.ops.checks import InvalidInput
+from experiments import flags as experiment_flags
+from experiments.config import config_fields
+from experiments.evidence.agreement import TableAgreement, study_agreement
+from experiments.evidence.agreement_tables import draw_agreements, ranking_table, sign_table
+from experiments.evidence.store import ROWS, StudyRows
+from experiments.studies.study import write_table
+
+AGREEMENT = "agreement"
+_TITLE = "Rank correlation of benchmarks with printed tables"
+_SIGNS_TITLE = "Paired effects of benchmarks and of printed tables"
+_RESULTS = "results"
+_UNUSED = ("run", "record", "replace", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir")
+
+
+def run_agreement() -> None:
+    """Compares the studies that `--study` names, or all that can be compared, with the printed tables.
+
+    Raises:
+        InvalidInput: a flag that would have no effect, or a study that cannot be compared.
+    """
+    values = flags.FLAGS
+    of_trainings = (*_UNUSED, *experiment_flags.SESSION_FLAGS, *(field.name for field in config_fields()))
+    experiment_flags.refuse_flags(*of_trainings, because="--id=agreement trains nothing and reads recorded studies")
+    agreements = given_agreements(values.study) if values["study"].present else found_agreements(_RESULTS)
+    folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT
+    print(write_table(ranking_table(agreements, _TITLE), folder, "table_agreement"))
+    if any(of.effects for of in agreements):
+        print(write_table(sign_table(agreements, _SIGNS_TITLE), folder, "table_agreement_signs"))
+    draw_agreements(agreements, folder / "table_agreement.png", _TITLE)
+    print(f"Folder: {folder}")
+
+
+def given_agreements(folders: list[str]) -> list[TableAgreement]:
+    """Each of these studies beside the printed tables.
+
+    Args:
+        folders: of recorded studies.
+
+    Raises:
+        InvalidInput: there is none, one is given twice, or one of them cannot be compared.
+    """
+    if not folders:
+        raise InvalidInput("Invalid --study: received an empty list, expected folders such as results/table_5_1.")
+    experiment_flags.check_distinct("--study", [str(pathlib.Path(folder)) for folder in folders])
+    return [agreement for folder in folders for agreement in study_agreement(StudyRows(folder))]
+
+
+def found_agreements(results: str) -> list[TableAgreement]:
+    """All studies below a folder that can be compared.
+
+    Args:
+        results: the folder.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    found, reasons = [], []
+    for path in sorted(pathlib.Path(results).glob(f"*/{ROWS}")):
+        study = StudyRows(path.parent)
+        try:
+            found += study_agreement(study)
+        except InvalidInput as error:
+            reasons.append(str(error))
+    if not found:
+        seen = "\n".join(reasons) or f"There is no {results}/<study>/{ROWS}: give --study=FOLDER."
+        raise InvalidInput(f"No recorded study can be compared with a printed table.\n{seen}")
+    return found
