@@ -11,26 +11,26 @@ from experiments.reports.agreement_plot import RankedLine, agreement_plot
 from experiments.reports.rank_agreement import ALL, NO_CEILING, NO_STAND_IN, OPEN, STAND_IN, Bounds
 from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
 
-_METRICS = {"MAP@R": "MAP@R", "P@1": "R@1, which is P@1"}
 _COEFFICIENT_NOTE = (
     "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
-    "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and trainings "
-    "(of R repeats of a fold R - 1 are drawn; of trainings that were not repeated, folds); test classes are not drawn "
-    "anew, and methods count as independent, which a loss with GSP and the same without are not."
+    "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and "
+    "trainings (of R repeats of a fold R - 1 are drawn; of trainings that were not repeated, folds); test classes are "
+    "not drawn anew, and methods count as independent, which a loss with GSP and the same without are not."
 )
 _CEILING_NOTE = (
     "Ceiling: the same coefficient between this printed data set and the other printed ones, over the same methods: "
     "mean, and lowest to highest. Row all: the mean over data sets, over the methods that all of them have."
 )
 _RULE_NOTE = (
-    "Rule: a stand-in has the lower end of Spearman's interval above half of the mean ceiling; no stand-in has the upper "
-    "end below it; anything between is inconclusive."
+    "Rule: a stand-in has the lower end of Spearman's interval above half of the mean ceiling; no stand-in has the "
+    "upper end below it; anything between is inconclusive."
 )
 _SIGNS_NOTE = (
-    "Points of test MAP@R (against Revisiting 2.2: of P@1), the method minus the same without the change; differences "
-    "are paired class by class and training by training, and starred where they are significant after Holm's correction "
-    "over those of one printed table. Agrees, contradicts: the interval, of which trainings are a part, excludes zero, and all printed differences have "
-    "this sign or the other one; mixed: they have both; open: the interval includes zero, or nothing was trained twice."
+    "Points of test MAP@R (beside Revisiting 2.2: of P@1), the method minus the same without the change; differences "
+    "are paired class by class and training by training, and starred where they are significant after Holm's "
+    "correction over those of one printed table. Agrees, contradicts: the interval, of which trainings are a part, "
+    "excludes zero, and all printed differences have this sign or none has; mixed: some have; open: the interval "
+    "includes zero, or nothing was trained twice."
 )
 
 
@@ -92,7 +92,9 @@ def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports
     header = ["benchmark: print, effect", "kind", "here", *datasets, "same sign", "in short"]
     bounds = [effect.cell.bounds for of in agreements for effect in of.effects]
     few = [FEW_CLASSES_NOTE] if any(of.has_few_classes for of in bounds) else []
-    return reports.PlainTable(title, header, lines, [*notes, _SIGNS_NOTE, *kind_notes({of.kind for of in bounds}), *few])
+    return reports.PlainTable(
+        title, header, lines, [*notes, _SIGNS_NOTE, *kind_notes({of.kind for of in bounds}), *few]
+    )
 
 
 def sign_word(effect: Effect) -> str:
@@ -134,7 +136,9 @@ def _ceiling(found: Bounds | None) -> str:
 def _counts(of: TableAgreement) -> str:
     """How many effects have the sign of print, by data set and by kind."""
     if not of.effects:
-        return f"{of.study} beside {of.table}: no method is there with and without a memory, CCP, GSP or regularisation."
+        return (
+            f"{of.study} beside {of.table}: no method is there with and without a memory, CCP, GSP or regularisation."
+        )
     by_dataset = []
     for dataset in of.ranks:
         signs = [effect.agrees_on(dataset) for effect in of.effects if dataset in effect.printed]

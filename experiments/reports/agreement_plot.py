@@ -36,7 +36,7 @@ class RankedLine(NamedTuple):
 def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, title: str = "") -> None:
     """Draws Spearman's coefficient with its interval over the ceiling's range into a PNG, atomically.
 
-    Filled dots are stand-ins by the rule of `rank_agreement`; the dashed tick is what their interval has to be above.
+    Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is what their interval has to be above.
 
     Args:
         lines: from top to bottom.
@@ -56,6 +56,7 @@ def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, titl
     axes.axvline(0, color="0.5", linewidth=0.8)
     axes.set_yticks(range(len(lines)), [f"{line.name} ({line.agreement.num_methods})" for line in lines])
     axes.set(xlim=(-1.03, 1.03), ylim=(len(lines) - 0.4, -0.6), xlabel="Spearman's coefficient, 95 % interval")
+    axes.set_ylabel("printed figures (methods)")
     axes.set_title(title, fontsize="medium")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
@@ -66,7 +67,7 @@ def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, titl
     ]
     marks += [
         Line2D([], [], color="black", marker="o", linestyle="", label="filled: stand-in"),
-        Patch(color=_CEILING, label="ceiling: print against print"),
+        Patch(color=_CEILING, label="ceiling, print against print: range and mean"),
         Line2D([], [], color="black", linestyle=":", label="half of the mean ceiling"),
     ]
     figure.legend(handles=marks, loc="outside lower center", frameon=False, fontsize="small", ncols=2)

@@ -6,8 +6,8 @@ figure and the one that is printed for a data set.
 *Interval*: percentile bootstrap over methods and trainings. Of each fold's R repeats R - 1 are drawn with replacement,
 which gives the mean of the draw the variance of the mean of R repeats (R draws would give (R - 1)/R of it). Without
 repeats folds are drawn, the same for all methods. Methods are drawn with what was drawn of their trainings. Printed
-figures are taken as they are. Simulated coverage of 95 % intervals is 94.6 to 97.1 % for 6 to 15 independent methods and
-true coefficients from 0 to .5; a loss with GSP and the same without are not independent.
+figures are taken as they are. Simulated coverage of 95 % intervals (1,500 studies each) is 94.6 to 97.1 % for 6 to 15
+independent methods and true coefficients from 0 to .5; a loss with GSP and the same without are not independent.
 
 *Ceiling*: the same coefficient between the printed data sets themselves: no benchmark can be asked to rank methods more
 like SOP than CUB does.

@@ -1,8 +1,8 @@
 """Does a benchmark rank methods as the printed tables do?
 
-Regenerates: nothing that is printed: recorded studies (`results/`) beside thesis tables 3.1 and 5.1 and table 2.2 of the
-    "Revisiting" benchmark. Rank correlations with intervals, the ceiling (the printed data sets among each other), and
-    the signs of paired effects (memory, CCP, GSP, regularisation).
+Regenerates: nothing that is printed: recorded studies (`results/`) beside thesis tables 3.1 and 5.1 and table 2.2 of
+    the "Revisiting" benchmark. Rank correlations with intervals, the ceiling (the printed data sets among each other),
+    and the signs of paired effects (memory, CCP, GSP, regularisation).
 Command: python -m experiments.table --id=agreement --study=results/table_5_1
 Expected: a stand-in ranks as the printed data sets rank among each other: Spearman .28 to .71 over the 15 rows of table
     5.1 (128-D MAP@R). The rule of the verdict stands in `experiments/reports/rank_agreement.py`, and below the table.
@@ -37,7 +37,8 @@ def run_agreement() -> None:
         InvalidInput: a flag that would have no effect, or a study that cannot be compared.
     """
     values = flags.FLAGS
-    of_trainings = (*_UNUSED, *experiment_flags.SESSION_FLAGS, *(field.name for field in config_fields()))
+    settings = (field.name for field in config_fields() if field.name in values)
+    of_trainings = (*_UNUSED, *experiment_flags.SESSION_FLAGS, *settings)
     experiment_flags.refuse_flags(*of_trainings, because="--id=agreement trains nothing and reads recorded studies")
     agreements = given_agreements(values.study) if values["study"].present else found_agreements(_RESULTS)
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT

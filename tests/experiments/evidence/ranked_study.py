@@ -5,6 +5,7 @@ import numpy as np
 from experiments.evidence.rows import ScoredRow
 from experiments.evidence.store import StudyRows
 
+ENVIRONMENT = ("commit", "cpu", "tensorflow", "keras", "vector_instructions", "threads")
 NUM_CLASSES, QUERIES = 40, 10
 
 
@@ -49,7 +50,7 @@ def record_ranked(folder, means, *, folds=4, repeats=1, noise=0.0, dataset="glyp
                 "data": data,
                 "fold": int(fold),
                 "repeat": int(repeat),
-                "environment": dict.fromkeys(("commit", "cpu", "tensorflow", "vector_instructions", "threads")),
+                "environment": dict.fromkeys(ENVIRONMENT),
                 "test": test,
             }
             rows.append(ScoredRow(row, sums, labels, counts))
