@@ -50,7 +50,15 @@ def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> repo
             ]
             texts = [text for found, ceiling in coefficients for text in (_interval(found), _ceiling(ceiling))]
             lines.append([f"{of.study}: {of.table}, {dataset}", str(ranks.num_methods), *texts, ranks.verdict])
-    header = ["benchmark: print", "methods", "Spearman", "ceiling", "Kendall", "ceiling", "verdict"]
+    header = [
+        "benchmark: print",
+        "methods",
+        "Spearman",
+        "Spearman's ceiling",
+        "Kendall",
+        "Kendall's ceiling",
+        "verdict",
+    ]
     notes = [*(verdict_line(of) for of in agreements), _RULE_NOTE, _COEFFICIENT_NOTE, _CEILING_NOTE]
     return reports.PlainTable(title, header, lines, [*notes, *_left_out(agreements)])
 
