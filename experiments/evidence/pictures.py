@@ -112,6 +112,9 @@ PICTURES: Mapping[str, Picture] = {
     "docs/figures/table_5_1.png": Picture(
         "table_5_1", draw_fair_table, {"title": "Table 5.1 on glyphs, demo budget, four folds", "table": "5.1"}
     ),
+    "docs/figures/agreement.png": Picture(
+        "table_5_1", draw_agreement, {"title": "Does table 5.1 on glyphs rank methods as the print does?"}
+    ),
     "docs/figures/table_losses.png": Picture(
         "table_losses", draw_fair_table, {"title": "Losses on glyphs, demo budget, four folds", "table": "losses"}
     ),
