@@ -21,7 +21,7 @@ from experiments.recipes import departures
 from experiments.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
 from experiments.reports.verdicts import HALF_DIGIT
-from experiments.unit import evaluate_embeddings
+from experiments.unit import evaluate_embeddings, per_query_scores
 
 METRICS = ("P@1", "MAP@R")
 COMPARED = "MAP@R"
@@ -178,7 +178,7 @@ class MethodReport:
         for key, unit in units.items():
             embeddings = unit.test_embeddings()
             result = evaluate_embeddings(embeddings)
-            single[key] = _scores_of(result)
+            single[key] = per_query_scores(result)
             labels.append(embeddings["query_labels"][result.query_rows])
         check_same_queries(list(units.values()), labels)
         return _Scores(_by_class(single, labels[0]), _by_class(self._concatenated(units), labels[0]), labels[0])
@@ -258,7 +258,7 @@ class _CollectionCache:
         return f"{key}/{METRICS[0]}" in self.arrays
 
     def add(self, key: str, result) -> None:
-        self.arrays.update({f"{key}/{name}": values for name, values in _scores_of(result).items()})
+        self.arrays.update({f"{key}/{name}": values for name, values in per_query_scores(result).items()})
         self.changed = True
 
     def scores(self, key: str) -> dict[str, np.ndarray]:
@@ -267,10 +267,6 @@ class _CollectionCache:
     def save(self) -> None:
         if self.changed:
             write_arrays(self.path, {**self.arrays, "version": np.array(self.version)})
-
-
-def _scores_of(result) -> dict[str, np.ndarray]:
-    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
 
 
 def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) -> str:

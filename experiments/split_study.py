@@ -16,7 +16,7 @@ from experiments import reports
 from experiments.config import ExperimentConfig
 from experiments.fair_protocol import FairProtocol
 from experiments.reports.collect import UnitRun, check_same_queries
-from experiments.unit import evaluate_embeddings
+from experiments.unit import evaluate_embeddings, per_query_scores
 
 
 def trained_units(
@@ -66,16 +66,12 @@ class SplitScores:
         labels = [arrays["query_labels"][result.query_rows] for arrays, result in zip(embeddings, results)]
         check_same_queries(units, labels)
         self.units, self.labels = units, labels[0]
-        per_query = {
-            "P@1": np.stack([result.per_query_precision_at_1 for result in results]),
-            "MAP@R": np.stack([result.per_query_map_at_r for result in results]),
-        }
+        per_query = [per_query_scores(result) for result in results]
         self.scores = {
-            metric: reports.ClassScores.from_queries(rows, self.labels) for metric, rows in per_query.items()
+            metric: reports.ClassScores.from_queries(np.stack([scores[metric] for scores in per_query]), self.labels)
+            for metric in per_query[0]
         }
-        # With one repeat, folds stand in as repeats of one another (see `reports.single_model_members`).
-        repeated = len({unit.repeat for unit in units}) > 1
-        self.members = [[(unit.fold, unit.repeat) if repeated else (0, unit.fold)] for unit in units]
+        self.members = reports.training_members([(unit.fold, unit.repeat) for unit in units])
 
     def estimate(self, metric: str) -> reports.Interval:
         """Mean over queries and seeds, with the interval for new test classes and new trainings."""

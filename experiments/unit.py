@@ -260,6 +260,11 @@ def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:
     )
 
 
+def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
+    """The scores that tables compare, of the queries that count `[queries]`, by metric."""
+    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+
+
 def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
     """NMI of k-means and classes, of the queries of what `test_embeddings.npz` holds."""
     return evaluate_clustering(embeddings["queries"], embeddings["query_labels"]).normalized_mutual_information

@@ -9,12 +9,13 @@ import numpy as np
 
 from common.ops.checks import InvalidInput
 from experiments import reports
-from experiments.evidence.fair_rows import cell_of, complete_repeats
+from experiments.evidence.fair_rows import complete_repeats
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import labels_of, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.reports.printed_rankings import RANKINGS, Configuration, printed_methods
 from experiments.reports.rank_agreement import FEWEST_METHODS, RankAgreement, rank_agreements
+from experiments.split_study import cell
 
 _FAIR = "fair"
 
@@ -138,7 +139,7 @@ def _effects(study: StudyRows, configurations: Mapping[str, Configuration], metr
         first, second = (training_scores(study, name, repeats) for name in (label, baseline))
         differences[label, baseline] = first.difference(second, metric)
     rows = [
-        reports.TableRow(f"{label} - {baseline}", {("", metric): cell_of(bounds, baseline)})
+        reports.TableRow(f"{label} - {baseline}", {("", metric): cell(bounds, is_difference=True, baseline=baseline)})
         for (label, baseline), bounds in differences.items()
     ]
     for (kind, label, baseline), row in zip(pairs, reports.compared(rows)):

@@ -16,7 +16,6 @@ from experiments.evidence.fair_rows import (
     CONCATENATED,
     MINUS,
     SINGLE,
-    cell_of,
     table_rows,
     untrained_means,
 )
@@ -25,6 +24,7 @@ from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import collection_scores, labels_of, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.reports.selection_plot import SelectionPoint
+from experiments.split_study import cell
 from experiments.studies.study import StudyOptions
 from experiments.studies.token_selection import TokenMethod, selection_table
 from experiments.table import TABLES
@@ -200,9 +200,9 @@ def _collage_row(study: StudyRows, label: str) -> reports.TableRow:
     """Test figures of a method, and its MAP@R minus that of average pooling from the same start."""
     average = _average_of(label)
     scores, baseline = training_scores(study, label), training_scores(study, average)
-    cells = {(SINGLE, metric): cell_of(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
+    cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
     if baseline is not None and label != average and scores.places == baseline.places:
-        cells[MINUS, "MAP@R"] = cell_of(scores.difference(baseline, "MAP@R"), average)
+        cells[MINUS, "MAP@R"] = cell(scores.difference(baseline, "MAP@R"), is_difference=True, baseline=average)
     return reports.TableRow(label, cells)
 
 
@@ -261,7 +261,7 @@ def _with_interval(text: reports.CellText | None) -> str:
 
 
 def _text(interval: reports.Interval, baseline: str | None = None) -> reports.CellText:
-    return reports.cell_text(cell_of(interval, baseline))
+    return reports.cell_text(cell(interval, is_difference=baseline is not None, baseline=baseline or ""))
 
 
 def _untrained_note(study: StudyRows, labels: Sequence[str]) -> str:

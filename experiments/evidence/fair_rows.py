@@ -10,6 +10,7 @@ from experiments import reports
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import collection_scores, training_scores
 from experiments.evidence.store import StudyRows
+from experiments.split_study import cell
 
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
 
@@ -42,7 +43,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     single, concatenated = training_scores(study, label, repeats), collection_scores(study, label, repeats)
     kinds = {SINGLE: single, CONCATENATED: concatenated}
     cells = {
-        (kind, metric): cell_of(scores.estimate(metric))
+        (kind, metric): cell(scores.estimate(metric))
         for kind, scores in kinds.items()
         for metric in ("P@1", "MAP@R")
         if scores is not None
@@ -50,7 +51,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     if baseline is not None:
         common = min(repeats, complete_repeats(study, baseline))
         difference = training_scores(study, label, common).difference(training_scores(study, baseline, common), "MAP@R")
-        cells[MINUS, "MAP@R"] = cell_of(difference, baseline)
+        cells[MINUS, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
     return reports.TableRow(label, cells)
 
 
@@ -70,14 +71,3 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
     complete = [label for label in baselines if complete_repeats(study, label)]
     held = {label: baselines[label] if baselines[label] in complete else None for label in complete}
     return reports.compared([method_row(study, label, baseline) for label, baseline in held.items()])
-
-
-def cell_of(interval: reports.Interval, baseline: str | None = None) -> reports.TableCell:
-    """A figure with its interval as a cell of a table.
-
-    Args:
-        interval: in fractions.
-        baseline: of a difference, the method that was subtracted.
-    """
-    estimate = reports.FairEstimate(interval.estimate, interval=interval)
-    return reports.TableCell(estimate, is_difference=baseline is not None, baseline=baseline or "")

@@ -17,7 +17,7 @@ from experiments.evidence.extras import ExtrasReader
 from experiments.evidence.store import StudyRows, locked
 from experiments.fair_report import concatenated_embeddings
 from experiments.flags import PLACE_FLAGS
-from experiments.unit import evaluate_embeddings
+from experiments.unit import evaluate_embeddings, per_query_scores
 
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
@@ -162,8 +162,7 @@ def _scored_rows(
 
 def _scored(row: dict, evaluated: tuple, arrays: dict) -> rows.ScoredRow:
     result, labels = evaluated
-    scores = {"MAP@R": result.per_query_map_at_r, "P@1": result.per_query_precision_at_1}
-    return rows.ScoredRow(row, *rows.class_sums(scores, labels), arrays)
+    return rows.ScoredRow(row, *rows.class_sums(per_query_scores(result), labels), arrays)
 
 
 def _evaluated(embeddings: dict) -> tuple:

@@ -98,6 +98,4 @@ def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> RecordedScore
 def _members(rows: Sequence[dict]) -> list[list[tuple[int, int]]]:
     if rows[0]["kind"] == COLLECTION:
         return [[tuple(member) for member in row["members"]] for row in rows]
-    # With one repeat, folds stand in as repeats of one another (see `reports.single_model_members`).
-    is_repeated = len({row["repeat"] for row in rows}) > 1
-    return [[(row["fold"], row["repeat"]) if is_repeated else (0, row["fold"])] for row in rows]
+    return reports.training_members([(row["fold"], row["repeat"]) for row in rows])

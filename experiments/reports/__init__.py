@@ -25,6 +25,7 @@ from experiments.reports.statistics import (
     fair_estimates,
     paired_difference,
     single_model_members,
+    training_members,
 )
 from experiments.reports.table_cells import TableCell, TableRow, compared
 from experiments.reports.tables import (
@@ -101,5 +102,6 @@ __all__ = [
     "render_text",
     "same_trainings",
     "single_model_members",
+    "training_members",
     "validation_curves",
 ]

@@ -65,15 +65,22 @@ def collections(num_folds: int, num_repeats: int) -> list[tuple[int, ...]]:
     return list(itertools.product(range(num_repeats), repeat=num_folds))
 
 
-def single_model_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
-    """Rows of single models, fold by fold, for `class_clustered_interval`.
+def training_members(places: Sequence[Model]) -> list[list[Model]]:
+    """Rows of single trainings, by fold and repeat, for `class_clustered_interval`.
 
     With one repeat there is no spread inside a fold; the folds then stand in as repeats of one another. Their spread
     holds the training's and the effect of the fold on top: the interval is wider than it needs to be, not narrower.
+
+    Args:
+        places: (fold, repeat) of each row.
     """
-    if num_repeats == 1:
-        return [[(0, fold)] for fold in range(num_folds)]
-    return [[(fold, repeat)] for fold in range(num_folds) for repeat in range(num_repeats)]
+    is_repeated = len({repeat for _, repeat in places}) > 1
+    return [[(fold, repeat) if is_repeated else (0, fold)] for fold, repeat in places]
+
+
+def single_model_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
+    """The same of all repeats of all folds, fold by fold."""
+    return training_members(list(itertools.product(range(num_folds), range(num_repeats))))
 
 
 def collection_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
