@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
 import sys
+from collections.abc import Mapping
 
 from tqdm import tqdm
 
@@ -49,15 +51,26 @@ def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir
     trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
     test, gallery = trained.dataset.test, trained.dataset.gallery
     arrays = embedded(trained.model, trained.config, trained.dataset, test, gallery)
-    found, stated = evaluate_embeddings(arrays).as_dict(), result.get("test")
+    check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
+    return arrays
+
+
+def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
+    """Raises `InvalidInput` unless the metrics that a file of a run gives are, to rounding, those of its result.
+
+    Args:
+        folder: of the run.
+        what: the file holds, for people.
+        found: metrics by name.
+        stated: what `result.json` says of the test set, unchecked.
+    """
     for metric in ("P@1", "MAP@R"):
-        value = stated.get(metric) if isinstance(stated, dict) else None
+        value = stated.get(metric) if isinstance(stated, Mapping) else None
         if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
             raise InvalidInput(
-                f"The weights in {run.path} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they "
-                f"are not of one run. Delete {run.path} and give the command that trained this run again."
+                f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
+                f"not of one run. Delete {folder} and give the command that trained this run again."
             )
-    return arrays
 
 
 def _say(message: str) -> None:

@@ -93,10 +93,7 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
         study: its rows.
         table: whose methods, of `experiments.table`.
     """
-    first = study.rows[0]
-    options = StudyOptions(first["dataset"], first["configuration"]["budget"])
-    definitions = TABLES[check_choice("table", table, TABLES)](options).rows
-    baselines = {label: row.baseline for label, row in definitions.items()}
+    baselines = baselines_of(study, table)
     rows, lines = table_rows(study, baselines), []
     for row in rows:
         texts = {column: reports.cell_text(cell) for column, cell in row.cells.items()}
@@ -117,6 +114,18 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
     header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "held against", "difference, MAP@R"]
     notes = [_untrained_note(study, labels), *_left_out(baselines, labels), *reports.footnotes(rows)]
     return reports.PlainTable("", [*header, "detectable"], lines, notes), labels
+
+
+def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
+    """What each method of a table is held against, by label, in the table's order.
+
+    Args:
+        study: its rows.
+        table: a key of `experiments.table.TABLES`.
+    """
+    first = next(row for row in study.rows if row["kind"] == TRAINING)
+    options = StudyOptions(first["dataset"], first["configuration"]["budget"])
+    return {label: row.baseline for label, row in TABLES[check_choice("table", table, TABLES)](options).rows.items()}
 
 
 def fair_summary(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:

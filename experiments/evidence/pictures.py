@@ -14,17 +14,15 @@ from PIL import Image, PngImagePlugin
 from common.training import write_atomically
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
-from experiments.evidence.builders import token_methods
+from experiments.evidence.builders import baselines_of, token_methods
 from experiments.evidence.fair_rows import table_rows
-from experiments.evidence.rows import TRAINING, as_line
+from experiments.evidence.rows import as_line
 from experiments.evidence.scores import training_scores
 from experiments.evidence.store import StudyRows
 from experiments.reports.selection_plot import selection_plot
 from experiments.reports.token_panels import token_panels
 from experiments.studies.fair_table import draw_rows
-from experiments.studies.study import StudyOptions
 from experiments.studies.token_selection import SELECTS_FROM, token_panel
-from experiments.table import TABLES
 
 DIGEST = "results"  # the tEXt entry
 
@@ -81,10 +79,7 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
         title: above the bars.
         table: whose methods, of `experiments.table`.
     """
-    first = next(row for row in study.rows if row["kind"] == TRAINING)
-    definitions = TABLES[table](StudyOptions(first["dataset"], first["configuration"]["budget"])).rows
-    rows = table_rows(study, {label: row.baseline for label, row in definitions.items()})
-    draw_rows(rows, path, title=title)
+    draw_rows(table_rows(study, baselines_of(study, table)), path, title=title)
 
 
 def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:

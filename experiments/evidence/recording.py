@@ -16,13 +16,13 @@ from experiments.evidence import rows
 from experiments.evidence.extras import ExtrasReader
 from experiments.evidence.store import StudyRows, locked
 from experiments.fair_report import concatenated_embeddings
+from experiments.finished_run import check_of_one_run
 from experiments.flags import PLACE_FLAGS
 from experiments.unit import evaluate_embeddings, per_query_scores
 
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
 _WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace")
-_TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
 
 
 def record_finished(units: Iterable[reports.UnitRun]) -> None:
@@ -143,18 +143,18 @@ def _scored_rows(
     command: str | None,
     label: str | None,
 ) -> Iterator[rows.ScoredRow]:
-    trained = {}
+    trained, embeddings = {}, {}
     for unit in units:
         row = rows.training_row(unit, runs, label=label, command=command)
         more = extras.read(unit)
         row["extras"] |= more.values
-        trained[unit.fold, unit.repeat] = row
-        evaluated = _checked(unit)
+        place = unit.fold, unit.repeat
+        trained[place], embeddings[place] = row, unit.test_embeddings()
+        evaluated = _checked(unit, embeddings[place])
         row["test"] |= {name: evaluated[0].as_dict()[name] for name in rows.METRICS}
         yield _scored(row, evaluated, more.arrays)
-    by_place = {(unit.fold, unit.repeat): unit for unit in units}
-    for repeats in _collections(runs, by_place):
-        members = [by_place[fold, repeat].test_embeddings() for fold, repeat in enumerate(repeats)]
+    for repeats in _collections(runs, embeddings):
+        members = [embeddings[place] for place in enumerate(repeats)]
         result, labels = _evaluated(concatenated_embeddings(members))
         metrics = {name: result.as_dict()[name] for name in rows.METRICS}
         yield _scored(rows.collection_row(trained[0, 0], repeats, metrics), (result, labels), {})
@@ -171,15 +171,9 @@ def _evaluated(embeddings: dict) -> tuple:
     return result, embeddings["query_labels"][result.query_rows]
 
 
-def _checked(unit: reports.UnitRun) -> tuple:
-    result, labels = _evaluated(unit.test_embeddings())
-    for name in rows.METRICS:
-        found, stated = result.as_dict()[name], unit.test_metrics()[name]
-        if abs(found - stated) > _TOLERANCE:
-            raise InvalidInput(
-                f"The test embeddings of {unit.path} give {name} {found:.4f}, its result.json says {stated:.4f}: they "
-                f"are not of one run. Delete {unit.path} and give the command that trained this run again."
-            )
+def _checked(unit: reports.UnitRun, embeddings: dict) -> tuple:
+    result, labels = _evaluated(embeddings)
+    check_of_one_run(unit.path, "test embeddings", result.as_dict(), unit.test_metrics())
     return result, labels
 
 
