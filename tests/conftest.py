@@ -80,6 +80,13 @@ def graphs_are_let_go_of():
         gc.collect()
 
 
+@pytest.fixture(autouse=True)
+def every_test_draws_the_same_numbers():
+    """Weights that a test leaves to chance are the same in each run and whatever ran before it."""
+    if "tensorflow" in sys.modules:
+        sys.modules["tensorflow"].keras.utils.set_random_seed(0)
+
+
 @pytest.fixture(scope="module")
 def functions_run_eagerly():
     """For the tests of a file, each `tf.function` is plain Python: a short training costs its steps, not its graphs.

@@ -19,6 +19,7 @@ def test_diagnostics_are_logged_and_a_collapse_is_warned_of_once(capfd):
     inputs, labels = rng.normal(size=(12, 3)).astype(np.float32), np.repeat(np.arange(4), 3)
     model = keras.Sequential([keras.layers.Dense(2, use_bias=True, bias_initializer="ones")])
     model.build((None, 3))
+    model.layers[0].kernel.assign([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])  # two directions, so that nothing collapses
     model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     callback = EmbeddingDiagnostics(lambda: (model.predict(inputs, verbose=0), labels))
     history = model.fit(inputs, np.zeros((12, 2)), batch_size=12, epochs=2, verbose=0, callbacks=[callback]).history
