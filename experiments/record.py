@@ -18,7 +18,7 @@ with quiet_start():
     from common.ops.checks import InvalidInput
     from experiments import flags as experiment_flags
     from experiments.evidence.extras import ExtrasReader
-    from experiments.evidence.recording import methods_under, record
+    from experiments.evidence.recording import Naming, methods_under, record
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
         values.study,
         ExtrasReader(values.data_dir, values.cache_dir),
         command=values.command_line,
-        label=values.label,
+        naming={runs.path: Naming(values.label) for runs in methods},
         replace=values.replace,
     )
     print("\n".join(said))

@@ -29,6 +29,7 @@ with quiet_start():
     from experiments.studies.screening import Screening
     from experiments.studies.study_command import define_study_flags, run_study
     from experiments.studies.training_steps import TrainingSteps
+    from experiments.studies.warm_benchmark import warm_benchmark
 
 TABLES = {
     "3.1": ccp_table,
@@ -41,9 +42,10 @@ TABLES = {
     "5.3": gsp_parts,
     "5.4": Screening,
     "losses": loss_benchmark,
+    "warm": warm_benchmark,
 }
 DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three
-FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3}  # thesis section 5.3.4.1; chapter 3 trains once
+FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3, "warm": 3}  # thesis section 5.3.4.1; chapter 3 trains once
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from absl import flags
 
@@ -25,20 +26,50 @@ _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
 _WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace")
 
 
+class Recorded(Protocol):
+    """Finished runs of a study, such as `experiments.studies.study.RecordedMethod`."""
+
+    units: Sequence[reports.UnitRun]
+    label: str | None
+    extras: Mapping[str, object]
+
+
+class Naming(NamedTuple):
+    """What a configuration is called in tables (None: what follows from it), and what its rows keep beside figures."""
+
+    label: str | None = None
+    extras: Mapping[str, object] = {}
+
+
 def record_finished(units: Iterable[reports.UnitRun]) -> None:
     """Appends the finished runs of a command to the study that `--record` names; without that flag, nothing.
 
     Args:
         units: runs that the command is about.
     """
-    values = flags.FLAGS
-    if not values.record:
+    if flags.FLAGS.record:
+        _record_named(list(units), {})
+
+
+def record_methods(methods: Iterable[Recorded]) -> None:
+    """The same for runs whose methods have names, or more to keep, of their own.
+
+    Args:
+        methods: what the command is about.
+    """
+    if not flags.FLAGS.record:
         return
-    paths = {unit.path for unit in units}
+    methods = list(methods)
+    naming = {unit.path.parent: Naming(of.label, of.extras) for of in methods for unit in of.units}
+    _record_named([unit for of in methods for unit in of.units], naming)
+
+
+def _record_named(units: Sequence[reports.UnitRun], naming: Mapping[pathlib.Path, Naming]) -> None:
+    values, paths = flags.FLAGS, {unit.path for unit in units}
     methods = [reports.collect_method(folder) for folder in sorted({path.parent for path in paths})]
     extras = ExtrasReader(values.data_dir, values.cache_dir)
-    said = record(methods, values.record, extras, command=command_line(), units=paths, replace=values.replace)
-    print("\n".join(said), file=sys.stderr)
+    options = {"command": command_line(), "naming": naming, "units": paths, "replace": values.replace}
+    print("\n".join(record(methods, values.record, extras, **options)), file=sys.stderr)
 
 
 def record(
@@ -47,7 +78,7 @@ def record(
     extras: ExtrasReader,
     *,
     command: str | None = None,
-    label: str | None = None,
+    naming: Mapping[pathlib.Path, Naming] = {},
     units: set[pathlib.Path] | None = None,
     replace: bool = False,
 ) -> list[str]:
@@ -58,7 +89,7 @@ def record(
         folder: of the study, `results/<study>`.
         extras: reads what tables and pictures need beside metrics.
         command: what trained the runs; None: not known.
-        label: what the one configuration is called in tables; None: what follows from it.
+        naming: of configurations, by their folder.
         units: folders of runs to record; None: all.
         replace: whether new results take the place of others with the same key.
 
@@ -74,7 +105,9 @@ def record(
         chosen = [unit for unit in runs.units if units is None or unit.path in units]
         unfinished = [unit for unit in chosen if not unit.is_finished and unit.problem is None]
         said += [f"warning: {unit.path} is left out: it has not finished." for unit in unfinished]
-        found += _scored_rows(runs, [unit for unit in chosen if unit.is_finished], extras, command, label)
+        found += _scored_rows(
+            runs, [unit for unit in chosen if unit.is_finished], extras, command, naming.get(runs.path, Naming())
+        )
     if not found:
         raise InvalidInput("\n".join([*said, "There is no finished run to record. Finish one first."]))
     with locked(folder):
@@ -141,13 +174,13 @@ def _scored_rows(
     units: Sequence[reports.UnitRun],
     extras: ExtrasReader,
     command: str | None,
-    label: str | None,
+    naming: Naming,
 ) -> Iterator[rows.ScoredRow]:
     trained, embeddings = {}, {}
     for unit in units:
-        row = rows.training_row(unit, runs, label=label, command=command)
+        row = rows.training_row(unit, runs, label=naming.label, command=command)
         more = extras.read(unit)
-        row["extras"] |= more.values
+        row["extras"] |= {**more.values, **naming.extras}
         place = unit.fold, unit.repeat
         trained[place], embeddings[place] = row, unit.test_embeddings()
         evaluated = _checked(unit, embeddings[place])

@@ -67,7 +67,7 @@ class FairTable(Study):
         self.title, self.table, self.repeats = title, table, options.repeats
         # Two folds are the fewest that concatenate anything.
         settings = {"num_folds": 2} if options.budget == "smoke" else {}
-        self.rows = {row.label: row for row in _rows_of(rows, options.losses)}
+        self.rows = {row.label: row for row in choose_rows(rows, options.losses)}
         self._cells: dict[str, list[Cell]] = {}
         for label, row in self.rows.items():
             loss, method, pooling = parse_method(row.method)
@@ -79,7 +79,7 @@ class FairTable(Study):
         self.protocol = _protocol(config.num_folds, options.repeats, chapter) if table else ""
         baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
         compared = [f"Compared as 'minus baseline', paired: {'; '.join(baselines)}."] if baselines else []
-        self.notes = (*notes, *compared, *_budget_notes(options))
+        self.notes = (*notes, *compared, *budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """All cells, row by row, whatever is finished."""
@@ -88,29 +88,56 @@ class FairTable(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table of complete rows and their picture, and says what the others have reached."""
-        methods = {}
-        for label, cells in self._cells.items():
-            units = finished_units(cells, finished)
-            if units:
-                methods[label] = self._method(label, cells[0], units)
-        complete = {label: method for label, method in methods.items() if not method.missing}
-        rows = [row for method in methods.values() if (row := method.untrained_row())][:1]
-        for label, method in complete.items():
-            rows.append(method.row(complete.get(self.rows[label].baseline), "baseline"))
-        text, _ = write_report_files(rows, [], folder, self.title, notes=self.notes, name=name)
-        lines = [line for method in methods.values() for line in partial_lines(method)]
-        if complete:
-            drawn = [row for row in rows if row.method in complete]
-            draw_rows(drawn, folder / f"{name}.png", title=self.title)
-            lines.append(f"Figure: {folder / f'{name}.png'}")
-        return "\n".join([text, *lines])
+        shape = {"title": self.title, "table": self.table, "repeats": self.repeats, "notes": self.notes}
+        return write_fair_table(self.rows, self._cells, finished, folder, name, **shape)
 
-    def _method(self, label: str, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
-        path = units[0].path.parent
-        runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
-        row = self.rows[label]
-        printed = row.printed and (self.table, row.printed)
-        return MethodReport(cell.config, runs, self.repeats, label, printed, row.settings)
+
+def write_fair_table(
+    rows: Mapping[str, FairRow],
+    cells: Mapping[str, Sequence[Cell]],
+    finished: FinishedCells,
+    folder: pathlib.Path,
+    name: str,
+    *,
+    title: str,
+    table: str | None,
+    repeats: int,
+    notes: Sequence[str],
+) -> str:
+    """Writes the table of complete rows and their picture; returns the text for the terminal.
+
+    Args:
+        rows: by label.
+        cells: of each row, by label.
+        finished: what has been trained.
+        folder, name: of the files.
+        title: of the table.
+        table: the print's number, or None.
+        repeats: of each fold in a complete row.
+        notes: footnotes.
+    """
+    methods = {}
+    for label, of_row in cells.items():
+        units = finished_units(of_row, finished)
+        if units:
+            methods[label] = _method(rows[label], table, repeats, of_row[0], units)
+    complete = {label: method for label, method in methods.items() if not method.missing}
+    lines = [row for method in methods.values() if (row := method.untrained_row())][:1]
+    for label, method in complete.items():
+        lines.append(method.row(complete.get(rows[label].baseline), "baseline"))
+    text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
+    said = [line for method in methods.values() for line in partial_lines(method)]
+    if complete:
+        draw_rows([line for line in lines if line.method in complete], folder / f"{name}.png", title=title)
+        said.append(f"Figure: {folder / f'{name}.png'}")
+    return "\n".join([text, *said])
+
+
+def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
+    path = units[0].path.parent
+    runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
+    printed = row.printed and (table, row.printed)
+    return MethodReport(cell.config, runs, repeats, row.label, printed, row.settings)
 
 
 def draw_rows(rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str) -> None:
@@ -129,8 +156,16 @@ def draw_rows(rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: st
     reports.interval_bars(groups, path, title=title)
 
 
-def _rows_of(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
-    """The rows of some losses; `c1` stands for all its rows, `c1+xbm` for those with the memory."""
+def choose_rows(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
+    """The rows of some losses; `c1` stands for all its rows, `c1+xbm` for those with the memory.
+
+    Args:
+        rows: of a table.
+        losses: names; none: all rows.
+
+    Raises:
+        InvalidInput: a loss that no row has.
+    """
     known = {row.label: _forms(parse_method(row.method)[0]) for row in rows}
     for loss in losses:
         check_choice("--loss", loss, list(dict.fromkeys(form for forms in known.values() for form in forms)))
@@ -151,7 +186,8 @@ def _protocol(num_folds: int, repeats: int, chapter: int) -> str:
     )
 
 
-def _budget_notes(options: StudyOptions) -> tuple[str, ...]:
+def budget_notes(options: StudyOptions) -> tuple[str, ...]:
+    """What a small budget leaves out of a table of the fair protocol."""
     if options.budget == "full":
         return ()
     folds = ", two folds" if options.budget == "smoke" else ""

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from common.data import Dataset
 from common.ops.checks import InvalidInput, invalid
@@ -36,6 +36,20 @@ class Cell:
     config: ExperimentConfig
     fold: int = 0
     repeat: int = 0
+
+
+class RecordedMethod(NamedTuple):
+    """Finished units for the rows of a recorded study.
+
+    Attributes:
+        units: of one configuration where there is a label or more to keep.
+        label: what their configuration is called in tables; None: what follows from it.
+        extras: what its rows keep beside what was measured, JSON values by name.
+    """
+
+    units: tuple[UnitRun, ...]
+    label: str | None = None
+    extras: Mapping[str, object] = {}
 
 
 class FinishedCells(Protocol):
@@ -72,6 +86,10 @@ class Study(abc.ABC):
 
         It must be a pure function of the finished cells, so that a study that was stopped goes on as it would have.
         """
+
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """What `--record` keeps: by default every finished cell."""
+        return [RecordedMethod(tuple(finished_units(self.cells(finished), finished)))]
 
     @abc.abstractmethod
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:

@@ -13,7 +13,7 @@ from common.backbones import conversion_command
 from common.ops.checks import InvalidInput, check_choice
 from experiments import build
 from experiments import flags as experiment_flags
-from experiments.evidence.recording import record_finished
+from experiments.evidence.recording import record_methods
 from experiments.initial_weights import file_to_make
 from experiments.recipes import BUDGETS
 from experiments.reports import UnitRun
@@ -93,7 +93,7 @@ def run_study(
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
         print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
         print(f"Folder: {folder}")
-    record_finished(finished_units(known, runs))
+    record_methods(study.recorded(runs))
 
 
 def options_from_flags() -> StudyOptions:

@@ -1,0 +1,102 @@
+"""The warm benchmark: does what the thesis claims hold where training begins with features that are good already?
+
+Regenerates: nothing that is printed: the methods of thesis tables 3.1 and 5.1 in the regime of the thesis (features
+    that were learned elsewhere), small enough for a CPU. Every method is tuned with as many trials as every other.
+Command: python -m experiments.table --id=warm --dataset=cars196 --data_dir=data --weights=mobilenet_v2.npz --run
+    (photographs: a head is trained on cached features; `--trained_from=...` trains the last blocks, too)
+    python -m experiments.table --id=warm --dataset=glyph_scripts --weights=glyphs_latin.npz --run
+    (two-stage glyphs: the whole network is fine-tuned; `experiments.pretrain --dataset=glyphs_latin` makes the file)
+Expected: the signs of the thesis: CCP and the memory above their loss, GSP above average pooling. What came out:
+    benchmarks/warm_study.md.
+Cost: on the Cars half 459 trainings of 10 to 20 seconds on a CPU core (`--loss=c2`: 102); `--budget=demo` 135 shorter
+    ones; `--budget=smoke` minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from common.ops.checks import InvalidInput
+from experiments.recipes import PHOTOGRAPHS
+from experiments.studies.fair_table import FairRow
+from experiments.studies.study import StudyOptions
+from experiments.studies.tuned_table import TunedRow, TunedTable
+
+_PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}
+_PROXY_LOSSES = {"pnca": "PNCA", "panchor": "PAnchor"}
+_EMBEDDED = ("glyph_scripts",)
+_PRETRAINING = "python -m experiments.pretrain --dataset=glyphs_latin --backbone=resnet10 --output=glyphs_latin.npz"
+_RATES = (1e-4, 3e-4, 1e-3)
+_MORE_RATES = (3e-5, 1e-4, 2e-4, 3e-4, 5e-4, 1e-3)
+# What is tried beside the learning rate for a method that has more to set than its loss.
+_BATCHES = {"memory_batches": (3, 25)}
+_PATIENCE = {"projection_patience": (1, 3)}
+_SMOOTHING = {"smoothing": (0.5, 5.0)}
+_PHOTOGRAPHS = {"backbone": "mobilenet_v2", "image_size": 160, "trained_from": "head"}
+_SCHEDULES = {
+    "full": {"max_steps": 3000, "steps_per_evaluation": 100, "patience": 15},
+    "demo": {"max_steps": 1000, "steps_per_evaluation": 50, "patience": 10},
+    "smoke": {},
+}
+_WAITS = {"full": 1000, "demo": 300, "smoke": 4}  # update steps before proxies may take over from the batch
+_MEMORY = {"full": 200, "demo": 200, "smoke": 4}  # update steps before the memory is read, and anything is selected
+
+
+def warm_benchmark(options: StudyOptions) -> TunedTable:
+    """The study.
+
+    Args:
+        options: of the study; the data set is one of photographs or `glyph_scripts`.
+
+    Raises:
+        InvalidInput: another data set, or a start without weights.
+    """
+    if options.dataset not in (*PHOTOGRAPHS, *_EMBEDDED):
+        raise InvalidInput(
+            f"Invalid --dataset with --id=warm: received {options.dataset!r}, expected photographs "
+            f"({', '.join(PHOTOGRAPHS)}) or {', '.join(_EMBEDDED)}, for which there are networks to start from."
+        )
+    if options.dataset in _EMBEDDED and options.overrides.get("weights", "none") == "none":
+        raise InvalidInput(
+            f"--id=warm begins with a trained network: give --weights=FILE with --dataset={options.dataset}. This "
+            f"makes one: {_PRETRAINING}"
+        )
+    settings = {**_SCHEDULES[options.budget], **(_PHOTOGRAPHS if options.dataset in PHOTOGRAPHS else {})}
+    settings |= {"num_folds": 2} if options.budget == "smoke" else {}
+    rows = [TunedRow(row, _trials(row, options.budget)) for row in _rows(options.budget)]
+    return TunedTable(f"Warm benchmark on {options.dataset}", "3.1", rows, options, settings)
+
+
+def _rows(budget: str) -> Iterator[FairRow]:
+    """Memory and CCP under every pair loss, then GSP, then losses with proxies."""
+    memory = {"memory_start": _MEMORY[budget], "selection_start": _MEMORY[budget]}
+    ccp = {"ccp_start": _WAITS[budget], "ccp_start_patience": 3 if budget == "full" else 0, "ccp_goes_back": True}
+    ccp |= {"ccp_max_failures": 2, "selection_start": _WAITS[budget]}
+    one_proxy = {**ccp, "proxies_per_class": 1}
+    for loss, printed in _PAIR_LOSSES.items():
+        has_memory = loss in ("c1", "c2")  # in print
+        yield FairRow(f"{loss}+gap", printed)
+        yield FairRow(f"{loss}+xbm+gap", f"{printed}+XBM-L" if has_memory else None, f"{loss}+gap", memory)
+        yield FairRow(f"{loss}+ccp+gap", f"{printed}+CCP-L", f"{loss}+gap", ccp)
+        yield FairRow(f"{loss}+ccp+gap", None, f"{loss}+gap", one_proxy, "S")
+    for loss in (*_PAIR_LOSSES, *_PROXY_LOSSES):
+        if loss in _PROXY_LOSSES:
+            yield FairRow(f"{loss}+gap")
+        yield FairRow(f"{loss}+gsp", None, f"{loss}+gap")
+    yield FairRow("c1+xbm+gsp", None, "c1+xbm+gap", memory)
+    yield FairRow("c1+ccp+gsp", None, "c1+ccp+gap", ccp)
+    yield FairRow("softtriple+gap")
+
+
+def _trials(row: FairRow, budget: str) -> Sequence[Mapping[str, object]]:
+    """Six trials a row: six learning rates, or three with each of two values of what the method has of its own."""
+    if budget == "smoke":
+        return [{"learning_rate": rate} for rate in _RATES[:2]]
+    if budget == "demo":
+        return [{"learning_rate": rate} for rate in _RATES]
+    own = _SMOOTHING if "gsp" in row.method else _BATCHES if "xbm" in row.method else {}
+    own = own or (_PATIENCE if "ccp" in row.method else {})
+    if not own:
+        return [{"learning_rate": rate} for rate in _MORE_RATES]
+    ((name, values),) = own.items()
+    return [{"learning_rate": rate, name: value} for value in values for rate in _RATES]
