@@ -11,7 +11,7 @@ from common.ops.checks import InvalidInput
 from experiments import reports
 from experiments.evidence.extras import ExtrasReader
 from experiments.evidence.labels import label_of
-from experiments.evidence.recording import command_line, methods_under, record
+from experiments.evidence.recording import Naming, command_line, methods_under, record
 from experiments.evidence.scores import collection_scores, training_scores
 from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows
 from experiments.fair_report import MethodReport
@@ -107,8 +107,10 @@ def test_two_configurations_of_one_name_are_refused(recorded, tiny, tiny_methods
     found = methods_under(tiny_copy)
     with pytest.raises(InvalidInput, match=r"two configurations called pnca\+gap .*--label"):
         record(found, recorded, ExtrasReader())
-    record(found, recorded, ExtrasReader(), label="pnca+gap, colder")
+    record(found, recorded, ExtrasReader(), naming={found[0].path: Naming("pnca+gap, colder", {"trials": [1]})})
     assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
+    colder = [row for row in lines(recorded) if row["label"] == "pnca+gap, colder" and row["kind"] == "training"]
+    assert all(row["extras"]["trials"] == [1] for row in colder)
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):

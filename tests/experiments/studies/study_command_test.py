@@ -18,12 +18,13 @@ COMMANDS = [
     *(("table", study_id) for study_id in TABLES),
 ]
 VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": "embedding_dim"}
-VARIED |= dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim")
+VARIED |= {**dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"), "warm": "learning_rate"}
 OF_THEIR_OWN = {  # what a training of eight steps on a dozen classes needs
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), ["--held_out_fraction=0.25"]),
     "5.6": ["--memory_size=32"],
 }
 ONE_CELL = ("3.3", "4.2", "4.3", "4.4")
+TRIALS_FIRST = ("warm",)  # a row is known when all of its trials are finished
 # The others draw when a row, or the first points of a search, are complete.
 DRAWN_FROM_ONE = ("3.3", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4", "5.4", "5.6", "5.8", "5.10", "5.11", "5.12")
 
@@ -62,7 +63,7 @@ def test_one_cell_is_trained_and_drawn(kind, study_id, image_folder, runs_dir, c
         assert "done     " in before
         assert before.count("missing  ") >= 1
     (folder,) = {line.removeprefix("Folder: ") for line in before.splitlines() if line.startswith("Folder: ")}
-    name = f"{kind}_{study_id.replace('.', '_')}"
+    name = f"{kind}_{study_id.replace('.', '_')}{'_trials' if study_id in TRIALS_FIRST else ''}"
     written = {path.name for path in runs_dir.joinpath(folder).iterdir()}
     assert {f"{name}.md", f"{name}.csv"} <= written
     if kind == "figure" and study_id in DRAWN_FROM_ONE:
