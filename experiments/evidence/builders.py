@@ -27,6 +27,7 @@ from experiments.reports.selection_plot import SelectionPoint
 from experiments.split_study import cell
 from experiments.studies.study import StudyOptions
 from experiments.studies.token_selection import TokenMethod, selection_table
+from experiments.studies.tuned_table import table_of_trials
 from experiments.table import TABLES
 
 
@@ -124,8 +125,27 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
         table: a key of `experiments.table.TABLES`.
     """
     first = next(row for row in study.rows if row["kind"] == TRAINING)
-    options = StudyOptions(first["dataset"], first["configuration"]["budget"])
+    configuration = first["configuration"]
+    # Where a data set brings no network of its own, its table has to be told one.
+    start = {} if configuration["weights"] in ("none", "imagenet") else {"weights": configuration["weights"]}
+    options = StudyOptions(first["dataset"], configuration["budget"], overrides=start)
     return {label: row.baseline for label, row in TABLES[check_choice("table", table, TABLES)](options).rows.items()}
+
+
+def trials(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """What was tried for each method of a table whose methods are tuned alike, and how it validates.
+
+    Args:
+        study: its rows.
+
+    Raises:
+        InvalidInput: no trials were recorded with it.
+    """
+    rows = {row["label"]: row for row in study.rows if row["kind"] == TRAINING and "trials" in row["extras"]}
+    if not rows:
+        raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id=warm`.")
+    ordered = [label for label in baselines_of(study, "warm") if label in rows]
+    return table_of_trials("", {label: rows[label]["extras"]["trials"] for label in ordered}), ordered
 
 
 def fair_summary(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:
@@ -238,6 +258,7 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "fair_table": fair_table,
     "seeds": seeds,
     "token_table": token_table,
+    "trials": trials,
 }
 
 

@@ -97,7 +97,8 @@ class TunedTable(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the trials, the table of complete rows and their picture, and says what the others have reached."""
-        text = write_table(self._table_of_trials(finished), folder, f"{name}_trials")
+        tried = {label: self._tried(label, finished) for label in self.rows}
+        text = write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
         cells = {}
         for label, candidates in self._candidates.items():
             chosen = self.chosen(label, finished)
@@ -115,13 +116,8 @@ class TunedTable(Study):
         for label, candidates in self._candidates.items():
             chosen = self.chosen(label, finished)
             if chosen is not None:
-                values = self._validations(label, finished)
-                trials = [
-                    {"settings": dict(trial), "validation": value, "chosen": place == chosen}
-                    for place, (trial, value) in enumerate(zip(self._trials_of[label], values))
-                ]
                 units = tuple(finished_units(candidates[chosen], finished))
-                methods.append(RecordedMethod(units, label, {"trials": trials}))
+                methods.append(RecordedMethod(units, label, {"trials": self._tried(label, finished)}))
         return methods
 
     def _validations(self, label: str, finished: FinishedCells) -> list[float | None]:
@@ -129,17 +125,32 @@ class TunedTable(Study):
         first = [finished_units(cells[:1], finished) for cells in self._candidates[label]]
         return [best_validation(units)[0] if units else None for units in first]
 
-    def _table_of_trials(self, finished: FinishedCells) -> PlainTable:
-        lines = []
-        for label in self.rows:
-            chosen = self.chosen(label, finished)
-            for place, (trial, value) in enumerate(zip(self._trials_of[label], self._validations(label, finished))):
-                if value is not None:
-                    mark = "chosen" if place == chosen else ""
-                    lines.append([label, _in_words(trial), f"{100 * value:.2f}", mark])
-        header = ["method", "settings", "validation MAP@R (%)", ""]
-        notes = ("One training each, on the classes that validate in the first fold.",)
-        return PlainTable(f"Trials: {self.title}", header, lines, notes)
+    def _tried(self, label: str, finished: FinishedCells) -> list[dict]:
+        """The finished trials of a row, as rows of a recorded study keep them."""
+        chosen = self.chosen(label, finished)
+        return [
+            {"settings": dict(trial), "validation": value, "chosen": place == chosen}
+            for place, (trial, value) in enumerate(zip(self._trials_of[label], self._validations(label, finished)))
+            if value is not None
+        ]
+
+
+def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> PlainTable:
+    """What was tried for each row, and how it validates.
+
+    Args:
+        title: of the table.
+        tried: by label, in the table's order, trials with `settings` (by field name), `validation` (MAP@R, a fraction)
+            and `chosen`.
+    """
+    lines = [
+        [label, _in_words(trial["settings"]), f"{100 * trial['validation']:.2f}", "chosen" if trial["chosen"] else ""]
+        for label, trials in tried.items()
+        for trial in trials
+    ]
+    header = ["method", "settings", "validation MAP@R (%)", ""]
+    notes = ("One training each, on the classes that validate in the first fold.",)
+    return PlainTable(title, header, lines, notes)
 
 
 def _cells_of(label: str, row: FairRow, trial: Mapping, options: StudyOptions, settings: Mapping) -> list[Cell]:

@@ -6,7 +6,7 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments.evidence.blocks import Block, Value
-from experiments.evidence.builders import markdown_of, text_of
+from experiments.evidence.builders import markdown_of, text_of, trials
 from experiments.evidence.pictures import PICTURES, digest_of, draw, stated_digest
 from experiments.evidence.provenance import provenance
 from experiments.evidence.rows import row_id
@@ -32,6 +32,22 @@ def test_a_method_without_every_fold_is_left_out(recorded):
     text = markdown_of(Block("fair_table", {"study": "tiny", "table": "5.1"}, ""), study)
     assert "| `pnca+gsp` |" not in text
     assert "`pnca+gsp`" in text.split("not in the table: ")[1]
+
+
+def test_trials_are_those_that_the_rows_keep(recorded):
+    study = StudyRows(recorded)
+    with pytest.raises(InvalidInput, match="has no trials: expected rows of `experiments.table --id=warm`"):
+        markdown_of(Block("trials", {"study": "tiny"}, ""), study)
+    tried = [
+        {"settings": {"learning_rate": 1e-4, "smoothing": 5.0}, "validation": 0.5, "chosen": True},
+        {"settings": {"learning_rate": 1e-3, "smoothing": 5.0}, "validation": 0.25, "chosen": False},
+    ]
+    for row in study.rows:
+        row["dataset"], row["configuration"] = "glyph_scripts", {"budget": "demo", "weights": "glyphs_latin.npz"}
+        row["extras"] = {"trials": tried} if row["label"] == "pnca+gsp" else {}
+    lines = trials(study)[0].as_markdown().splitlines()
+    assert lines[2] == "| pnca+gsp | learning_rate 0.0001, smoothing 5 | 50.00 | chosen |"
+    assert lines[3] == "| pnca+gsp | learning_rate 0.001, smoothing 5 | 25.00 |  |"
 
 
 def test_a_summary_has_single_and_concatenated_figures(recorded):
