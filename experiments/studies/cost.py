@@ -15,6 +15,7 @@ _START_SECONDS = 12.0  # building, tracing
 _GLYPH_SECONDS_PER_IMAGE = 8e-4
 _TOKEN_SECONDS_PER_IMAGE = 1e-4
 _CIFAR_SECONDS_PER_IMAGE = 2.3e-3
+_CACHED_SECONDS_PER_IMAGE = 2e-4  # of 5 x 5 x 1,280 features that are on disk
 _CIFAR_SIZE = 32  # pixels; time grows with their number
 # Without validations, on an RTX 2080 Ti: 97 ms a batch of 32 (thesis chapter 3, BN-Inception).
 _PHOTOGRAPH_SECONDS_PER_IMAGE = 0.097 / 32
@@ -53,6 +54,8 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
             for unit in finished
         ]
         return Rate(statistics.median(rates), "this machine")
+    if config.cached_features:
+        return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores")
     if config.dataset in PHOTOGRAPHS:
         seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0)
         return Rate(seconds, "an RTX 2080 Ti", seconds * _EMBEDDING_SHARE)

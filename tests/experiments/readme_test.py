@@ -10,7 +10,7 @@ from experiments.table import TABLES
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "experiments" / "README.md"
 ITEMS = {
-    "Tables": "3.1 3.2a 3.2b 3.3 5.1 5.2a 5.2b 5.3 5.4 losses agreement",
+    "Tables": "3.1 3.2a 3.2b 3.3 5.1 5.2a 5.2b 5.3 5.4 losses warm agreement",
     "Figures": "3.2 3.3 3.4 3.5 3.6 3.7 3.8 4.2 4.3 4.4 5.2 5.4 5.5 5.6 5.7 5.8 5.9 5.10 5.11 5.12",
 }
 
