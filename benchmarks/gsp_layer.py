@@ -134,32 +134,39 @@ def extra_ratio(seconds, numerator, denominator) -> float:
     return added[numerator] / max(added[denominator], 0.01 * statistics.median(seconds["gap"]))
 
 
-def curve(iterations, repeats) -> dict[str, list[float]]:
-    """Median milliseconds of forward + backward of the transport at each number of iterations, by kind of gradient."""
+def curve(iterations, repeats) -> dict[str, list[list[float]]]:
+    """Milliseconds of forward + backward of the transport alone: lower quartile, median and upper quartile.
+
+    Args:
+        iterations: numbers of fixed-point iterations.
+        repeats: rounds, in each of which every variant has its turn.
+
+    Returns:
+        By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, which has one entry.
+    """
     costs = tf.random.Generator.from_seed(0).uniform([32, 49, 64], 0.5, 1.5)
-    steps = {
-        (gradient, count): transport_step(gradient, count)
-        for gradient in ("closed_form", "unrolled")
-        for count in iterations
-    }
+    steps = {(kind, count): transport_step(kind, count) for kind in ("closed_form", "unrolled") for count in iterations}
+    steps["exact", 0] = transport_step("closed_form", None)
     calls = {name: (lambda step=step: step(costs).numpy()) for name, step in steps.items()}
     for call in calls.values():
         call()
-    seconds = paired_seconds(calls, repeats)
-    milliseconds = {name: 1e3 * statistics.median(values) for name, values in seconds.items()}
-    return {kind: [milliseconds[kind, count] for count in iterations] for kind in ("closed_form", "unrolled")}
+    quartiles: dict[str, list[list[float]]] = {}
+    for (kind, _), seconds in paired_seconds(calls, repeats).items():
+        quartiles.setdefault(kind, []).append([1e3 * value for value in statistics.quantiles(seconds)])
+    return quartiles
 
 
-def transport_step(gradient: str, num_iterations: int):
-    """A function from costs of any size to their gradient through the fixed point."""
+def transport_step(gradient: str, num_iterations: int | None):
+    """A function from costs of any size to their gradient through the fixed point, or (None) the exact solver."""
+    solver = (
+        {"solver": "exact"} if num_iterations is None else {"solver": "fixed_point", "num_iterations": num_iterations}
+    )
 
     @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
     def step(costs):
         with tf.GradientTape() as tape:
             tape.watch(costs)
-            weights = partial_transport(
-                costs, RATIO, SMOOTHING, solver="fixed_point", num_iterations=num_iterations, gradient=gradient
-            ).weights
+            weights = partial_transport(costs, RATIO, SMOOTHING, gradient=gradient, **solver).weights
             value = tf.reduce_sum(weights * weights)
         return tape.gradient(value, costs)
 
@@ -174,18 +181,27 @@ def peak_megabytes(gradient: str, num_iterations: int) -> float:
     return 1e3 * peak_growth_gb(lambda: step(costs).numpy())[1]
 
 
-def draw(path: str, iterations, milliseconds: dict[str, list[float]]) -> None:
-    """Figure 5.9: computation time against the number of iterations, autodiff and closed form."""
-    figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
-    for kind, label in (("unrolled", "autodiff through the iterations"), ("closed_form", "closed form")):
-        axes.plot(iterations, milliseconds[kind], marker="o", label=label)
+def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
+    """Figure 5.9: computation time against the number of iterations, autodiff and closed form, and the exact solver."""
+    figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
+    labels = {
+        "unrolled": "k iterations, gradient through each",
+        "closed_form": "k iterations, closed-form gradient",
+        "exact": "exact solver, closed-form gradient",
+    }
+    for kind, label in labels.items():
+        places = list(iterations) if len(milliseconds[kind]) > 1 else [min(iterations), max(iterations)]
+        low, median, high = zip(*(milliseconds[kind] * (len(places) // len(milliseconds[kind]))))
+        (line,) = axes.plot(places, median, marker="o" if kind != "exact" else "", label=label)
+        axes.fill_between(places, low, high, color=line.get_color(), alpha=0.25, linewidth=0)
     axes.set(
-        xlabel="iterations k",
-        ylabel="forward + backward [ms]",
+        xlabel="fixed-point iterations k",
+        ylabel="forward + backward of the transport alone [ms]",
         ylim=(0, None),
-        title="32 x 49 positions, 64 prototypes",
+        title=f"32 x 49 positions, 64 prototypes; median and quartiles of {repeats} rounds",
     )
-    axes.legend()
+    axes.title.set_fontsize(9)
+    axes.legend(fontsize=8)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -239,12 +255,15 @@ def main() -> None:
         iterations = (1, 5, 10, 25, 50, 100, 150, 200)
         milliseconds = curve(iterations, arguments.repeats)
         print()
+        medians = {kind: [quartiles[1] for quartiles in of_kind] for kind, of_kind in milliseconds.items()}
         rows = [
-            [count, f"{milliseconds['closed_form'][i]:.2f}", f"{milliseconds['unrolled'][i]:.2f}"]
-            for i, count in enumerate(iterations)
+            [count, f"{closed_form:.2f}", f"{unrolled:.2f}"]
+            for count, closed_form, unrolled in zip(iterations, medians["closed_form"], medians["unrolled"])
         ]
-        print_table(["iterations", "closed form ms", "autodiff ms"], rows)
-        draw(arguments.curve, iterations, milliseconds)
+        print_table(
+            ["iterations", "closed form ms", "autodiff ms"], [*rows, ["exact", f"{medians['exact'][0]:.2f}", "-"]]
+        )
+        draw(arguments.curve, iterations, milliseconds, arguments.repeats)
     print_figures(figures)
 
 

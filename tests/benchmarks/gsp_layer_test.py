@@ -4,10 +4,15 @@ from benchmarks.gsp_layer import curve, draw, make_parser
 
 
 def test_the_curve_is_timed_and_drawn(tmp_path):
-    milliseconds = curve((1, 4), repeats=2)
-    assert set(milliseconds) == {"closed_form", "unrolled"}
-    assert all(len(values) == 2 and min(values) > 0 for values in milliseconds.values())
-    draw(str(tmp_path / "curve.png"), (1, 4), milliseconds)
+    milliseconds = curve((1, 4), repeats=3)
+    assert {kind: len(of_kind) for kind, of_kind in milliseconds.items()} == {
+        "closed_form": 2,
+        "unrolled": 2,
+        "exact": 1,
+    }
+    for low, median, high in (quartiles for of_kind in milliseconds.values() for quartiles in of_kind):
+        assert 0 < low <= median <= high
+    draw(str(tmp_path / "curve.png"), (1, 4), milliseconds, 3)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
