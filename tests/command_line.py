@@ -10,6 +10,7 @@ import tempfile
 
 from tests.served_process import ROOT, ServedProcess, command_server, environment
 
+SMALL_COMMAND = "tests.experiments.small_command"
 SHARED = ROOT.parent / "shared"
 SMALL_PHOTOGRAPHS = [
     "--dataset=folder",
@@ -72,6 +73,16 @@ def run_program(
 
 def start_module(module: str, *arguments: str, fresh: str | None = None) -> subprocess.Popen | ServedProcess:
     return start_program(["-m", module, *arguments], fresh=fresh)
+
+
+def start_small(module: str, *arguments: str) -> subprocess.Popen | ServedProcess:
+    """`start_module` with a network of one convolution for the small ones (resnet10, resnet20), and no graphs."""
+    return start_module(SMALL_COMMAND, module, *arguments)
+
+
+def run_small(module: str, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess:
+    """`run_module`, so."""
+    return run_module(SMALL_COMMAND, module, *arguments, timeout=timeout)
 
 
 def run_module(

@@ -63,28 +63,27 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def pytest_collection_finish():
     gc.freeze()  # collections of garbage need not look through what is imported and collected
+    gc.set_threshold(20_000, 20, 20)  # graphs are many objects, and nearly all of them stay
 
 
 @pytest.fixture(scope="module", autouse=True)
 def graphs_are_let_go_of():
-    """At the end of a file: else what Keras and TensorFlow keep of its graphs would come to gigabytes a worker."""
+    """At the end of a file: else what Keras and TensorFlow keep of its graphs would come to gigabytes a worker.
+
+    And each file draws the same numbers in each run, whatever ran before it. (Setting the seed before each test would
+    make TensorFlow forget all of its kernels as often.)
+    """
     has_graphs = "tensorflow" in sys.modules
     if has_graphs:
         from common.training.training_session import forget_gradients, registered_gradients
 
+        sys.modules["tensorflow"].keras.utils.set_random_seed(0)
         before = registered_gradients()
     yield
     if has_graphs:
         sys.modules["tensorflow"].keras.backend.clear_session()
         forget_gradients(registered_gradients() - before)
         gc.collect()
-
-
-@pytest.fixture(autouse=True)
-def every_test_draws_the_same_numbers():
-    """Weights that a test leaves to chance are the same in each run and whatever ran before it."""
-    if "tensorflow" in sys.modules:
-        sys.modules["tensorflow"].keras.utils.set_random_seed(0)
 
 
 @pytest.fixture(scope="module")

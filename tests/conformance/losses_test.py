@@ -190,11 +190,13 @@ def test_names_of_the_classes_do_not_matter(create):
     np.testing.assert_allclose(renamed, loss(embeddings, labels, given), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
-def test_labels_of_any_integer_type(create, references, dtype):
+def test_labels_of_any_integer_type(create, references):
     loss = create()
     embeddings, labels = random_batch()
-    assert loss(embeddings, labels.astype(dtype), references) == loss(embeddings, labels, references)
+    assert labels.dtype == np.int64
+    expected = loss(embeddings, labels, references)
+    for dtype in (np.uint8, np.int32):
+        assert loss(embeddings, labels.astype(dtype), references) == expected
 
 
 @pytest.mark.parametrize("classes", ["one", "each its own", "mixed"])

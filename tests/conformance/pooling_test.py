@@ -229,21 +229,25 @@ def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(name, t
 
 LOAD = """
 import sys, numpy as np, tensorflow as tf, gsp_dml
-model = tf.keras.models.load_model(sys.argv[1])
-np.save(sys.argv[3], model.predict(np.load(sys.argv[2]), verbose=0))
+for path in sys.argv[2:]:
+    model = tf.keras.models.load_model(path)
+    np.save(path + ".npy", model.predict(np.load(sys.argv[1]), verbose=0))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["GeneralizedSumPooling", "GeneralizedSumPooling with all outputs"])
-def test_a_keras_file_is_read_by_a_fresh_process_that_imports_only_the_layers(name, tmp_path):
-    model, images = fitted_model(POOLINGS[name]), random_images()[0]
-    model.save(tmp_path / "model.keras")
+def test_keras_files_are_read_by_a_fresh_process_that_imports_only_the_layers(tmp_path):
+    images = random_images()[0]
     np.save(tmp_path / "images.npy", images)
-    paths = [str(tmp_path / file) for file in ("model.keras", "images.npy", "predicted.npy")]
-    finished = run_program(["-c", LOAD, *paths], timeout=120, fresh="what it imports is what it knows")
+    names = ("GeneralizedSumPooling", "GeneralizedSumPooling with all outputs")
+    models = {str(tmp_path / f"{name}.keras"): fitted_model(POOLINGS[name]) for name in names}
+    for path, model in models.items():
+        model.save(path)
+    arguments = ["-c", LOAD, str(tmp_path / "images.npy"), *models]
+    finished = run_program(arguments, timeout=120, fresh="what it imports is what it knows")
     assert finished.returncode == 0, finished.stderr
-    assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-6)
+    for path, model in models.items():
+        assert_same(np.load(path + ".npy"), model.predict(images, verbose=0), 1e-6)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, start_module
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_module
 
 MODULE = "experiments.conventional_eval"
 
@@ -15,20 +15,20 @@ MODULE = "experiments.conventional_eval"
 @pytest.mark.slow
 def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    nothing = run_module(MODULE, *arguments, "--report_only")
+    nothing = run_small(MODULE, *arguments, "--report_only")
     assert nothing.returncode == 0, nothing.stderr
     assert "missing stops on the test set, repeat 0; stops on held-out classes, repeat 0" in nothing.stdout
-    first = run_module(MODULE, *arguments, "--monitor=test_set")
+    first = run_small(MODULE, *arguments, "--monitor=test_set")
     assert first.returncode == 0, first.stderr
     assert "pnca+gap+gmp, best of 1" in first.stdout
     assert "missing stops on held-out classes, repeat 0" in first.stdout
-    both = run_module(MODULE, *arguments)
+    both = run_small(MODULE, *arguments)
     assert both.returncode == 0, both.stderr
     assert "stops on held-out classes, repeat 0" in both.stderr
     assert "stops on the test set, repeat 0" not in both.stderr
     for phrase in ("512-D P@1", "pnca+gap+gmp, unbiased, mean of 1", "optimism of the protocol", "not comparable"):
         assert phrase in both.stdout
-    reported = run_module(MODULE, *arguments, "--report_only")
+    reported = run_small(MODULE, *arguments, "--report_only")
     assert reported.stdout == both.stdout
     names = {"/".join(path.parts[-5:-3]) for path in tmp_path.rglob("result.json")}
     assert names == {"conventional/glyphs", "held_out/glyphs"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, start_module
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_small
 
 MODULE = "experiments.fair_eval"
 
@@ -29,7 +29,7 @@ def finished(image_folder, tmp_path_factory):
         "--pooling=gap,gsp",
         "--num_folds=2",
     ]
-    first = run_module(MODULE, *arguments)
+    first = run_small(MODULE, *arguments)
     assert first.returncode == 0, first.stderr
     return folder, arguments, first
 
@@ -97,6 +97,7 @@ def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(fin
 
 @pytest.mark.slow
 def test_another_configuration_goes_into_another_folder(finished):
+    """This one trains the network and the graphs that a user has."""
     folder, arguments, _ = finished
     before = set(folder.rglob("result.json"))
     other = run_module(MODULE, *arguments, "--temperature=0.2", "--pooling=gap", "--fold=1")
@@ -113,21 +114,21 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, ima
     folder, arguments, _ = finished
     arguments = [a for a in arguments if not a.startswith(("--runs_dir", "--pooling"))]
     arguments += ["--pooling=gsp", "--fold=0", f"--runs_dir={tmp_path / 'runs'}", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=60", "--memory_size=128", "--patience=100"]
+    arguments += ["--max_steps=24", "--memory_size=128", "--patience=100"]
     start = time.monotonic()
-    expected = run_module(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
+    expected = run_small(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
     assert expected.returncode == 0, expected.stderr
     seconds, generator = time.monotonic() - start, np.random.default_rng(time.time_ns())
     kills = 0
     for _ in range(5):
-        process = start_module(MODULE, *arguments)
+        process = start_small(MODULE, *arguments)
         try:
             process.wait(timeout=generator.uniform(0.1, 0.7) * seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             kills += 1
-    assert run_module(MODULE, *arguments).returncode == 0
+    assert run_small(MODULE, *arguments).returncode == 0
     assert kills > 0
     whole, resumed = (results(tmp_path / name)["fold0-repeat0"] for name in ("whole", "runs"))
     ignored = {"train_seconds", "energy_joules"}

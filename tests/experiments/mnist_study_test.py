@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.command_line import check_clean_failure, run_module, run_study_here
+from tests.command_line import check_clean_failure, run_module, run_small, run_study_here
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def run_study(*arguments):
 def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     arguments = [f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", "--repeats=1", "--seed=3"]
     arguments += ["--anchors=proxies,samples,fixed proxies", "--learning_rate=0.002", "--checkpoint_seconds=0"]
-    first = run_study(*arguments)
+    first = run_small("experiments.mnist_study", *arguments)
     assert first.returncode == 0, first.stderr
     for phrase in ("(a) problem 1", "MAP@R", "cover", "97.21", "98.06", "fixed proxies", "not comparable"):
         assert phrase in first.stdout
@@ -42,7 +42,7 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     assert '"learning_rate": 0.002' in (proxies / "config.json").read_text()
     (picture,) = tmp_path.rglob("problems_proxies.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
-    again = run_study(*arguments)
+    again = run_small("experiments.mnist_study", *arguments)
     assert again.stdout == first.stdout
     assert "step" not in again.stderr  # no bar of a training
     run_study_here("figure", "--id=3.2", *(flag for flag in arguments if "anchors" not in flag), "--run")

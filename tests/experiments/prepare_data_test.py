@@ -16,7 +16,7 @@ from PIL import Image
 
 from common.ops.checks import InvalidInput
 from experiments.prepare_data import load, prepare, report
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, start_module
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_module
 from tests.local_server import local_server
 
 MODULE = "experiments.prepare_data"
@@ -112,7 +112,7 @@ def test_check_reports_and_changes_nothing(prepared, capsys):
 def test_what_was_prepared_can_be_trained_on(prepared, dataset):
     folder, _ = prepared
     data_dir = folder / "data" if dataset == "cars196" else folder / "data" / "cars196_manifest.csv"
-    finished = run_module(
+    finished = run_small(
         "experiments.fair_eval",
         *SMALL_PHOTOGRAPHS[1:],
         f"--dataset={dataset}",

@@ -12,7 +12,7 @@ from experiments.conventional_report import ConventionalReport
 from experiments.recipes import resolve
 from experiments.reports import collect_method
 from experiments.revisiting_report import METRICS, rows_of, write_report
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_module, run_small
 
 MODULE = "experiments.revisiting_eval"
 
@@ -113,7 +113,7 @@ def test_what_is_missing_is_named_and_the_rest_is_printed(report):
 @pytest.mark.slow
 def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_module(MODULE, *arguments)
+    finished = run_small(MODULE, *arguments)
     assert finished.returncode == 0, finished.stderr
     for phrase in ("pnca+gap, best test epoch of each metric", "last epoch", "unbiased", "optimism", "128-D NMI"):
         assert phrase in finished.stdout

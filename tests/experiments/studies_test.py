@@ -4,35 +4,36 @@ import zipfile
 
 import pytest
 
-from tests.command_line import check_clean_failure, run_module, run_study_here
+from experiments.studies import delegated
+from tests.command_line import check_clean_failure, run_module, run_small, run_study_here
 
 
 @pytest.mark.slow
 def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--loss=pnca"]
     arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10"]
-    first = run_module("experiments.pooling_comparison", *arguments)
+    first = run_small("experiments.pooling_comparison", *arguments)
     assert first.returncode == 0, first.stderr
     assert all(name in first.stdout for name in ("pnca+gap", "pnca+gsp", "pnca+weldon", "minus gap"))
     assert len(list(tmp_path.rglob("pooling_comparison.png"))) == 1
-    again = run_module("experiments.pooling_comparison", *arguments)
+    again = run_small("experiments.pooling_comparison", *arguments)
     assert again.stdout == first.stdout
     (gsp,) = tmp_path.glob("fair/glyph_collage/pnca+gsp-*/fold0-repeat0")
     metrics = (gsp / "metrics.jsonl").read_text()
     assert "position_perplexity" in metrics
     assert "prototype_perplexity" in metrics
-    drawn = run_module("experiments.attention_figures", f"--run={gsp}", f"--cache_dir={glyph_cache}", "--num_images=2")
+    drawn = run_small("experiments.attention_figures", f"--run={gsp}", f"--cache_dir={glyph_cache}", "--num_images=2")
     assert drawn.returncode == 0, drawn.stderr
     assert (gsp / "attention.png").read_bytes().startswith(b"\x89PNG")
     (weldon,) = tmp_path.glob("fair/glyph_collage/pnca+weldon-*/fold0-repeat0")
-    refused = run_module("experiments.attention_figures", f"--run={weldon}", f"--cache_dir={glyph_cache}")
+    refused = run_small("experiments.attention_figures", f"--run={weldon}", f"--cache_dir={glyph_cache}")
     check_clean_failure(refused, "weldon", "no attention")
 
 
 @pytest.mark.slow
 def test_the_collage_study_reports_every_method(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_module("experiments.collage_study", *arguments, "--starts=frozen")
+    finished = run_small("experiments.collage_study", *arguments, "--starts=frozen")
     assert finished.returncode == 0, finished.stderr
     for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
         assert f"frozen: pnca {method}" in finished.stdout
@@ -61,13 +62,19 @@ def test_collages_of_photographs_need_a_backbone_for_all_starts_but_scratch(tmp_
     check_clean_failure(finished, "--starts=scratch,pretrained", "--weights=FILE.npz", "--starts=scratch")
 
 
+def output_of_small(command):
+    finished = run_small(*command)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
-def test_the_collage_study_on_photographs(tmp_path, shared_file, capsys):
+def test_the_collage_study_on_photographs(tmp_path, shared_file, capsys, monkeypatch):
     with zipfile.ZipFile(shared_file("cifar10_subset.zip")) as archive:
         archive.extractall(tmp_path / "data", [name for name in archive.namelist() if "/000" in name])
     arguments = ["--dataset=cifar10_collage", f"--data_dir={tmp_path / 'data'}"]
     arguments += [f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}", "--budget=smoke", "--repeats=1"]
+    monkeypatch.setattr(delegated, "_output_of", output_of_small)
     run_study_here("figure", "--id=5.5", *arguments, "--max_steps=4", "--steps_per_evaluation=4", "--run")
     shown = capsys.readouterr().out
     assert "scratch: pnca gap, distilled" in shown

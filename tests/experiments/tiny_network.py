@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from unittest import mock
 
-import pytest
 import tensorflow as tf
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.pretrained_weights import initialize_weights
-from experiments import build
+from experiments import build, mnist_training
 
 keras = tf.keras
 STRIDE, CHANNELS = 8, 16
@@ -29,8 +29,7 @@ def tiny_network(input_channels=1, *, frozen_batch_norm=False, weights="none"):
 
 @contextlib.contextmanager
 def in_place_of_small_networks() -> Iterator[None]:
-    """What is trained or restored here as resnet10 or resnet20 is the tiny network; other processes are not told."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("resnet10", "resnet20"):
-            patch.setitem(build.BACKBONES, name, tiny_network)
+    """What is trained or restored here as one of the small networks is the tiny one; other processes are not told."""
+    backbones = mock.patch.dict(build.BACKBONES, resnet10=tiny_network, resnet20=tiny_network)
+    with backbones, mock.patch.object(mnist_training, "resnet_v2_20", tiny_network):
         yield

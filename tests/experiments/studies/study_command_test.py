@@ -11,7 +11,7 @@ from common.ops.checks import InvalidInput
 from experiments.convert_weights import convert
 from experiments.figure import FIGURES
 from experiments.table import TABLES
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_study_here
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, run_study_here
 
 COMMANDS = [
     *(("figure", study_id) for study_id in FIGURES if study_id != "5.2"),
@@ -78,7 +78,7 @@ def test_a_study_is_finished_in_pieces_and_then_only_drawn(image_folder, runs_di
         run_study_here("figure", *arguments, "--run", "--max_cells=1")
         assert "1 done" in capsys.readouterr().out
     written = {path: path.read_bytes() for path in runs_dir.rglob("result.json")}
-    finished = run_module("experiments.figure", *arguments, "--run")
+    finished = run_small("experiments.figure", *arguments, "--run")
     assert finished.returncode == 0, finished.stderr
     assert len(list(runs_dir.rglob("result.json"))) == len(written) + 1
     assert all(path.read_bytes() == content for path, content in written.items())

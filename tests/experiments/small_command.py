@@ -1,0 +1,17 @@
+"""A command as it is, but for its network and its graphs, which are most of what a training of a few steps costs.
+
+    python -m tests.experiments.small_command MODULE ARGUMENT...
+
+For what a command reads, says and writes, and how it ends, whatever it trains.
+"""
+
+import runpy
+import sys
+
+from tests.eager_functions import eagerly
+from tests.experiments.tiny_network import in_place_of_small_networks
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[1:]
+    with in_place_of_small_networks(), eagerly(True):
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
