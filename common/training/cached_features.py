@@ -96,9 +96,9 @@ def cache_features(
         raise invalid(
             "data set", received="no view_seeds", expected="training examples with some", fix="Use fixed_views."
         )
-    inference = _inference(network)
+    inference = _inference(network)  # nothing is traced where all activations are there
     first_images = next(iter(view_batches(dataset.train, preprocessing, 1, np.zeros(1, int), np.zeros((1, 2)))))
-    map_shape = tuple(inference(first_images).shape[1:])
+    map_shape = tuple(int(size) for size in network.compute_output_shape(tuple(first_images.shape))[1:])
     origin = {**origin, "network": network_digest(network)}
     parts = [examples for _, examples in parts_of(dataset)]
     seen = {"transform": repr(augmentation), "views": hashlib.sha256(views.tobytes()).hexdigest()}
