@@ -23,7 +23,7 @@ from experiments.unit import evaluate_embeddings, per_query_scores
 
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
-_WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace")
+_WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace", "max_cells")
 
 
 class Recorded(Protocol):
