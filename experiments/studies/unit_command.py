@@ -26,7 +26,9 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
         places: flags that change no result, such as `runs_dir`; those that are None are left out.
     """
     config = cell.config
-    names = (*_NAMED, *departures(config, given=("chapter",)))
+    set_by_hand = ("chapter", *departures(config, given=("chapter",)))
+    # What follows from these may be another value than the recipe's, which the configuration has.
+    names = (*_NAMED, *set_by_hand[1:], *departures(config, given=set_by_hand))
     flags = {name: getattr(config, name) for name in names}
     module, repeats = "experiments.fair_eval", 1
     if config.protocol is None:

@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import json
 
+import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
@@ -42,11 +43,28 @@ STUDIES_AND_DATA = [
     ("5.6", "cifar10_seen"),
 ]
 ONE_SPLIT = {"3.5": 1, "3.6": 1, "table 5.4": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # with the thesis' repeats
-FAIR_TABLES = ("3.1", "3.4", "5.1", "5.3", "5.7", "losses")
+FAIR_TABLES = ("3.1", "3.4", "5.1", "5.3", "5.7", "losses", "warm")
+FROM_WEIGHTS = {"warm": "glyph_scripts"}  # what takes the place of glyphs from scratch
+WEIGHTS = {}
 
 
 def options(dataset="glyphs", budget="demo", **others):
     return StudyOptions(dataset=dataset, budget=budget, **others)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("weights") / "glyphs_latin.npz"
+    np.savez(path, kernel=np.zeros(1, np.float32))
+    WEIGHTS["weights"] = str(path)
+
+
+def make_study(study_id, dataset="glyphs", budget="demo", overrides=None, **others):
+    """A study on a data set, or on the embedded one that it has in the place of glyphs."""
+    overrides = overrides or {}
+    if study_id in FROM_WEIGHTS and dataset == "glyphs":
+        dataset, overrides = FROM_WEIGHTS[study_id], {**overrides, **WEIGHTS}
+    return STUDIES[study_id](options(dataset, budget, overrides=overrides, **others))
 
 
 def complete(study, runs):
@@ -66,7 +84,7 @@ def test_every_study_says_what_it_regenerates(study_id):
 def test_every_table_and_figure_of_the_issue_is_there():
     figures, tables = ISSUE
     assert {*FIGURES, *DELEGATED} == set(figures)
-    assert set(TABLES) == {*tables, "losses"}
+    assert set(TABLES) == {*tables, "losses", "warm"}
     assert not set(DELEGATED) & set(FIGURES)
     assert all(importlib.util.find_spec(figure.module) for figure in DELEGATED.values())
 
@@ -74,10 +92,11 @@ def test_every_table_and_figure_of_the_issue_is_there():
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("study_id", "dataset"), STUDIES_AND_DATA)
 def test_every_study_resolves_all_of_its_cells(study_id, dataset, budget, drawn_cells):
-    study = STUDIES[study_id](options(dataset, budget))
+    study = make_study(study_id, dataset, budget)
     cells = complete(study, drawn_cells(lambda cell: 0.3 + cell.config.samples_per_class / 100))
     assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)
     assert len({cell.label for cell in cells}) == len(cells)
+    dataset = FROM_WEIGHTS.get(study_id, dataset) if dataset == "glyphs" else dataset
     assert all((cell.config.dataset, cell.config.budget) == (dataset, budget) for cell in cells)
     one_fold = (*ONE_FOLD, *ONE_SPLIT, *CONVENTIONAL)
     all_folds = study_id in FAIR_TABLES or (budget == "full" and study_id not in one_fold)
@@ -189,11 +208,11 @@ def named_weights(config):
 
 def test_the_listed_commands_train_exactly_the_cells():
     cells = []
-    for study_id, make in STUDIES.items():
+    for study_id in STUDIES:
         own = {} if study_id == "3.8" else {"samples_per_class": 2, "frozen_batch_norm": True}
         for dataset, budget in (("glyphs", "demo"), ("cub200", "full")):
             dataset = DEFAULTS.get(study_id, {}).get("dataset", dataset)
-            known = make(options(dataset, budget, overrides=own, repeats=2)).cells(NothingFinished())
+            known = make_study(study_id, dataset, budget, overrides=own, repeats=2).cells(NothingFinished())
             cells += known[:: max(3, len(known) // 8)]
     commands = [unit_command(cell, {"runs_dir": "my runs", "data_dir": None}) for cell in cells]
     finished = run_program(["-c", PARSE_COMMANDS], text=json.dumps(commands))
@@ -216,7 +235,7 @@ def test_the_listed_commands_train_exactly_the_cells():
 @pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
 def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
     losses = {"table 3.3": (), "5.2a": ("c1+xbm",), "5.2b": ("c1+xbm",)}.get(study_id, ("c2",))
-    study = STUDIES[study_id](options(losses=losses, repeats=2))
+    study = make_study(study_id, losses=losses, repeats=2)
     text = study.render(drawn_cells(lambda cell: 0.5 if cell.repeat else 0.4), tmp_path / "out", "item")
     files = {path.name for path in (tmp_path / "out").iterdir()}
     pictures = {"3.7": {"itema.png", "itemb.png"}}.get(study_id, {"item.png"})
@@ -224,7 +243,8 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
         pictures = set()
     names = ("item", "item_effects") if study_id == "table 5.4" else ("item",)
     endings = ("md", "csv", "tex") if study_id.split()[-1] in (*TABLES, *FAIR_TABLES) else ("md", "csv")
-    assert files == {*pictures, *(f"{name}.{ending}" for name in names for ending in endings)}
+    trials = {"item_trials.md", "item_trials.csv"} if study_id == "warm" else set()
+    assert files == {*pictures, *trials, *(f"{name}.{ending}" for name in names for ending in endings)}
     for name in pictures:
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
         assert str(tmp_path / "out" / name) in text
@@ -237,7 +257,7 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
 
 @pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
 def test_a_single_finished_cell_is_enough(study_id, drawn_cells, tmp_path):
-    study = STUDIES[study_id](options())
+    study = make_study(study_id)
     first = study.cells(NothingFinished())[1]
     only_first = drawn_cells(lambda cell: 0.4 if cell == first else None)
     assert study.render(only_first, tmp_path, "item")
