@@ -53,11 +53,13 @@ DATASETS = {
 EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
 
 LOSSES = {
-    "c1": lambda c, classes: losses.CosineContrastive(c.margin, normalization=c.normalization),
+    "c1": lambda c, classes: losses.CosineContrastive(
+        c.margin, c.pair_reduction or "sum", normalization=c.normalization
+    ),
     "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
     "triplet": lambda c, classes: losses.Triplet(c.margin, _anchors(c), normalization=c.normalization),
     "ms": lambda c, classes: losses.MultiSimilarity(
-        c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), normalization=c.normalization
+        c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), c.pair_reduction or "sum", normalization=c.normalization
     ),
     "pnca": lambda c, classes: losses.ProxyNCA(
         classes,

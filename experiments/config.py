@@ -57,6 +57,11 @@ class ExperimentConfig:
     margin: float | None = _field(
         "c1, triplet, margin, lifted, quadruplet, snr_triplet, arcface (radians), circle: margin", None
     )
+    pair_reduction: str | None = _field(
+        "c1 and ms: the terms of an anchor's partners are added (`sum`; default) or divided by the number of active "
+        "ones, too (`mean_of_active`)",
+        None,
+    )
     ms_alpha: float | None = _field("multi-similarity: scale of positives", None)
     ms_beta: float | None = _field("multi-similarity: scale of negatives", None)
     ms_base: float | None = _field("multi-similarity: similarity threshold (lambda)", None)
@@ -170,6 +175,8 @@ class ExperimentConfig:
             )
         check_cut(self)
         check_choice("--fold_order", self.fold_order, ("forward", "backward"))
+        if self.pair_reduction is not None:
+            check_choice("--pair_reduction", self.pair_reduction, ("sum", "mean_of_active"))
         if self.ccp_max_failures and not self.ccp_goes_back:
             raise InvalidInput(
                 f"--ccp_max_failures={self.ccp_max_failures} counts problems that went back, and without "

@@ -5,7 +5,7 @@ docs/published_code.md lists every switch with both values, and in what the reci
 
 from __future__ import annotations
 
-from experiments.loss_names import PROXY_LOSSES
+from experiments.loss_names import PROXY_LOSSES, parse_loss
 
 _CCP_SWITCHES = {
     "ccp_in_batch_weight": 0.1,
@@ -60,6 +60,8 @@ def unset_switches(values: dict, overrides: dict) -> set[str]:
         overrides: what flags set by hand, by field name.
     """
     names = set()
+    if parse_loss(values["loss"]).base in ("c1", "ms"):
+        names.add("pair_reduction")
     if "num_prototypes" in values:
         names.add("label_initializer")
     if values["crop"] in ("thesis", "published_code"):

@@ -3,7 +3,9 @@
 import tensorflow as tf
 
 from common.losses.metric_loss import MetricLoss
+from common.ops.checks import check_choice
 from common.ops.distances import pairwise_inner_products
+from common.ops.reductions import PARTNER_REDUCTIONS, mean_of_nonzero
 from common.references.comparison import compare
 
 keras = tf.keras
@@ -17,22 +19,26 @@ class CosineContrastive(MetricLoss):
     """Contrastive loss C1 on inner products s, the one of XBM.
 
     `(1/n) (Σ_positive [1 - s - 1e-5]₊ + Σ_negative [s - m]₊)` with n anchors: a sum over the partners of an anchor,
-    so it grows with the number of references.
+    so it grows with the number of references. With `reduction="mean_of_active"` each anchor has the mean of its
+    positive terms that are greater than zero and the mean of such negative ones instead, which no number of references
+    shifts towards the negatives.
 
     Reference: thesis 3.3.2.1 ("C1"); Wang, Zhang, Huang, Scott: Cross-Batch Memory, CVPR 2020, whose printed code
-    adds the constant m to each negative term (the gradient is the same).
+    adds the constant m to each negative term (the gradient is the same). The mean is ours.
 
     Args:
         margin: m, the similarity above which a negative pair is too close, in [-1, 1] for unit embeddings.
+        reduction: `"sum"` over an anchor's partners, or `"mean_of_active"`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Example:
         >>> CosineContrastive(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.5, **kwargs):
+    def __init__(self, margin=0.5, reduction="sum", **kwargs):
         super().__init__(**kwargs)
         self.margin = margin
+        self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
@@ -42,8 +48,10 @@ class CosineContrastive(MetricLoss):
         too_far = tf.where(pairs.positive, tf.nn.relu(1.0 - similarities - SIMILARITY_TOLERANCE), nothing)
         too_close = tf.where(pairs.negative, tf.nn.relu(similarities - self.margin), nothing)
         num_anchors = tf.cast(tf.maximum(tf.shape(similarities)[0], 1), similarities.dtype)
+        if self.reduction == "mean_of_active":
+            return tf.reduce_sum(mean_of_nonzero(too_far, axis=1) + mean_of_nonzero(too_close, axis=1)) / num_anchors
         return tf.reduce_sum(too_far + too_close) / num_anchors
 
     def get_config(self):
         """The constructor's arguments."""
-        return {**super().get_config(), "margin": self.margin}
+        return {**super().get_config(), "margin": self.margin, "reduction": self.reduction}

@@ -5,7 +5,7 @@ import tensorflow as tf
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_positive
 from common.ops.distances import pairwise_inner_products
-from common.ops.reductions import log1p_sum_exp, masked_mean
+from common.ops.reductions import PARTNER_REDUCTIONS, log1p_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
 
 keras = tf.keras
@@ -16,9 +16,11 @@ class MultiSimilarity(MetricLoss):
     """Multi-similarity loss on inner products s, over all pairs (no mining).
 
     `mean_a { (1/α) log(1 + Σ_positive e^{α(λ - s)}) + (1/β) log(1 + Σ_negative e^{β(s - λ)}) }` over all anchors a.
+    With `reduction="mean_of_active"` each sum is divided by the number of its active terms, those greater than 1
+    (positives below λ, negatives above it), where there is more than one.
 
     Reference: thesis 3.3.2.1 ("MS"); Wang, Han, Huang, Dong, Scott: Multi-Similarity Loss, CVPR 2019, without the
-    mining.
+    mining. The mean is ours.
 
     Args:
         positive_scale: α, greater than 0.
@@ -27,26 +29,43 @@ class MultiSimilarity(MetricLoss):
         anchors: `"embeddings"`: the batch is the anchors over the references (what a cross-batch memory wants);
             `"references"`: each (valid) reference is an anchor over the batch (what the proxies of CCP are). Without
             references both are the same.
+        reduction: `"sum"` over an anchor's partners, or `"mean_of_active"`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Example:
         >>> MultiSimilarity(2.0, 40.0, 0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, positive_scale=2.0, negative_scale=40.0, threshold=0.5, anchors="embeddings", **kwargs):
+    def __init__(
+        self,
+        positive_scale=2.0,
+        negative_scale=40.0,
+        threshold=0.5,
+        anchors="embeddings",
+        reduction="sum",
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.positive_scale = check_positive("positive_scale", positive_scale)
         self.negative_scale = check_positive("negative_scale", negative_scale)
         self.threshold = threshold
         self.anchors = check_choice("anchors", anchors, ANCHORS)
+        self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
     def call(self, embeddings, labels, references=None):
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         excess = pairwise_inner_products(pairs.anchors, pairs.references) - self.threshold  # [anchors, references]
-        pull = log1p_sum_exp(-self.positive_scale * excess, pairs.positive) / self.positive_scale  # [anchors]
-        push = log1p_sum_exp(self.negative_scale * excess, pairs.negative) / self.negative_scale
+        pull = self._penalty(-self.positive_scale * excess, pairs.positive) / self.positive_scale  # [anchors]
+        push = self._penalty(self.negative_scale * excess, pairs.negative) / self.negative_scale
         return masked_mean(pull + push, pairs.valid_anchors)
+
+    def _penalty(self, logits, partners):
+        """`log(1 + Σ e^logits)` of each anchor's partners, or of the sum over the number of active ones."""
+        if self.reduction == "sum":
+            return log1p_sum_exp(logits, partners)
+        num_active = tf.math.count_nonzero(partners & (logits > 0), axis=1, keepdims=True, dtype=logits.dtype)
+        return log1p_sum_exp(logits - tf.math.log(tf.maximum(num_active, 1.0)), partners)
 
     def get_config(self):
         """The constructor's arguments."""
@@ -56,4 +75,5 @@ class MultiSimilarity(MetricLoss):
             "negative_scale": self.negative_scale,
             "threshold": self.threshold,
             "anchors": self.anchors,
+            "reduction": self.reduction,
         }

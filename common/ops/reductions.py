@@ -2,19 +2,23 @@
 
 import tensorflow as tf
 
+# How a loss puts the terms of an anchor's partners together: their sum, or per active partner (see the losses).
+PARTNER_REDUCTIONS = ("sum", "mean_of_active")
 
-def masked_mean(values, mask):
+
+def masked_mean(values, mask, axis=None):
     """Mean of the values whose mask is set; 0 if there are none.
 
     Args:
         values: floats, any shape.
         mask: bool, the same shape.
+        axis: the axis that the mean is over; None: all of them.
 
     Returns:
-        A scalar.
+        `values` without the axis; a scalar without one.
     """
-    count = tf.math.count_nonzero(mask)
-    total = tf.reduce_sum(tf.where(mask, values, tf.zeros_like(values)))
+    count = tf.math.count_nonzero(mask, axis=axis)
+    total = tf.reduce_sum(tf.where(mask, values, tf.zeros_like(values)), axis=axis)
     return total / tf.cast(tf.maximum(count, 1), values.dtype)
 
 
@@ -30,16 +34,18 @@ def mean_or_zero(values):
     return tf.reduce_sum(values) / tf.cast(tf.maximum(tf.size(values), 1), values.dtype)
 
 
-def mean_of_nonzero(terms):
+def mean_of_nonzero(terms, axis=None):
     """Mean of the terms that are greater than zero, the reduction of hinge losses; 0 if there are none.
 
     Args:
         terms: non-negative floats, any shape.
+        axis: the axis that the mean is over; None: all of them.
 
     Returns:
-        A scalar, NaN if any term is. Its gradient leaves the number of such terms constant.
+        `terms` without the axis, a scalar without one; NaN if any term is. Its gradient leaves the number of such
+        terms constant.
     """
-    return masked_mean(terms, terms != 0.0)
+    return masked_mean(terms, terms != 0.0, axis)
 
 
 def log_sum_exp(logits, mask, axis=-1):

@@ -18,11 +18,13 @@ BATCH, DIM, NUM_CLASSES = 12, 5, 4
 LOSSES = {
     "Contrastive": lambda **kw: losses.Contrastive(0.2, 0.9, **kw),
     "CosineContrastive": lambda **kw: losses.CosineContrastive(0.3, **kw),
+    "CosineContrastive, mean": lambda **kw: losses.CosineContrastive(0.3, "mean_of_active", **kw),
     "Triplet": lambda **kw: losses.Triplet(0.2, **kw),
     "Triplet over references": lambda **kw: losses.Triplet(0.2, "references", **kw),
     "Triplet semi-hard": lambda **kw: losses.Triplet(0.4, mining="semi_hard", **kw),
     "Triplet nearest semi-hard": lambda **kw: losses.Triplet(0.4, mining="nearest_semi_hard", **kw),
     "MultiSimilarity": lambda **kw: losses.MultiSimilarity(2.0, 20.0, 0.4, **kw),
+    "MultiSimilarity, mean": lambda **kw: losses.MultiSimilarity(2.0, 20.0, 0.4, reduction="mean_of_active", **kw),
     "MultiSimilarity over references": lambda **kw: losses.MultiSimilarity(anchors="references", **kw),
     "ProxyNCA": lambda **kw: losses.ProxyNCA(NUM_CLASSES, DIM, 2, **kw),
     "ProxyAnchor": lambda **kw: losses.ProxyAnchor(NUM_CLASSES, DIM, **kw),

@@ -57,6 +57,13 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
     assert len(callbacks) == pooling.endswith("gsp")
 
 
+@pytest.mark.parametrize("loss", ["c1", "ms"])
+@pytest.mark.parametrize("reduction", [None, "mean_of_active"])
+def test_the_reduction_over_partners_reaches_the_loss(loss, reduction):
+    config = resolve("glyphs", loss, "gap", "thesis", "smoke", {"pair_reduction": reduction} if reduction else {})
+    assert build.LOSSES[loss](config, 4).reduction == (reduction or "sum")
+
+
 def test_a_size_that_cannot_be_cut_in_parts_is_refused(collages):
     with pytest.raises(InvalidInput, match="embedding_dim.*received 100.*multiple of 8"):
         built("netvlad_8x16", collages, embedding_dim=100)

@@ -179,6 +179,18 @@ def test_overrides_win_and_useless_ones_are_refused():
         resolve("glyphs", "pnca", "gap", "thesis", "full", {"chapter": 4})
 
 
+@pytest.mark.parametrize("loss", ["c1", "c1+xbm", "ms"])
+def test_the_mean_over_active_partners_is_a_switch_of_c1_and_ms(loss):
+    def resolved(**overrides):
+        return resolve("glyphs", loss, "gap", "thesis", "full", overrides)
+
+    assert resolved(pair_reduction="mean_of_active").hash("data") != resolved().hash("data")
+    with pytest.raises(InvalidInput, match="--pair_reduction.*'mean'.*sum, mean_of_active"):
+        resolved(pair_reduction="mean")
+    with pytest.raises(InvalidInput, match="--pair_reduction would have no effect with --loss=c2"):
+        resolve("glyphs", "c2", "gap", "thesis", "full", {"pair_reduction": "sum"})
+
+
 @pytest.mark.parametrize("protocol", [None, "conventional"])
 def test_departures_are_what_was_set_by_hand(protocol):
     given = {"backbone": "resnet50", "normalization": "clip", "chapter": 5}
