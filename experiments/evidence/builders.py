@@ -23,6 +23,7 @@ from experiments.evidence.provenance import provenance
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import collection_scores, labels_of, training_scores
 from experiments.evidence.store import StudyRows
+from experiments.evidence.study_tables import compared_row, held_against, sweep
 from experiments.reports.selection_plot import SelectionPoint
 from experiments.split_study import cell
 from experiments.studies.study import StudyOptions
@@ -228,11 +229,7 @@ def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 def _collage_row(study: StudyRows, label: str) -> reports.TableRow:
     """Test figures of a method, and its MAP@R minus that of average pooling from the same start."""
     average = _average_of(label)
-    scores, baseline = training_scores(study, label), training_scores(study, average)
-    cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
-    if baseline is not None and label != average and scores.places == baseline.places:
-        cells[MINUS, "MAP@R"] = cell(scores.difference(baseline, "MAP@R"), is_difference=True, baseline=average)
-    return reports.TableRow(label, cells)
+    return compared_row(study, label, average if average != label else None)
 
 
 def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, list[str]]:
@@ -256,7 +253,9 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "collage_table": collage_table,
     "fair_summary": fair_summary,
     "fair_table": fair_table,
+    "held_against": held_against,
     "seeds": seeds,
+    "sweep": sweep,
     "token_table": token_table,
     "trials": trials,
 }

@@ -19,7 +19,7 @@ from experiments.reports import UnitRun
 from experiments.reports.histograms import stacked_histograms
 from experiments.split_study import SplitScores, cell, write_tables
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 
 _LOSSES = {"full": ("c1", "c2", "ms", "triplet"), "demo": ("c1", "c2", "ms", "triplet"), "smoke": ("c2",)}
 _ALONE, _FIXED, _ALTERNATING = "loss alone", "fixed proxies", "alternating (CCP)"
@@ -51,6 +51,16 @@ class FixedProxies(Study):
         """All cells, whatever is finished."""
         del finished
         return [cell for cells in self.groups.values() for cell in cells]
+
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """The trainings of each loss and way."""
+        methods = []
+        for place, ((loss, way), cells) in enumerate(self.groups.items()):
+            units = tuple(finished_units(cells, finished))
+            held_against = {_ALONE: None, _FIXED: f"{loss}, {_ALONE}", _ALTERNATING: f"{loss}, {_FIXED}"}[way]
+            if units:
+                methods.append(RecordedMethod(units, f"{loss}, {way}", {"place": place, "held against": held_against}))
+        return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table, the bars and, if any problem was recorded, the histograms."""

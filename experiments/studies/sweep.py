@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from experiments.config import ExperimentConfig
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import Interval, PlainTable
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
 from experiments.split_study import SplitScores
 from experiments.studies.study import (
     Cell,
     FinishedCells,
+    RecordedMethod,
     Study,
     StudyOptions,
     best_validation,
@@ -23,6 +26,7 @@ from experiments.studies.study import (
     write_table,
 )
 
+SWEEP = "sweep"  # of a row's extras: the point's place and axes
 _INTERVAL = "95 % interval, "
 
 
@@ -85,36 +89,87 @@ class Sweep(Study):
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """Each point's trainings, with its place on the axes."""
+        methods = []
+        for place, (point, cells) in enumerate(self._cells.items()):
+            units = tuple(finished_units(cells, finished))
+            axes = dataclasses.asdict(self.axes)
+            extras = {SWEEP: {"place": place, "series": point.series, "x": point.x, **axes}}
+            if units:
+                methods.append(RecordedMethod(units, f"{point.series}, {self.axes.x_label} {point.x:g}", extras))
+        return methods
+
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table and the picture of what is finished."""
-        series: dict[str, list[SweepValue]] = {}
-        lines = []
+        points = []
         for point, cells in self._cells.items():
             units = finished_units(cells, finished)
-            if not units:
-                continue
-            value = self._value(point.x, units)
-            series.setdefault(point.series, []).append(value)
-            mark = MARKS.get(value.kind.removeprefix(_INTERVAL), "")
-            bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
-            lines.append([point.series, f"{point.x:g}", f"{100 * value.value:.2f}", bounds, f"{len(units)}"])
-        spread = "range over trainings" if self.axes.held_out == "validation" else "95 % interval"
-        metric = f"{self.axes.held_out} MAP@R (%)"
-        header = ["method", self.axes.x_label, metric, spread, "trainings"]
-        values = [value for of_series in series.values() for value in of_series]
-        is_cut = self.axes.held_out == "test" and any(value.low == 0 or value.high == 1 for value in values)
-        kinds = {value.kind.removeprefix(_INTERVAL) for value in values}
-        notes = [*kind_notes(kinds), *self.notes, *([CUT_NOTE] if is_cut else [])]
-        text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
+            if units:
+                validations = best_validation(units)
+                scores = SplitScores(units) if self.axes.held_out == "test" else None
+                points.append(MeasuredPoint(point.series, sweep_value(point.x, validations, scores), len(units)))
+        text = write_table(sweep_table(self.title, self.axes, points, self.notes), folder, name)
         path = folder / f"{name}.png"
-        labels = {"x_label": self.axes.x_label, "y_label": metric, "title": self.title}
-        sweep_lines(series, path, logarithmic=self.axes.logarithmic, **labels)
+        draw_sweep(self.title, self.axes, points, path)
         return f"{text}Figure: {path}"
 
-    def _value(self, x: float, units: list[UnitRun]) -> SweepValue:
-        if self.axes.held_out == "test":
-            interval = SplitScores(units).estimate("MAP@R")
-            return SweepValue(x, interval.estimate, *interval.ends(), _INTERVAL + interval.kind)
-        values = best_validation(units)
-        bounds = (min(values), max(values)) if len(values) > 1 else (None, None)
-        return SweepValue(x, float(np.mean(values)), *bounds, "range of trainings" if len(values) > 1 else "")
+
+class MeasuredPoint(NamedTuple):
+    """A point of a sweep: the line that it is on, its value, and how many trainings it has."""
+
+    series: str
+    value: SweepValue
+    num_trainings: int
+
+
+class EstimatedScores(Protocol):
+    """Test scores of some trainings, of folders or of rows."""
+
+    def estimate(self, metric: str) -> Interval:
+        """The mean with its interval."""
+
+
+def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores | None) -> SweepValue:
+    """The value of a point: MAP@R of the test classes with its interval, or of validation with the trainings' range.
+
+    Args:
+        x: its place.
+        validations: the best validation MAP@R of each training, fractions.
+        scores: of the test classes; None: validation is drawn.
+    """
+    if scores is not None:
+        interval = scores.estimate("MAP@R")
+        return SweepValue(x, interval.estimate, *interval.ends(), _INTERVAL + interval.kind)
+    bounds = (min(validations), max(validations)) if len(validations) > 1 else (None, None)
+    return SweepValue(x, float(np.mean(validations)), *bounds, "range of trainings" if len(validations) > 1 else "")
+
+
+def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], notes: Sequence[str] = ()) -> PlainTable:
+    """One line for each point.
+
+    Args:
+        title: of the table.
+        axes: what x is, and what was measured.
+        points: in the table's order.
+        notes: footnotes, after those on the intervals.
+    """
+    lines = []
+    for series, value, num_trainings in points:
+        mark = MARKS.get(value.kind.removeprefix(_INTERVAL), "")
+        bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
+        lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
+    spread = "range over trainings" if axes.held_out == "validation" else "95 % interval"
+    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "trainings"]
+    is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points)
+    kinds = {point.value.kind.removeprefix(_INTERVAL) for point in points}
+    return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
+
+
+def draw_sweep(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], path: pathlib.Path) -> None:
+    """The points as lines; arguments as of `sweep_table`, and where the PNG goes."""
+    series: dict[str, list[SweepValue]] = {}
+    for point in points:
+        series.setdefault(point.series, []).append(point.value)
+    labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
+    sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)

@@ -1,0 +1,32 @@
+"""What sweeps and figure 3.7 keep of their trainings, so that tables and pictures follow from rows alone."""
+
+from experiments.figure import FIGURES
+from experiments.studies.study import StudyOptions
+
+
+def finished_with(drawn_cells, unfinished=None):
+    return drawn_cells(lambda cell: None if unfinished is not None and unfinished(cell) else 0.4)
+
+
+def test_a_sweep_keeps_the_place_and_the_axes_of_each_finished_point(drawn_cells):
+    study = FIGURES["3.8"](StudyOptions("glyphs", "demo", losses=("c2",)))
+    runs = finished_with(drawn_cells, lambda cell: cell.config.classes_per_batch == 8)
+    methods = study.recorded(runs)
+    assert [method.label for method in methods[:3]] == [
+        "c2, batch size 16",
+        "c2+ccp, batch size 16",
+        "c2, batch size 64",
+    ]
+    axes = {"x_label": "batch size", "held_out": "test", "logarithmic": True}
+    assert methods[1].extras == {"sweep": {"place": 1, "series": "c2+ccp", "x": 16, **axes}}
+    assert methods[2].extras["sweep"]["place"] == 4
+    assert [len(method.units) for method in methods] == [1] * 6
+
+
+def test_fixed_and_alternating_proxies_say_what_they_are_held_against(drawn_cells):
+    study = FIGURES["3.7"](StudyOptions("glyphs", "demo", losses=("c2", "ms")))
+    methods = {method.label: method.extras for method in study.recorded(finished_with(drawn_cells))}
+    assert len(methods) == 6
+    assert methods["ms, loss alone"] == {"place": 3, "held against": None}
+    assert methods["ms, fixed proxies"] == {"place": 4, "held against": "ms, loss alone"}
+    assert methods["c2, alternating (CCP)"] == {"place": 2, "held against": "c2, fixed proxies"}
