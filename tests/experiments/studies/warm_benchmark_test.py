@@ -32,6 +32,7 @@ def test_every_method_has_as_many_trials_as_its_baseline(budget, trials):
         assert len(cells) == len({cell.config for cell in cells}) == trials
         assert {(cell.fold, cell.repeat) for cell in cells} == {(0, 0)}
     assert all(row.baseline in (None, *study.rows) for row in study.rows.values())
+    assert len(rows) == (27 if budget == "full" else 23)  # one proxy a class at the full budget alone
 
 
 def test_methods_of_a_table_differ_in_what_their_name_says_and_in_what_is_tuned():
