@@ -13,16 +13,16 @@ import pathlib
 import numpy as np
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import tensorflow as tf
 
     from common.ops.checks import InvalidInput, check_positive
-    from experiments import flags as experiment_flags
     from experiments.reports.attention import ImageAttention, attention_panels
-    from experiments.selection import has_weights, image_batches, selection_of
-    from experiments.trained_model import TrainedModel, load_trained_model
+    from experiments.settings import flags as experiment_flags
+    from experiments.units.pooling_weights import has_weights, image_batches, selection_of
+    from experiments.units.trained_model import TrainedModel, load_trained_model
     from gsp_dml import GeneralizedSumPooling
     from gsp_dml.selection_metrics import pooled_features
 

@@ -18,20 +18,21 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common import data
     from common.backbones import save_parameters
     from common.ops.checks import InvalidInput, check_choice
     from common.training import read_json, write_json
-    from experiments import build, reports
-    from experiments import flags as experiment_flags
+    from experiments import reports
     from experiments.evidence.recording import record_finished
-    from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
-    from experiments.selection import image_batches, target_shares
-    from experiments.split_study import SplitScores, cell, trained_units, write_tables
-    from experiments.trained_model import load_trained_model
+    from experiments.protocols.one_split import SplitScores, cell, trained_units, write_tables
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
+    from experiments.units.pooling_weights import image_batches, target_shares
+    from experiments.units.trained_model import load_trained_model
 
 GLYPHS = "glyph_collage"
 COLLAGES_OF_PHOTOGRAPHS = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")

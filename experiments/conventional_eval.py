@@ -19,17 +19,17 @@ from collections.abc import Callable
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common.ops.checks import InvalidInput, check_choice
-    from experiments import build
-    from experiments import flags as experiment_flags
-    from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS, ConventionalProtocol
-    from experiments.conventional_report import write_report
     from experiments.evidence.recording import record_finished
-    from experiments.fair_protocol import check_unit_flags
-    from experiments.start_checks import check_configurations
+    from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS, ConventionalProtocol
+    from experiments.protocols.conventional_report import write_report
+    from experiments.protocols.fair import check_unit_flags
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.units.start_checks import check_configurations
 
 DEFAULT_POOLING = "gap+gmp"
 

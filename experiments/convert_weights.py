@@ -15,7 +15,7 @@ import os
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -23,7 +23,7 @@ with quiet_start():
     from common import backbones
     from common.downloads import Fingerprint, download, file_digest
     from common.ops.checks import InvalidInput, check_choice, invalid
-    from experiments import flags as experiment_flags
+    from experiments.settings import flags as experiment_flags
 
 # Before 2.10, files exist that run code of their own in spite of weights_only=True (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)

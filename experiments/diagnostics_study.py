@@ -21,21 +21,22 @@ from typing import NamedTuple
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common.ops.checks import InvalidInput, check_choice
     from common.retrieval import diagnose, evaluate_retrieval
     from common.retrieval.diagnostics import NAMES
     from common.training import read_json, write_json, write_text
-    from experiments import build, reports
-    from experiments import flags as experiment_flags
-    from experiments.config import CONVENTIONAL_PROTOCOLS
+    from experiments import reports
     from experiments.reports.collect import UnitRun
     from experiments.reports.correlations import spearman_interval
-    from experiments.selection import image_batches
-    from experiments.splits import split_of
-    from experiments.trained_model import load_trained_model
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.config import CONVENTIONAL_PROTOCOLS
+    from experiments.units.pooling_weights import image_batches
+    from experiments.units.splits import split_of
+    from experiments.units.trained_model import load_trained_model
 
 METRICS = ("MAP@R", "P@1")
 GAP = "generalisation gap"

@@ -22,7 +22,7 @@ import pathlib
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -33,7 +33,7 @@ with quiet_start():
     from common.retrieval.diagnostics import NAMES
     from common.retrieval.similarity_bounds import SIMILARITIES
     from common.training import write_json
-    from experiments.flags import refuse_flags, run_command
+    from experiments.settings.flags import refuse_flags, run_command
 
 _FLAGS = flags.FLAGS
 _HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from experiments import flags as experiment_flags
+    from experiments.settings import flags as experiment_flags
     from experiments.studies.batch_size import batch_size
     from experiments.studies.ccp_table import ccp_summary
     from experiments.studies.delegated import DELEGATED, run_delegated

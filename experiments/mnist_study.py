@@ -14,18 +14,18 @@ import pathlib
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common import data
     from common.ops.checks import check_choice
     from common.training import RunDirectory
-    from experiments import build
-    from experiments import flags as experiment_flags
-    from experiments.mnist_report import StudyRun, write_report
-    from experiments.mnist_training import ANCHORS, MnistSettings, MnistTraining
-    from experiments.recipes import BUDGETS
-    from experiments.splits import unit_seed
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.recipes import BUDGETS
+    from experiments.studies.mnist_report import StudyRun, write_report
+    from experiments.studies.mnist_training import ANCHORS, MnistSettings, MnistTraining
+    from experiments.units.splits import unit_seed
 
 BUDGET_SETTINGS = {
     "full": {},

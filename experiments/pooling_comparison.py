@@ -17,18 +17,19 @@ from collections.abc import Mapping, Sequence
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common.ops.checks import check_choice
-    from experiments import build, reports
-    from experiments import flags as experiment_flags
+    from experiments import reports
     from experiments.collage_study import start_notes
-    from experiments.config import ExperimentConfig
     from experiments.evidence.recording import record_finished
-    from experiments.recipes import COLLAGE_GSP, resolve, unused_overrides
-    from experiments.split_study import SplitScores, cell, trained_units, write_tables
-    from experiments.start_checks import check_configurations
+    from experiments.protocols.one_split import SplitScores, cell, trained_units, write_tables
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.config import ExperimentConfig
+    from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
+    from experiments.units.start_checks import check_configurations
 
 DEMO_STEPS = 480  # so that 38 trainings take less than 25 minutes; an evaluation at half of it
 DEMO_DELAY = 100  # steps before prototypes are chosen among local features

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -39,11 +39,11 @@ with quiet_start():
         refine,
     )
     from common.training import write_json, write_text
-    from experiments import flags as experiment_flags
     from experiments import reports
     from experiments.reports.sweeps import SweepValue, sweep_lines
-    from experiments.trained_model import load_trained_model
-    from experiments.trunk import Trunk, trunk_of
+    from experiments.settings import flags as experiment_flags
+    from experiments.units.trained_model import load_trained_model
+    from experiments.units.trunk import Trunk, trunk_of
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")

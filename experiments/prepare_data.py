@@ -14,16 +14,16 @@ import os
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common import data
     from common.downloads import SOURCES, Acquired, acquire
     from common.ops.checks import InvalidInput, check_choice, check_non_negative, invalid
     from common.training import read_json, write_json, write_text
-    from experiments import build
-    from experiments import flags as experiment_flags
-    from experiments.recipes import CIFAR
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.recipes import CIFAR
 
 SOURCE_OF = {  # whose published files a data set is made of
     **{name: name for name in SOURCES},

@@ -22,7 +22,7 @@ import pathlib
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -44,10 +44,10 @@ with quiet_start():
         training_session,
         write_atomically,
     )
-    from experiments import build
-    from experiments import flags as experiment_flags
     from experiments.convert_weights import check_output
-    from experiments.recipes import BUDGETS
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.recipes import BUDGETS
 
 keras = tf.keras
 

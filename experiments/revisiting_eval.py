@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from experiments import conventional_eval
-    from experiments import flags as experiment_flags
-    from experiments.revisiting_recipe import RECIPE
-    from experiments.revisiting_report import write_report
+    from experiments.protocols.revisiting_report import write_report
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.revisiting_recipe import RECIPE
 
 DEFAULT_REPEATS = 5
 

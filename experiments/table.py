@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from experiments import flags as experiment_flags
+    from experiments.settings import flags as experiment_flags
     from experiments.studies.agreement import AGREEMENT, run_agreement
     from experiments.studies.ccp_table import ccp_table
     from experiments.studies.conventional_table import (

@@ -89,7 +89,7 @@ def test_imports_only_point_down(path):
         ("common.losses.triplet", "from common.training import fit"),
         ("gsp_dml.layer", "import ccp_dml.proximal_term"),
         ("common.ops.distances", "from common.losses import Triplet"),
-        ("common.data.glyphs", "import experiments.build"),
+        ("common.data.glyphs", "import experiments.settings.build"),
     ],
 )
 def test_a_planted_violation_is_found(module, line):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.config import ExperimentConfig
+from experiments.protocols.one_split import SplitScores
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
-from experiments.split_study import SplitScores
+from experiments.settings.config import ExperimentConfig
 from experiments.studies.study import (
     Cell,
     FinishedCells,

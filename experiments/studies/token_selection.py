@@ -24,14 +24,14 @@ from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS, VOCABULARY_SIZE
 from common.ops.checks import invalid
 from experiments import reports
+from experiments.protocols.one_split import SplitScores
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.tables import MARKS, kind_notes
 from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
-from experiments.selection import image_batches, selection_of
-from experiments.split_study import SplitScores
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.trained_model import load_trained_model
+from experiments.units.pooling_weights import image_batches, selection_of
+from experiments.units.trained_model import load_trained_model
 
 DATASET = "synthetic_tokens"
 PRINTED_GAIN = 70.0  # points of MAP@R

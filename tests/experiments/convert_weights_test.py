@@ -12,9 +12,10 @@ import pytest
 from common.backbones import published_checkpoints, read_arrays, read_record, resnet10, save_parameters
 from common.downloads import file_digest
 from common.ops.checks import InvalidInput
-from experiments import build, convert_weights
+from experiments import convert_weights
 from experiments.convert_weights import convert
-from experiments.recipes import resolve
+from experiments.settings import build
+from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_module
 from tests.local_server import local_server
 

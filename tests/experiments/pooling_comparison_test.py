@@ -6,8 +6,8 @@ import numpy as np
 
 from experiments import collage_study
 from experiments.pooling_comparison import report
-from experiments.recipes import resolve
 from experiments.reports.collect import UnitRun
+from experiments.settings.recipes import resolve
 
 
 def drawn_unit(folder, name, repeat):

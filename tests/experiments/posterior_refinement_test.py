@@ -10,7 +10,6 @@ from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
 from common.training import EmbeddingHead, RunDirectory
-from experiments import build
 from experiments.posterior_refinement import (
     METRICS,
     mean_over_runs,
@@ -20,11 +19,12 @@ from experiments.posterior_refinement import (
     runs_in,
     write_report,
 )
-from experiments.recipes import resolve
-from experiments.selection import image_batches
-from experiments.splits import split_of
-from experiments.trained_model import TrainedModel, load_trained_model
-from experiments.trunk import trunk_of
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from experiments.units.pooling_weights import image_batches
+from experiments.units.splits import split_of
+from experiments.units.trained_model import TrainedModel, load_trained_model
+from experiments.units.trunk import trunk_of
 from tests.command_line import check_clean_failure, run_module
 from tests.experiments.written_results import finished_result
 

@@ -11,12 +11,12 @@ from common.downloads import file_digest
 from common.retrieval import evaluate_retrieval
 from common.training import RunDirectory, write_json
 from experiments import convert_weights, reports
-from experiments.conventional_protocol import ConventionalProtocol
-from experiments.fair_protocol import FairProtocol
-from experiments.recipes import resolve
+from experiments.protocols.conventional import ConventionalProtocol
+from experiments.protocols.fair import FairProtocol
+from experiments.protocols.revisiting_report import write_report as write_revisiting_report
 from experiments.reports.revisiting_values import revisiting_published
-from experiments.revisiting_report import write_report as write_revisiting_report
-from experiments.site.studies import read_studies
+from experiments.settings.recipes import resolve
+from experiments.site.groups import read_studies
 from tests.experiments.written_results import finished_result
 
 NUM_CLASSES = 1000  # of the test set, with two images each
@@ -56,7 +56,7 @@ def dataset():
 
 @pytest.fixture(autouse=True)
 def no_images(monkeypatch):
-    monkeypatch.setattr("experiments.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
+    monkeypatch.setattr("experiments.settings.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
 
 
 def embeddings_with(share_right, labels):

@@ -9,7 +9,7 @@ import pytest
 from experiments import conventional_eval, fair_eval
 from experiments.figure import FIGURES
 from experiments.figure import FULL_REPEATS as FIGURE_REPEATS
-from experiments.recipes import resolve
+from experiments.settings.recipes import resolve
 from experiments.studies.cost import duration, estimated_seconds, rate_of
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished

@@ -6,8 +6,8 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments import reports
-from experiments.fair_report import MethodReport
 from experiments.figure import FIGURES
+from experiments.protocols.fair_report import MethodReport
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
 from experiments.table import TABLES
