@@ -26,9 +26,9 @@ from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 from experiments.reports.selection_plot import SelectionPoint
 from experiments.studies.study import StudyOptions
+from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import TokenMethod, selection_table
 from experiments.studies.tuned_table import table_of_trials
-from experiments.table import TABLES
 
 
 def markdown_of(block: Block, study: StudyRows) -> str:

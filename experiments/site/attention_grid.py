@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.ops.checks import InvalidInput
-from experiments.attention_figures import attention_of
+from experiments.analyses.attention import attention_of
 from experiments.reports import UnitRun
 from experiments.reports.attention import as_rgb, attention_overlay
 from experiments.site.drawings import Drawings

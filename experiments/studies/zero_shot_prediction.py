@@ -25,7 +25,7 @@ from common.data import Dataset
 from common.training import write_arrays
 from common.training.run_directory import read_arrays
 from experiments import reports
-from experiments.attention_figures import attention_of
+from experiments.analyses.attention import attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.intervals import interval
 from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels

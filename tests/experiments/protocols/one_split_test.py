@@ -8,9 +8,9 @@ import pytest
 from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
-from experiments.collage_study import without_unseen_letters
 from experiments.protocols.one_split import SplitScores, cell
 from experiments.reports.collect import UnitRun
+from experiments.studies.collages import without_unseen_letters
 from experiments.units.trained_model import run_configuration
 
 

@@ -13,7 +13,8 @@ from common.backbones import published_checkpoints, read_arrays, read_record, re
 from common.downloads import file_digest
 from common.ops.checks import InvalidInput
 from experiments import convert_weights
-from experiments.convert_weights import convert
+from experiments.preparation import converted_weights
+from experiments.preparation.converted_weights import convert
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_module
@@ -32,7 +33,7 @@ def parameters(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_network(monkeypatch):
-    monkeypatch.setitem(convert_weights.BACKBONES, "resnet10", resnet10)
+    monkeypatch.setitem(converted_weights.BACKBONES, "resnet10", resnet10)
 
 
 @pytest.fixture
@@ -64,34 +65,34 @@ def published(name, url=""):
 def test_a_published_file_is_named(parameters, folder, monkeypatch):
     np.savez(folder("input.npz"), **parameters)
     digest = file_digest(folder("input.npz"))
-    assert "is no published ImageNet checkpoint of resnet10" in convert_weights.describe_source("resnet10", digest)
+    assert "is no published ImageNet checkpoint of resnet10" in converted_weights.describe_source("resnet10", digest)
     monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (published(f"network-{digest[:8]}.pth"),))
-    described = convert_weights.describe_source("resnet10", digest)
+    described = converted_weights.describe_source("resnet10", digest)
     assert described == f"the test's network: network-{digest[:8]}.pth (SHA-256 {digest})"
 
 
 def test_the_published_file_is_fetched_and_checked(folder, monkeypatch):
-    monkeypatch.setattr(convert_weights, "safe_torch", lambda: None)
+    monkeypatch.setattr(converted_weights, "safe_torch", lambda: None)
     contents = b"parameters"
     good = f"network-{hashlib.sha256(contents).hexdigest()[:9]}.pth"
     with local_server({good: contents, "network-00000000.pth": contents}) as server:
         monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (published(good, f"{server.url}/"),))
         for _ in range(2):
-            path = convert_weights.fetch_checkpoint("resnet10", folder(""))
+            path = converted_weights.fetch_checkpoint("resnet10", folder(""))
             with open(path, "rb") as file:
                 assert file.read() == contents
         assert len(server.requests) == 1
         with open(path, "wb") as file:
             file.write(b"another")
         with pytest.raises(InvalidInput, match="is not the published file: its sha256 is .*Move it away"):
-            convert_weights.fetch_checkpoint("resnet10", folder(""))
+            converted_weights.fetch_checkpoint("resnet10", folder(""))
         wrong = published("network-00000000.pth", f"{server.url}/")
         monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (wrong,))
         with pytest.raises(InvalidInput, match=r"starts with 00000000\), and give --input=network-00000000.pth"):
-            convert_weights.fetch_checkpoint("resnet10", folder(""))
+            converted_weights.fetch_checkpoint("resnet10", folder(""))
     monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", ())
     with pytest.raises(InvalidInput, match="No published checkpoint of resnet10 .*--input=FILE"):
-        convert_weights.fetch_checkpoint("resnet10", folder(""))
+        converted_weights.fetch_checkpoint("resnet10", folder(""))
 
 
 def test_npz_keeps_what_the_backbone_has_and_reports_the_rest(parameters, folder):
@@ -155,10 +156,10 @@ def test_without_pytorch(monkeypatch, folder):
 def test_old_pytorch_is_not_safe(monkeypatch, version, safe):
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(__version__=version))
     if safe:
-        assert convert_weights.safe_torch().__version__ == version
+        assert converted_weights.safe_torch().__version__ == version
         return
     with pytest.raises(InvalidInput, match=rf"'{version[:4]}.*expected 2.10 or newer.*Upgrade"):
-        convert_weights.safe_torch()
+        converted_weights.safe_torch()
 
 
 @pytest.fixture(scope="module")

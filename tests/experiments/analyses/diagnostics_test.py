@@ -6,7 +6,7 @@ import pytest
 from common.retrieval import diagnose, evaluate_retrieval, spectral_decay
 from common.training import write_arrays, write_json
 from experiments import reports
-from experiments.diagnostics_study import correlation_table, points_of, runs_table
+from experiments.analyses.diagnostics import correlation_table, points_of, runs_table
 from tests.command_line import check_clean_failure, run_module
 from tests.experiments.written_results import finished_result
 

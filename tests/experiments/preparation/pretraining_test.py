@@ -9,8 +9,8 @@ from common.backbones import read_arrays, resnet10
 from common.data import Dataset, Examples, collage_training_classes
 from common.ops.checks import InvalidInput
 from common.training import RunDirectory
-from experiments import pretrain as command
-from experiments.pretrain import PretrainSettings, load_images, pretrain
+from experiments.preparation import pretraining
+from experiments.preparation.pretraining import PretrainSettings, load_images, pretrain
 from tests.command_line import check_clean_failure, run_module
 from tests.common.data import cifar_fixture as fixture
 
@@ -64,7 +64,7 @@ def test_it_learns_and_goes_on_exactly(tmp_path, monkeypatch):
     assert len(losses) == 3
     assert losses[-1] < losses[0]
 
-    measured, looks = command.accuracy, []
+    measured, looks = pretraining.accuracy, []
 
     def interrupted(model, examples):
         looks.append(1)
@@ -72,7 +72,7 @@ def test_it_learns_and_goes_on_exactly(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return measured(model, examples)
 
-    monkeypatch.setattr(command, "accuracy", interrupted)
+    monkeypatch.setattr(pretraining, "accuracy", interrupted)
     halves = RunDirectory(tmp_path / "halves", {})
     with pytest.raises(KeyboardInterrupt):
         pretrain(SETTINGS, DATASET, halves, checkpoint_seconds=0)
@@ -98,7 +98,7 @@ def test_classes_of_training_collages_alone(tmp_path):
 def test_the_loss_is_the_cross_entropy():
     logits, labels = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]], np.float32), np.array([1, 0])
     rows = [np.log(np.exp(row).sum()) - row[label] for row, label in zip(logits.astype(float), labels)]
-    assert float(command.SoftmaxCrossEntropy()(logits, labels)) == pytest.approx(np.mean(rows), rel=1e-6)
+    assert float(pretraining.SoftmaxCrossEntropy()(logits, labels)) == pytest.approx(np.mean(rows), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
 from common.training import EmbeddingHead, RunDirectory
-from experiments.posterior_refinement import (
+from experiments.analyses.posterior_refinement import (
     METRICS,
     mean_over_runs,
     notes_on,

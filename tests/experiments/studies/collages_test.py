@@ -3,8 +3,8 @@
 import pytest
 
 from common.ops.checks import InvalidInput
-from experiments.collage_study import COLLAGES_OF_PHOTOGRAPHS, start_notes, start_settings, starts_of
 from experiments.settings.recipes import resolve
+from experiments.studies.collages import COLLAGES_OF_PHOTOGRAPHS, start_notes, start_settings, starts_of
 from experiments.studies.poolings import Poolings
 from experiments.studies.study import StudyOptions
 
