@@ -15,10 +15,6 @@ Latin characters and symbols, which need no download.
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import pathlib
-
 from absl import flags
 
 from experiments.process.quiet_start import quiet_start
@@ -26,7 +22,6 @@ from experiments.process.quiet_start import quiet_start
 with quiet_start():
     from common.ops.checks import check_choice
     from common.training import (
-        RunDirectory,
         write_atomically,
     )
     from experiments.preparation.converted_weights import check_output
@@ -39,7 +34,6 @@ with quiet_start():
         pretrain,
         run_of,
     )
-    from experiments.settings import build
     from experiments.settings import flags as experiment_flags
     from experiments.settings.recipes import BUDGETS
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from common.data import Dataset
 from common.training import read_json
+from experiments.analyses.token_plane import plane_of
 from experiments.reports import UnitRun
 from experiments.settings import build
-from experiments.studies.token_selection import plane_of
 from experiments.units.pooling_weights import image_batches, target_shares
 from experiments.units.trained_model import load_trained_model
 
