@@ -19,11 +19,11 @@ from common.training import (
     EmbeddingHead,
     EmbeddingModel,
     RunDirectory,
+    Training,
     TrainingCost,
     TrainingSchedule,
     TwoSpeedOptimizer,
-    fit,
-    training_session,
+    train_in,
 )
 from experiments.settings import build
 
@@ -120,25 +120,28 @@ def pretrain(
     Returns:
         The result: `validation` (accuracy of the best look at the test images, and its step) and `steps`.
     """
-    finished = run.read_result()
-    if finished is not None:
-        return finished
-    with training_session(settings.seed):
-        return _pretrain(settings, dataset, run, checkpoint_seconds)
+    return train_in(run, settings.seed, functools.partial(_prepared, settings, dataset, run, checkpoint_seconds))
 
 
-def _pretrain(settings: PretrainSettings, dataset: data.Dataset, run: RunDirectory, checkpoint_seconds: float) -> dict:
+def _prepared(
+    settings: PretrainSettings, dataset: data.Dataset, run: RunDirectory, checkpoint_seconds: float
+) -> Training:
     cost = TrainingCost()
     batches_from = functools.partial(_batches_from, settings, dataset.train)
     backbone = BACKBONES[settings.backbone](dataset.channels)
     head = EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
     model = EmbeddingModel(backbone, head, SoftmaxCrossEntropy(), normalization="none")
     model.build_on(*next(iter(batches_from(0))))
-    history = fit(
+
+    def keep_backbone(history: dict) -> tuple[dict, dict]:
+        del history
+        backbones.save_parameters(backbone, run.path / "backbone.npz")
+        return {}, {}
+
+    return Training(
         model,
         batches_from,
         lambda: {"accuracy": accuracy(model, dataset.test)},
-        run,
         TrainingSchedule(
             max_steps=settings.max_steps,
             steps_per_evaluation=settings.steps_per_evaluation,
@@ -148,20 +151,12 @@ def _pretrain(settings: PretrainSettings, dataset: data.Dataset, run: RunDirecto
             checkpoint_seconds=checkpoint_seconds,
         ),
         lambda: TwoSpeedOptimizer(keras.optimizers.Adam(settings.learning_rate)),
-        [CoupledWeightDecay(settings.weight_decay, model)],
-        extra_callbacks=[cost],
+        keep_backbone,
+        cost,
+        gradient_transforms=[CoupledWeightDecay(settings.weight_decay, model)],
         description=f"{settings.backbone} on {dataset.name}",
+        deviations=dataset.deviations,
     )
-    backbones.save_parameters(backbone, run.path / "backbone.npz")
-    result = {
-        "validation": {"best": history["best"]},
-        "steps": history["steps"],
-        "seed": settings.seed,
-        **cost.as_dict(),
-        "deviations": list(dataset.deviations),
-    }
-    run.write_result(result, {}, model.get_weights())
-    return run.read_result()
 
 
 def _batches_from(settings: PretrainSettings, train: data.Examples, step: int) -> tf.data.Dataset:

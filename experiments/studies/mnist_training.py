@@ -36,11 +36,11 @@ from common.training import (
     EmbeddingModel,
     ResumableCallback,
     RunDirectory,
+    Training,
     TrainingCost,
     TrainingSchedule,
     TwoSpeedOptimizer,
-    fit,
-    training_session,
+    train_in,
 )
 from experiments.units.problem_record import problem_recorder
 
@@ -146,13 +146,9 @@ class MnistTraining:
 
     def train(self, checkpoint_seconds: float = 30.0) -> dict:
         """Trains (or goes on), embeds the test digits, writes and returns the result."""
-        finished = self.run.read_result()
-        if finished is not None:
-            return finished
-        with training_session(self.settings.seed):
-            return self._train(checkpoint_seconds)
+        return train_in(self.run, self.settings.seed, lambda: self._prepared(checkpoint_seconds))
 
-    def _train(self, checkpoint_seconds: float) -> dict:
+    def _prepared(self, checkpoint_seconds: float) -> Training:
         cost = TrainingCost()
         backbone = resnet_v2_20(self.dataset.channels)
         head = EmbeddingHead(GlobalAveragePooling(), self.settings.embedding_dim)
@@ -160,18 +156,19 @@ class MnistTraining:
         model.build_on(*next(iter(self._batches_from(0))))
         term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], self.settings.ccp_lambda)
         projections = self._projections(model, term)
-        history = fit(
+        return Training(
             model,
             self._batches_from,
             lambda: evaluate_retrieval(self._embed(model, self.validation), self.validation.labels).as_dict(),
-            self.run,
             self._schedule(checkpoint_seconds),
             self._make_update,
-            [term, CoupledWeightDecay(self.settings.weight_decay, model)],
-            extra_callbacks=[projections, EndAfterProblems(projections, self.settings.num_problems), cost],
+            lambda history: self._figures(model, projections),
+            cost,
+            gradient_transforms=[term, CoupledWeightDecay(self.settings.weight_decay, model)],
+            callbacks=[projections, EndAfterProblems(projections, self.settings.num_problems)],
             description=f"{self.settings.anchors}, seed {self.settings.seed}",
+            deviations=self.dataset.deviations,
         )
-        return self._write_result(model, history, projections, cost)
 
     def _loss(self, backbone: keras.Model, head: EmbeddingHead) -> ChanceConstrainedLoss | SampleBasedLoss:
         settings, num_classes = self.settings, self.training.num_classes
@@ -228,21 +225,14 @@ class MnistTraining:
     def _make_update(self) -> TwoSpeedOptimizer:
         return TwoSpeedOptimizer(keras.optimizers.Adam(self.settings.learning_rate, beta_2=self.settings.beta_2))
 
-    def _write_result(
-        self, model: EmbeddingModel, history: dict, projections: AlternatingProjections, cost: TrainingCost
-    ) -> dict:
+    def _figures(self, model: EmbeddingModel, projections: AlternatingProjections) -> tuple[dict, dict]:
+        """What a trained model makes of the test digits, and the problems that it went through; its embeddings."""
         embeddings = {"queries": self._embed(model, self.dataset.test), "query_labels": self.dataset.test.labels}
-        result = {
+        figures = {
             "test": evaluate_retrieval(embeddings["queries"], embeddings["query_labels"]).as_dict(),
-            "validation": {"best": history["best"]},
-            "steps": history["steps"],
             "problems": [problem.as_dict() for problem in projections.problems],
-            "seed": self.settings.seed,
-            **cost.as_dict(),
-            "deviations": list(self.dataset.deviations),
         }
-        self.run.write_result(result, embeddings, model.get_weights())
-        return self.run.read_result()
+        return figures, embeddings
 
 
 class EndAfterProblems(ResumableCallback):

@@ -17,13 +17,13 @@ from common.training import (
     GradientClipping,
     NotFinite,
     RunDirectory,
+    Training,
     TrainingCost,
     TrainingSchedule,
     TwoSpeedOptimizer,
-    fit,
     model_above_cut,
     read_json,
-    training_session,
+    train_in,
     write_json,
 )
 from experiments.settings import build
@@ -78,13 +78,12 @@ class Unit:
 
     def train(self, checkpoint_seconds: float = 30.0) -> dict:
         """Trains (or goes on), evaluates on the test set, writes and returns the result."""
-        finished = self.run.read_result()
-        if finished is not None:
-            return finished
-        with training_session(self.seed):
-            return self._train(checkpoint_seconds)
+        try:
+            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds))
+        except NotFinite as error:
+            raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
 
-    def _train(self, checkpoint_seconds: float) -> dict:
+    def _prepared(self, checkpoint_seconds: float) -> Training:
         cost = TrainingCost()
         model = whole = self._build_model()
         if self.config.cached_features:
@@ -94,25 +93,20 @@ class Unit:
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
         transforms, callbacks = self._training_parts(model)
-        try:
-            history = fit(
-                model,
-                self._batches_from,
-                lambda: self._validation_metrics(model),
-                self.run,
-                self._schedule(checkpoint_seconds),
-                self._make_update,
-                transforms,
-                extra_callbacks=[*callbacks, cost],
-                description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
-            )
-        except NotFinite as error:
-            raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
-        if self.config.method == "ccp":
-            history["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
-        result, embeddings = self._result(model, history, untrained, cost)
-        self.run.write_result(result, embeddings, whole.get_weights())
-        return self.run.read_result()
+        return Training(
+            model,
+            self._batches_from,
+            lambda: self._validation_metrics(model),
+            self._schedule(checkpoint_seconds),
+            self._make_update,
+            lambda history: self._figures(model, untrained, callbacks),
+            cost,
+            gradient_transforms=transforms,
+            callbacks=callbacks,
+            description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
+            deviations=self.dataset.deviations,
+            whole=whole,
+        )
 
     def _describe_batch(self, step: int) -> str:
         """The examples of a training batch, for people: places in the unit's training part, or files."""
@@ -198,7 +192,7 @@ class Unit:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
         return transforms, callbacks
 
-    def _result(self, model, history: dict, untrained: dict, cost: TrainingCost) -> tuple[dict, dict]:
+    def _figures(self, model, untrained: dict, callbacks: list) -> tuple[dict, dict]:
         """The figures of a trained model, and its embeddings of the test set."""
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
@@ -207,16 +201,12 @@ class Unit:
             "config_hash": self.config_hash,
             "fold": self.fold,
             "repeat": self.repeat,
-            "seed": self.seed,
             "test": metrics.as_dict(),
             "untrained": untrained,
             "diagnostics": diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
-            "validation": {"best": history["best"]},
-            "steps": history["steps"],
-            **{key: history[key] for key in ("problems",) if key in history},
-            **cost.as_dict(),
-            "deviations": list(self.dataset.deviations),
         }
+        if self.config.method == "ccp":
+            result["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
         if "warning" in result["diagnostics"]:
             tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
         return result, embeddings
