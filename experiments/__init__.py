@@ -1,4 +1,4 @@
-"""Entry points that regenerate the thesis' tables and figures; each module here is one command, or a part of some."""
+"""Entry points that regenerate the thesis' tables and figures; each module here is one command."""
 
 import os
 

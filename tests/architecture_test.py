@@ -191,6 +191,12 @@ def test_rooms_have_no_circle_and_few_floors():
     assert floors_of({room: set(below) for room, below in ROOMS.items()}) == floors
 
 
+def test_the_map_in_contributing_has_the_floors():
+    rows = re.findall(r"^\| (\d) \| `(\w+)/` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    floors = floors_of(imports_between_rooms())
+    assert sorted(rows) == sorted((str(number), room) for number, floor in enumerate(floors, 1) for room in floor)
+
+
 def test_a_planted_circle_is_found():
     imports = imports_between_rooms()
     imports["settings"].add("protocols")

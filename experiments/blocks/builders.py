@@ -122,7 +122,7 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
 
     Args:
         study: its rows.
-        table: a key of `experiments.table.TABLES`.
+        table: a key of `experiments.studies.tables.TABLES`.
     """
     first = next(row for row in study.rows if row["kind"] == TRAINING)
     configuration = first["configuration"]
