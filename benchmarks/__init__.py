@@ -2,6 +2,6 @@
 
 import os
 
-from experiments.command_start import refuse_parts_of_commands
+from experiments.process.command_start import refuse_parts_of_commands
 
 refuse_parts_of_commands(__name__, os.path.dirname(__file__))

@@ -16,7 +16,7 @@ import types
 from typing import Callable, NamedTuple
 from unittest import mock
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -25,11 +25,11 @@ with quiet_start():
 
     from common.data.glyph_fonts import load_glyph_fonts
     from common.training import EmbeddingModel, run_directory
-    from experiments import build
-    from experiments.config import ExperimentConfig
-    from experiments.exit_code import CHECKPOINTS_KEPT, exit_code_of
-    from experiments.recipes import resolve
-    from experiments.unit_runs import UnitRuns
+    from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
+    from experiments.settings import build
+    from experiments.settings.config import ExperimentConfig
+    from experiments.settings.recipes import resolve
+    from experiments.units.unit_runs import UnitRuns
 
 keras = tf.keras
 

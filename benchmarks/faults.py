@@ -28,7 +28,7 @@ from typing import NamedTuple
 from absl import app, flags
 
 from benchmarks.measure import print_figures, print_table
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np

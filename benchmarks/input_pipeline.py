@@ -28,7 +28,7 @@ import time
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -37,7 +37,7 @@ with quiet_start():
     from benchmarks import measure
     from common.data import ClassBalancedBatches, Examples, ThesisCrop, load_cars196, prepare_images, training_batches
     from common.ops.checks import InvalidInput
-    from experiments.flags import run_command
+    from experiments.settings.flags import run_command
 
 SIZE, SHORTER_SIDE, CORES = 227, 256, 2
 CLASSES_PER_BATCH, SAMPLES_PER_CLASS = 8, 4

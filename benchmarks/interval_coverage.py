@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from experiments import reports

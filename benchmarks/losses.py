@@ -30,7 +30,7 @@ from typing import Callable, NamedTuple
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
@@ -40,7 +40,7 @@ with quiet_start():
     from common import losses
     from common.ops.checks import InvalidInput, check_choice
     from common.references import References
-    from experiments.flags import run_command
+    from experiments.settings.flags import run_command
 
     try:
         import torch

@@ -31,7 +31,7 @@ from benchmarks.forked_tests import FAILED, PASSED, ForkedTests
 from benchmarks.measure import print_figures, print_table
 from benchmarks.planted_bugs import Bug, read_bugs
 from common.ops.checks import InvalidInput, check_choice, check_positive
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAUGHT, SURVIVED, FALSE_ALARM = "caught", "survived", "fails without the bug, too"

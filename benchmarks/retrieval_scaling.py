@@ -17,7 +17,7 @@ import statistics
 from absl import app, flags
 
 from benchmarks import measure
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from benchmarks.retrieval_data import clustered_embeddings, full_product

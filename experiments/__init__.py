@@ -1,8 +1,8 @@
-"""Entry points that regenerate the thesis' tables and figures; each module here is one command, or a part of some."""
+"""Entry points that regenerate the thesis' tables and figures; each module here is one command."""
 
 import os
 
-from experiments.command_start import end_at_once_when_interrupted, is_being_started, refuse_parts_of_commands
+from experiments.process.command_start import end_at_once_when_interrupted, is_being_started, refuse_parts_of_commands
 
 refuse_parts_of_commands(__name__, os.path.dirname(__file__))
 if is_being_started():

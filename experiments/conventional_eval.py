@@ -15,66 +15,26 @@ Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=f
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from common.ops.checks import InvalidInput, check_choice
-    from experiments import build
-    from experiments import flags as experiment_flags
-    from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS, ConventionalProtocol
-    from experiments.conventional_report import write_report
     from experiments.evidence.recording import record_finished
-    from experiments.fair_protocol import check_unit_flags
-    from experiments.start_checks import check_configurations
+    from experiments.protocols.conventional import DEFAULT_REPEATS
+    from experiments.protocols.conventional_evaluation import define_flags, evaluate
+    from experiments.settings import flags as experiment_flags
 
 DEFAULT_POOLING = "gap+gmp"
 
 
-def evaluate(write: Callable = write_report) -> None:
-    """Runs what is missing of every method that the flags name, then reports.
-
-    Args:
-        write: the report, see `ConventionalProtocol.report`.
-    """
-    values = flags.FLAGS
-    monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
-    experiment_flags.check_distinct("--monitor", monitors)
-    if not monitors:
-        raise InvalidInput(
-            f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
-        )
-    configs = experiment_flags.configurations_from_flags("conventional", ignored=("held_out_fraction",))
-    held_out_configs = experiment_flags.configurations_from_flags("held_out")
-    check_unit_flags(1, values.repeats, None, values.repeat)
-    if not values.report_only:
-        check_configurations([*configs, *held_out_configs], values.data_dir)
-    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
-    protocol = ConventionalProtocol(
-        dataset, configs, held_out_configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats
-    )
-    if not values.report_only:
-        protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=values.checkpoint_seconds)
-    print(protocol.report(write))
-    found = [runs for method in protocol.methods() for runs in (method.runs, method.held_out_runs) if runs]
-    record_finished(unit for runs in found for unit in runs.finished.values())
-
-
-def define_flags(repeats: int) -> None:
-    """Defines all flags; trains each unit `repeats` times by default."""
-    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_run_flags(units=("repeat",))
-    experiment_flags.define_methods_flag()
-    flags.DEFINE_list(
-        "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
-    )
-    flags.FLAGS.set_default("repeats", repeats)
+def main() -> None:
+    """Runs what is missing of every method that the flags name, reports and records."""
+    record_finished(evaluate())
 
 
 if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
+    flags.declare_key_flag("monitor")  # so that --help lists it
     flags.FLAGS.set_default("pooling", DEFAULT_POOLING)
-    experiment_flags.run_command(evaluate)
+    experiment_flags.run_command(main)

@@ -13,12 +13,12 @@ import pathlib
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common.ops.checks import invalid
-    from experiments import flags as experiment_flags
-    from experiments.evidence.rebuilding import DOCUMENTS, Repository, check
+    from experiments.blocks.rebuilding import DOCUMENTS, Repository, check
+    from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from experiments import build
-    from experiments import flags as experiment_flags
     from experiments.evidence.recording import record_finished
-    from experiments.fair_protocol import FairProtocol, check_unit_flags
-    from experiments.start_checks import check_configurations
+    from experiments.protocols.fair import FairProtocol, check_unit_flags
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.units.start_checks import check_configurations
 
 
 def main() -> None:

@@ -14,41 +14,18 @@ import pathlib
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common import data
     from common.ops.checks import check_choice
-    from common.training import RunDirectory
-    from experiments import build
-    from experiments import flags as experiment_flags
-    from experiments.mnist_report import StudyRun, write_report
-    from experiments.mnist_training import ANCHORS, MnistSettings, MnistTraining
-    from experiments.recipes import BUDGETS
-    from experiments.splits import unit_seed
-
-BUDGET_SETTINGS = {
-    "full": {},
-    "demo": {"max_steps": 1200},
-    "smoke": {
-        "max_steps": 6,
-        "steps_per_evaluation": 1,
-        "projection_patience": 1,
-        "start_steps": 1,
-        "num_problems": 2,
-        "validation_per_class": 4,
-    },
-}
-TUNABLE = (
-    "learning_rate",
-    "negative_margin",
-    "in_batch_weight",
-    "samples_per_class",
-    "steps_per_evaluation",
-    "max_steps",
-    "start_steps",
-    "num_problems",
-)
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.recipes import BUDGETS
+    from experiments.studies.mnist_report import write_report
+    from experiments.studies.mnist_runs import BUDGET_SETTINGS, TUNABLE, as_long_as, trained
+    from experiments.studies.mnist_training import ANCHORS, MnistSettings
+    from experiments.units.splits import unit_seed
 
 
 def main() -> None:
@@ -61,36 +38,14 @@ def main() -> None:
     fingerprint = build.data_fingerprint(dataset)
     overrides = {name: flags.FLAGS[name].value for name in TUNABLE if flags.FLAGS[name].present}
     settings = MnistSettings(**{**BUDGET_SETTINGS[values.budget], **overrides})
+    places = {"runs_dir": values.runs_dir, "checkpoint_seconds": values.checkpoint_seconds}
     runs = []
     for repeat in range(values.repeats):
         for anchors in values.anchors:
             chosen = dataclasses.replace(settings, anchors=anchors, seed=unit_seed(values.seed, 0, repeat))
-            runs.append(_trained(_as_long_as(runs, chosen), dataset, fingerprint, repeat))
+            runs.append(trained(as_long_as(runs, chosen), dataset, fingerprint, repeat, **places))
     digest = hashlib.sha256(repr([run.settings for run in runs]).encode()).hexdigest()[:10]
     print(write_report(runs, dataset, pathlib.Path(values.runs_dir) / "mnist_study" / f"report-{digest}"))
-
-
-def _as_long_as(runs: list[StudyRun], settings: MnistSettings) -> MnistSettings:
-    """Fixed proxies are trained for as many steps as CCP with the same seed, if that was trained before."""
-    steps = [
-        run.result["steps"] for run in runs if (run.settings.anchors, run.settings.seed) == ("proxies", settings.seed)
-    ]
-    if settings.anchors != "fixed proxies" or not steps:
-        return settings
-    return dataclasses.replace(settings, max_steps=steps[0])
-
-
-def _trained(settings: MnistSettings, dataset: data.Dataset, fingerprint: str, repeat: int) -> StudyRun:
-    """Trains one network unless it is finished."""
-    identity = {**settings.as_dict(), "data": fingerprint}
-    digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]
-    name = f"{settings.anchors.replace(' ', '_')}-{digest}"
-    run = RunDirectory(pathlib.Path(flags.FLAGS.runs_dir) / "mnist_study" / name, identity)
-    result = run.read_result()
-    if result is None:
-        with run.locked():
-            result = MnistTraining(settings, dataset, run).train(flags.FLAGS.checkpoint_seconds)
-    return StudyRun(settings, repeat, run.path, result)
 
 
 def define_flags() -> None:

@@ -8,32 +8,15 @@ Cost: the download; then about 5 minutes on 2 CPU cores for CUB, 40 for SOP (est
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from common import data
-    from common.downloads import SOURCES, Acquired, acquire
-    from common.ops.checks import InvalidInput, check_choice, check_non_negative, invalid
-    from common.training import read_json, write_json, write_text
-    from experiments import build
-    from experiments import flags as experiment_flags
-    from experiments.recipes import CIFAR
-
-SOURCE_OF = {  # whose published files a data set is made of
-    **{name: name for name in SOURCES},
-    **{name: "cifar100" if name.startswith(("cifar100", "cifar_collage")) else "cifar10" for name in CIFAR},
-}
-LOADERS = {
-    **{name: load for name, load in build.DATASETS.items() if name in SOURCE_OF or name in ("folder", "manifest")},
-    "mnist": data.load_mnist,
-}
-COLUMNS = ("path", "label", "split", "sha256", "bytes", "width", "height", "mode")
+    from common.ops.checks import check_choice, check_non_negative, invalid
+    from experiments.preparation.data_sets import LOADERS, load, prepare, report
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
@@ -48,97 +31,6 @@ def main() -> None:
         report(load(values.dataset, values.data_dir, cache_dir))
     else:
         prepare(values.dataset, values.data_dir, cache_dir, mirror=values.mirror, shorter_side=values.shorter_side)
-
-
-def prepare(name: str, data_dir: str, cache_dir: str, *, mirror: str | None = None, shorter_side: int = 256) -> None:
-    """Fetches a data set if it is not there, reports, writes its manifest, and makes small copies of its images.
-
-    Args:
-        name: of the data set, one of `LOADERS`.
-        data_dir: the folder of all data (or, for folder and manifest, of this one).
-        cache_dir: the folder for prepared images.
-        mirror: an address of a folder with the published files, asked before all others.
-        shorter_side: of the copies in pixels; 0: make none.
-
-    Raises:
-        InvalidInput: files that must be fetched by hand, or that are damaged or refused.
-    """
-    files = ()
-    try:
-        dataset = load(name, data_dir, cache_dir)
-    except InvalidInput:
-        if name not in SOURCE_OF:
-            raise
-        # Missing, or damaged; if the latter, nothing is fetched, and the same error comes again.
-        files = acquire(SOURCES[SOURCE_OF[name]], data_dir, mirror=mirror)
-        print("".join(f"{file.name}: {file.origin}; {file.check}\n" for file in files), end="")
-        dataset = load(name, data_dir, cache_dir)
-    inspection = report(dataset)
-    print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
-    if dataset.kind == "image_files" and shorter_side:
-        build.prepare_copies(dataset, shorter_side, cache_dir)
-    print(f"Ready: --dataset={name} --data_dir={data_dir}")
-
-
-def load(name: str, data_dir: str, cache_dir: str) -> data.Dataset:
-    """The data set, with the seed that other commands take when they are given none."""
-    return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0)
-
-
-def report(dataset: data.Dataset) -> data.Inspection:
-    """Reads all of a data set and prints what was found; raises `InvalidInput` if files cannot be read."""
-    inspection = data.inspect_dataset(dataset)
-    print(inspection.describe())
-    if inspection.unreadable:
-        raise InvalidInput(
-            f"{len(inspection.unreadable)} files of {dataset.name} cannot be read, such as {inspection.unreadable[0]}. "
-            "Extract them again, or fetch the archive again."
-        )
-    return inspection
-
-
-def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], data_dir: str) -> list[str]:
-    """Writes what was found as JSON and, for image files, a table of all of them that `--dataset=manifest` reads.
-
-    Args:
-        inspection: of a data set without unreadable files.
-        files: the published files that it was made of; none keeps what an earlier manifest says of them.
-        data_dir: a folder, or a file in it.
-
-    Returns:
-        The paths of the files, `<folder>/<data set>_manifest.json` and `.csv`.
-    """
-    dataset = inspection.dataset
-    folder = data_dir if os.path.isdir(data_dir) else os.path.dirname(data_dir)
-    stem = os.path.join(folder, f"{dataset.name}_manifest")
-    parts = {
-        part: {"examples": len(examples), "classes": examples.num_classes, "sha256": inspection.digest(part)}
-        for part, examples in data.parts_of(dataset)
-    }
-    published_files = [file._asdict() for file in files]
-    published_files = published_files or (read_json(f"{stem}.json") or {}).get("published_files", [])
-    summary = {
-        "dataset": dataset.name,
-        "deviations": list(dataset.deviations),
-        "parts": parts,
-        "published_files": published_files,
-        "kinds_of_images": dict(inspection.modes),
-        "same_in_two_parts": [[first.name, other.name] for first, other in inspection.shared],
-        "same_within_a_part": inspection.num_repeated,
-    }
-    write_json(f"{stem}.json", summary)
-    if dataset.kind != "image_files":
-        return [f"{stem}.json"]
-    text = io.StringIO()
-    table = csv.writer(text)
-    table.writerow(COLUMNS)
-    for found in inspection.examples:
-        label = dataset.class_names[found.label] if len(dataset.class_names) else found.label
-        place = os.path.relpath(found.name, folder or ".")
-        facts = (found.sha256, found.num_bytes, found.width, found.height, found.mode)
-        table.writerow((place, label, found.part, *facts))
-    write_text(f"{stem}.csv", text.getvalue())
-    return [f"{stem}.json", f"{stem}.csv"]
 
 
 def define_flags() -> None:

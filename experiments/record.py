@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common.ops.checks import InvalidInput
-    from experiments import flags as experiment_flags
     from experiments.evidence.extras import ExtrasReader
     from experiments.evidence.recording import Naming, methods_under, record
+    from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:

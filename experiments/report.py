@@ -15,11 +15,11 @@ import pathlib
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common.ops.checks import InvalidInput
-    from experiments import flags as experiment_flags
+    from experiments.settings import flags as experiment_flags
     from experiments.site.example_images import DataFolder
     from experiments.site.report_folder import DrawingOptions, write_report
 

@@ -16,24 +16,25 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.quiet_start import quiet_start
+from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from experiments import conventional_eval
-    from experiments import flags as experiment_flags
-    from experiments.revisiting_recipe import RECIPE
-    from experiments.revisiting_report import write_report
+    from experiments.evidence.recording import record_finished
+    from experiments.protocols.conventional_evaluation import define_flags, evaluate
+    from experiments.protocols.revisiting_report import write_report
+    from experiments.settings import flags as experiment_flags
+    from experiments.settings.revisiting_recipe import RECIPE
 
 DEFAULT_REPEATS = 5
 
 
 def main() -> None:
-    """Runs what is missing of every method that the flags name, then reports."""
+    """Runs what is missing of every method that the flags name, reports and records."""
     experiment_flags.refuse_flags("recipe", because="this protocol is its own recipe")
-    conventional_eval.evaluate(write_report)
+    record_finished(evaluate(write_report))
 
 
 if __name__ == "__main__":
-    conventional_eval.define_flags(DEFAULT_REPEATS)
+    define_flags(DEFAULT_REPEATS)
     flags.FLAGS.set_default("recipe", RECIPE)
     experiment_flags.run_command(main)

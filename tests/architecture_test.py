@@ -16,6 +16,23 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 SHAPE = r"\[(?:\.{3}|[a-z])[\w ·+*/-]*(, [\w ·+*/-]+)*\]"  # named brackets: [batch, dim]
 
+# Rooms of experiments/ and those that each may import, besides itself. Commands, at the top, may import all of them.
+ROOMS = {
+    "process": (),
+    "settings": ("process",),
+    "reports": ("settings",),
+    "units": ("settings",),
+    "preparation": ("settings",),
+    "protocols": ("settings", "reports", "units"),
+    "analyses": ("settings", "reports", "units"),
+    "evidence": ("settings", "reports", "units", "protocols", "analyses"),
+    "site": ("settings", "reports", "units", "protocols", "analyses"),
+    "studies": ("settings", "reports", "units", "protocols", "analyses", "evidence"),
+    "blocks": ("settings", "reports", "units", "protocols", "analyses", "evidence", "studies"),
+}
+MAX_ROOM_FLOORS = 7
+LIBRARIES = ("common", "gsp_dml", "ccp_dml")
+
 # What each floor may import of this project, besides itself. The longest matching prefix decides.
 FLOORS = {
     "common.ops": (),
@@ -31,8 +48,12 @@ FLOORS = {
     "common": (),
     "gsp_dml": ("common",),
     "ccp_dml": ("common",),
-    "experiments": ("common", "gsp_dml", "ccp_dml"),
-    "benchmarks": ("common", "gsp_dml", "ccp_dml", "experiments"),
+    **{
+        f"experiments.{room}": (*LIBRARIES, *(f"experiments.{other}" for other in below))
+        for room, below in ROOMS.items()
+    },
+    "experiments": LIBRARIES,
+    "benchmarks": (*LIBRARIES, "experiments"),
 }
 
 
@@ -73,6 +94,57 @@ def forbidden_imports(module: str, tree: ast.AST) -> list[str]:
     )
 
 
+def room_of(module: str) -> str:
+    """The room of a module of experiments/, or nothing for what is at its top."""
+    return next((room for room in ROOMS if is_inside(module, f"experiments.{room}")), "")
+
+
+def imports_between_rooms() -> dict[str, set[str]]:
+    imports = {room: set() for room in ROOMS}
+    for path in SOURCES:
+        room = room_of(module_name(path))
+        if room:
+            reached = {room_of(name) for name in imported_modules(ast.parse(path.read_text()))}
+            imports[room] |= reached - {room, ""}
+    return imports
+
+
+def floors_of(imports: dict[str, set[str]]) -> list[set[str]]:
+    """Rooms from the ground up, each above all that it imports; a `ValueError` names rooms of a circle."""
+    floors, placed = [], set()
+    while len(placed) < len(imports):
+        floor = {room for room, below in imports.items() if room not in placed and below <= placed}
+        if not floor:
+            raise ValueError(f"a circle among {', '.join(sorted(set(imports) - placed))}")
+        floors.append(floor)
+        placed |= floor
+    return floors
+
+
+def commands() -> list[pathlib.Path]:
+    return [path for path in sorted((ROOT / "experiments").glob("*.py")) if path.name != "__init__.py"]
+
+
+def is_command(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'" for node in tree.body)
+
+
+def strings_that_name(package: str, tree: ast.AST) -> list[str]:
+    """Strings with a module of a package, as `python -m` takes them; documentation may name what it likes."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and ast.get_docstring(node) is not None
+    }
+    texts = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
+    )
+    return [text for text in texts if re.search(rf"\b{package}\.\w", text)]
+
+
 def function_lengths(tree: ast.AST) -> dict[str, int]:
     functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
     return {node.name: node.end_lineno - node.lineno + 1 for node in functions}
@@ -89,11 +161,81 @@ def test_imports_only_point_down(path):
         ("common.losses.triplet", "from common.training import fit"),
         ("gsp_dml.layer", "import ccp_dml.proximal_term"),
         ("common.ops.distances", "from common.losses import Triplet"),
-        ("common.data.glyphs", "import experiments.build"),
+        ("common.data.glyphs", "import experiments.settings.build"),
+        ("experiments.process.exit_code", "from experiments.settings import flags"),
+        ("experiments.settings.build", "from experiments.units.splits import split_of"),
+        ("experiments.reports.tables", "from experiments.units import unit"),
+        ("experiments.units.unit", "from experiments import reports"),
+        ("experiments.preparation.pretraining", "from experiments.units.unit_runs import UnitRuns"),
+        ("experiments.protocols.fair", "from experiments.evidence.recording import record_finished"),
+        ("experiments.analyses.attention", "from experiments.protocols import fair"),
+        ("experiments.evidence.extras", "from experiments.studies.token_selection import SETTINGS"),
+        ("experiments.site.pages", "from experiments.evidence import store"),
+        ("experiments.studies.agreement", "from experiments.blocks.builders import markdown_of"),
+        ("experiments.blocks.builders", "from experiments.site import charts"),
+        ("experiments.studies.poolings", "from experiments import pooling_comparison"),
+        ("experiments.studies.delegated", "import benchmarks.gsp_layer"),
     ],
 )
 def test_a_planted_violation_is_found(module, line):
     assert forbidden_imports(module, ast.parse(line)) != []
+
+
+def test_every_folder_of_experiments_is_a_room():
+    assert {path.parent.name for path in (ROOT / "experiments").glob("*/*.py")} == set(ROOMS)
+
+
+def test_rooms_have_no_circle_and_few_floors():
+    floors = floors_of(imports_between_rooms())
+    assert len(floors) <= MAX_ROOM_FLOORS
+    assert floors_of({room: set(below) for room, below in ROOMS.items()}) == floors
+
+
+def test_the_map_in_contributing_has_the_floors():
+    rows = re.findall(r"^\| (\d) \| `(\w+)/` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    floors = floors_of(imports_between_rooms())
+    assert sorted(rows) == sorted((str(number), room) for number, floor in enumerate(floors, 1) for room in floor)
+
+
+def test_a_planted_circle_is_found():
+    imports = imports_between_rooms()
+    imports["settings"].add("protocols")
+    with pytest.raises(ValueError, match="a circle among .*protocols.*settings"):
+        floors_of(imports)
+
+
+@pytest.mark.parametrize("path", commands(), ids=lambda path: path.stem)
+def test_every_module_at_the_top_of_experiments_is_a_command(path):
+    assert is_command(ast.parse(path.read_text())), "what commands share belongs into a room"
+
+
+def test_a_module_that_nobody_can_run_is_no_command():
+    assert is_command(ast.parse('if __name__ == "__main__":\n    main()'))
+    assert not is_command(ast.parse('"""Is run when __name__ is __main__."""\ndef main(): pass'))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_nothing_imports_a_command(path):
+    names = {f"experiments.{command.stem}" for command in commands()}
+    assert sorted(names & imported_modules(ast.parse(path.read_text()))) == []
+
+
+RUN_BY_NAME = ["experiments/studies/delegated.py"]  # known exceptions: who mends one takes it off this list
+
+
+def test_nothing_below_benchmarks_runs_them_by_name():
+    found = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if not is_inside(module_name(path), "benchmarks")
+        and strings_that_name("benchmarks", ast.parse(path.read_text()))
+    ]
+    assert found == RUN_BY_NAME
+
+
+def test_a_planted_name_is_found():
+    planted = '"""As benchmarks.gsp_layer does."""\nmodule = "benchmarks.gsp_layer"\nfolder = "benchmarks/README.md"\n'
+    assert strings_that_name("benchmarks", ast.parse(planted)) == ["benchmarks.gsp_layer"]
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=lambda path: str(path.relative_to(ROOT)))

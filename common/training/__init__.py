@@ -26,6 +26,7 @@ from common.training.run_directory import (
     write_json,
     write_text,
 )
+from common.training.trained_run import Training, train_in
 from common.training.training_cost import TrainingCost
 from common.training.training_session import training_session
 
@@ -46,6 +47,7 @@ __all__ = [
     "ResumableCallback",
     "RetrievalEvaluation",
     "RunDirectory",
+    "Training",
     "TrainingCost",
     "TrainingSchedule",
     "TwoSpeedOptimizer",
@@ -54,6 +56,7 @@ __all__ = [
     "fit",
     "model_above_cut",
     "read_json",
+    "train_in",
     "training_session",
     "write_arrays",
     "write_atomically",

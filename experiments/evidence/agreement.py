@@ -13,9 +13,9 @@ from experiments.evidence.fair_rows import complete_repeats
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import labels_of, training_scores
 from experiments.evidence.store import StudyRows
+from experiments.protocols.one_split import cell
 from experiments.reports.printed_rankings import RANKINGS, Configuration, printed_methods
 from experiments.reports.rank_agreement import FEWEST_METHODS, RankAgreement, rank_agreements
-from experiments.split_study import cell
 
 _FAIR = "fair"
 

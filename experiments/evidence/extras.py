@@ -8,11 +8,11 @@ import numpy as np
 
 from common.data import Dataset
 from common.training import read_json
-from experiments import build
+from experiments.analyses.token_plane import plane_of
 from experiments.reports import UnitRun
-from experiments.selection import image_batches, target_shares
-from experiments.studies.token_selection import plane_of
-from experiments.trained_model import load_trained_model
+from experiments.settings import build
+from experiments.units.pooling_weights import image_batches, target_shares
+from experiments.units.trained_model import load_trained_model
 
 _TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
 _DIGITS = 6  # of what a model computes again: other machines round the last ones in another way

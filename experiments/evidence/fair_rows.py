@@ -10,7 +10,7 @@ from experiments import reports
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import collection_scores, training_scores
 from experiments.evidence.store import StudyRows
-from experiments.split_study import cell
+from experiments.protocols.one_split import cell
 
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
 

@@ -16,10 +16,10 @@ from experiments import reports
 from experiments.evidence import rows
 from experiments.evidence.extras import ExtrasReader
 from experiments.evidence.store import StudyRows, locked
-from experiments.fair_report import concatenated_embeddings
-from experiments.finished_run import check_of_one_run
-from experiments.flags import PLACE_FLAGS
-from experiments.unit import evaluate_embeddings, per_query_scores
+from experiments.protocols.fair_report import concatenated_embeddings
+from experiments.settings.flags import PLACE_FLAGS
+from experiments.units.finished_run import check_of_one_run
+from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from experiments.reports.published_values import PublishedValue, published_dataset
-from experiments.revisiting_recipe import RECIPE
+from experiments.settings.revisiting_recipe import RECIPE
 
 _FILE = "milbich_chapter_2.csv"
 _BENCHMARK = "2.2"

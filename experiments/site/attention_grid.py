@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from common.ops.checks import InvalidInput
-from experiments.attention_figures import attention_of
+from experiments.analyses.attention import attention_of
 from experiments.reports import UnitRun
 from experiments.reports.attention import as_rgb, attention_overlay
-from experiments.selection import has_weights
 from experiments.site.drawings import Drawings
 from experiments.site.example_images import DataFolder
-from experiments.trained_model import load_trained_model, run_configuration
+from experiments.units.pooling_weights import has_weights
+from experiments.units.trained_model import load_trained_model, run_configuration
 
 UNIFORM = "Average pooling looks everywhere alike, so there is nothing to draw."
 

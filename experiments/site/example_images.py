@@ -6,11 +6,11 @@ import numpy as np
 
 from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput
-from experiments import build
-from experiments.config import ExperimentConfig
 from experiments.reports import UnitRun
-from experiments.same_data import check_same_data
-from experiments.selection import image_batches
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.units.pooling_weights import image_batches
+from experiments.units.same_data import check_same_data
 
 
 class DataFolder:

@@ -9,13 +9,13 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 
 from common.retrieval.diagnostics import NAMES
-from experiments.config import config_fields
 from experiments.reports import UnitRun
+from experiments.settings.config import config_fields
 from experiments.site.charts import map_chart
+from experiments.site.groups import Method
 from experiments.site.markup import Markup, joined, tag
 from experiments.site.pages import page
-from experiments.site.studies import Method
-from experiments.unit import unit_label
+from experiments.units.unit import unit_label
 
 _METRICS = ("P@1", "MAP@R")
 _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untrained P@1", "untrained MAP@R", "training")

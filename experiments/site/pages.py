@@ -8,8 +8,8 @@ from importlib import resources
 
 from experiments import reports
 from experiments.site.charts import curve_chart
+from experiments.site.groups import Method, Study
 from experiments.site.markup import Markup, joined, plural, tag
-from experiments.site.studies import Method, Study
 
 GENERATOR = "experiments.report"
 _FEW = 6  # lines that are shown without a click

@@ -16,11 +16,11 @@ from experiments.site.attention_grid import attention_record
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.embedding_map import map_record
 from experiments.site.example_images import DataFolder
+from experiments.site.groups import Method, read_studies
 from experiments.site.markup import plural
 from experiments.site.method_page import first_drawable, method_page
 from experiments.site.pages import GENERATOR, index_page, method_file
 from experiments.site.retrieval_grid import retrieval_record
-from experiments.site.studies import Method, read_studies
 
 
 class DrawingOptions(NamedTuple):

@@ -9,8 +9,8 @@ import numpy as np
 from common.data import Dataset
 from common.ops.checks import InvalidInput
 from common.retrieval import find_nearest_neighbors
-from experiments.config import ExperimentConfig
 from experiments.reports import UnitRun
+from experiments.settings.config import ExperimentConfig
 from experiments.site.drawings import Drawings
 from experiments.site.example_images import class_name, pictures
 

@@ -1,0 +1,1 @@
+"""The tables and figures of the thesis, one module each; `tables` and `figures` list them."""

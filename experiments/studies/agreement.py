@@ -16,11 +16,11 @@ import pathlib
 from absl import flags
 
 from common.ops.checks import InvalidInput
-from experiments import flags as experiment_flags
-from experiments.config import config_fields
 from experiments.evidence.agreement import TableAgreement, study_agreement
 from experiments.evidence.agreement_tables import draw_agreements, ranking_table, sign_table
 from experiments.evidence.store import ROWS, StudyRows
+from experiments.settings import flags as experiment_flags
+from experiments.settings.config import config_fields
 from experiments.studies.study import write_table
 
 AGREEMENT = "agreement"

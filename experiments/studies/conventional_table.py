@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 
 from common.ops.checks import check_choice, invalid
 from experiments import reports
-from experiments.build import parse_method
-from experiments.config import ExperimentConfig
-from experiments.conventional_protocol import MONITORS
-from experiments.conventional_report import ConventionalReport, write_report
-from experiments.recipes import PHOTOGRAPHS
+from experiments.protocols.conventional import MONITORS
+from experiments.protocols.conventional_report import ConventionalReport, write_report
+from experiments.settings.build import parse_method
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import PHOTOGRAPHS
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.unit import unit_label
+from experiments.units.unit import unit_label
 
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 

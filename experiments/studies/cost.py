@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.config import ExperimentConfig
-from experiments.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 from experiments.reports import UnitRun
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
 _START_SECONDS = 12.0  # building, tracing
 # With validations, on 2 CPU cores: resnet10 on characters, tokens, and resnet20 on 32 x 32 photographs.

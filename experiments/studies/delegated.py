@@ -21,10 +21,10 @@ from absl import flags
 
 from common.ops.checks import InvalidInput, check_choice
 from common.training import write_text
-from experiments import flags as experiment_flags
-from experiments.collage_study import GLYPHS, STARTS, start_notes, starts_of
-from experiments.config import config_fields
-from experiments.recipes import BUDGETS
+from experiments.settings import flags as experiment_flags
+from experiments.settings.config import config_fields
+from experiments.settings.recipes import BUDGETS
+from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 from experiments.studies.cost import duration
 
 _PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.SESSION_FLAGS)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from common.ops.checks import check_choice
 from experiments import reports
-from experiments.build import parse_method
-from experiments.fair_report import MethodReport, partial_lines
-from experiments.report_files import write_report_files
+from experiments.protocols.fair_report import MethodReport, partial_lines
+from experiments.protocols.report_files import write_report_files
+from experiments.settings.build import parse_method
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
 
 THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter

@@ -15,9 +15,9 @@ import pathlib
 from collections.abc import Sequence
 
 from experiments import reports
+from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.reports import UnitRun
 from experiments.reports.histograms import stacked_histograms
-from experiments.split_study import SplitScores, cell, write_tables
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 

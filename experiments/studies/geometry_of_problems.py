@@ -20,13 +20,13 @@ import numpy as np
 from common.data import Dataset
 from common.retrieval import evaluate_retrieval
 from common.training.run_directory import read_arrays
-from experiments.mnist_report import change, state_name
-from experiments.problem_record import problem_path
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.reports.plane_panels import PlanePanel, plane_panels
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.mnist_report import change, state_name
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.units.problem_record import problem_path
 
 _NUM_PROBLEMS = 4  # (a) and three more
 _NUM_CLASSES, _EXAMPLES_PER_CLASS = 20, 30  # in the panels

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from experiments.config import ExperimentConfig
-from experiments.recipes import LARGE_DATASETS, PHOTOGRAPHS
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import LARGE_DATASETS, PHOTOGRAPHS
 from experiments.studies.study import StudyOptions
 
 NUM_BLOCKS, THESIS_REPEATS = 5, 3

@@ -17,9 +17,9 @@ import pathlib
 
 import numpy as np
 
-from experiments.config import ExperimentConfig
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
+from experiments.settings.config import ExperimentConfig
 from experiments.studies.bayesian_search import BayesianSearch, Surface
 from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
 from experiments.studies.study import (

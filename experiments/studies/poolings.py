@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import pathlib
 
-from experiments.build import POOLINGS
-from experiments.collage_study import start_notes
-from experiments.pooling_comparison import comparison_configuration, report
+from experiments.settings.build import POOLINGS
+from experiments.studies.collages import start_notes
+from experiments.studies.pooling_comparison import comparison_configuration, report
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 
 _METHODS = {  # budget: losses, poolings

@@ -23,9 +23,9 @@ from common.data import Dataset
 from common.ops.k_center import greedy_k_center
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
-from experiments.selection import image_batches
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.trained_model import load_trained_model
+from experiments.units.pooling_weights import image_batches
+from experiments.units.trained_model import load_trained_model
 from gsp_dml import prototype_combination
 
 NUM_CLASSES, IMAGES_PER_CLASS = 10, 64

@@ -17,9 +17,9 @@ from typing import NamedTuple, Protocol
 from common.data import Dataset
 from common.ops.checks import InvalidInput, invalid
 from common.training import write_text
-from experiments.config import ExperimentConfig
-from experiments.recipes import resolve, unused_overrides
 from experiments.reports import PlainTable, UnitRun
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import resolve, unused_overrides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ class StudyOptions:
         losses: losses to study instead of the study's own; empty: its own.
         repeats: trainings of each fold, with different seeds.
         fold: which block of classes validates where one does; None: the first.
-        monitors: of `experiments.conventional_protocol.MONITORS`, for tables of that protocol; empty: all.
+        monitors: of `experiments.protocols.conventional.MONITORS`, for tables of that protocol; empty: all.
         overrides: configuration fields set by hand; they hold wherever a method has them.
     """
 

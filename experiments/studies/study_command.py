@@ -11,17 +11,17 @@ from absl import flags
 
 from common.backbones import conversion_command
 from common.ops.checks import InvalidInput, check_choice
-from experiments import build
-from experiments import flags as experiment_flags
 from experiments.evidence.recording import record_methods
-from experiments.initial_weights import file_to_make
-from experiments.recipes import BUDGETS
 from experiments.reports import UnitRun
-from experiments.start_checks import check_configurations
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.settings.initial_weights import file_to_make
+from experiments.settings.recipes import BUDGETS
 from experiments.studies.cost import duration, estimated_seconds, rate_of
 from experiments.studies.study import Cell, Study, StudyOptions, finished_units
 from experiments.studies.study_runs import NothingFinished, StudyRuns
 from experiments.studies.unit_command import DATA_DIR, unit_command
+from experiments.units.start_checks import check_configurations
 
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (

@@ -8,7 +8,7 @@ from common.data import Dataset
 from experiments import reports
 from experiments.reports import UnitRun
 from experiments.studies.study import Cell
-from experiments.unit_runs import UnitRuns
+from experiments.units.unit_runs import UnitRuns
 
 
 class StudyRuns:

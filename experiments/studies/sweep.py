@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from experiments.config import ExperimentConfig
+from experiments.protocols.one_split import SplitScores
 from experiments.reports import Interval, PlainTable
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
-from experiments.split_study import SplitScores
+from experiments.settings.config import ExperimentConfig
 from experiments.studies.study import (
     Cell,
     FinishedCells,

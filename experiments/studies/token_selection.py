@@ -18,20 +18,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
 
-from common.data import Dataset
-from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS, VOCABULARY_SIZE
+from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
 from common.ops.checks import invalid
 from experiments import reports
-from experiments.reports import PlainTable, UnitRun
+from experiments.analyses.token_plane import plane_of
+from experiments.protocols.one_split import SplitScores
+from experiments.reports import PlainTable
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.tables import MARKS, kind_notes
-from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
-from experiments.selection import image_batches, selection_of
-from experiments.split_study import SplitScores
+from experiments.reports.token_panels import TokenPanel, token_panels
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.trained_model import load_trained_model
 
 DATASET = "synthetic_tokens"
 PRINTED_GAIN = 70.0  # points of MAP@R
@@ -173,30 +170,6 @@ def token_panel(
     owners = np.where(places < NUM_CLASS_TOKENS, places // TOKENS_PER_CLASS, -1)
     title = f"{method}, fold {place[0]}, repeat {place[1]}: MAP@R {100 * map_at_r:.1f}"
     return TokenPanel(title, tokens, owners, samples, labels)
-
-
-class _Plane:
-    """What a training made of tokens and test samples."""
-
-    def __init__(self, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray, weight_on_own: float):
-        self.tokens, self.samples, self.labels, self.weight_on_own = tokens, samples, labels, weight_on_own
-        self.in_other_hulls = share_in_other_hulls(samples, labels)
-
-
-def plane_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> _Plane:
-    """The tokens and test samples of a finished unit in the plane.
-
-    Args:
-        unit: of this study.
-        dataset: as loaded.
-        cache_dir: the folder for prepared data, or None for the default.
-    """
-    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-    tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
-    test = trained.dataset.test
-    selection = selection_of(trained.model, image_batches(test, trained.config, trained.dataset))
-    on_own = np.sum(selection.weights * (test.inputs < NUM_CLASS_TOKENS), axis=1).mean()
-    return _Plane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))
 
 
 def spread_of(points: Sequence[SelectionPoint]) -> list[str]:

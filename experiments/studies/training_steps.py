@@ -15,8 +15,8 @@ import pathlib
 import numpy as np
 
 from experiments import reports
-from experiments.build import PAIR_LOSSES
 from experiments.reports import PlainTable, UnitRun
+from experiments.settings.build import PAIR_LOSSES
 from experiments.studies.ccp_settings import budget_notes, ccp_settings, row_settings
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from common.ops.checks import InvalidInput
-from experiments.build import parse_method
 from experiments.reports import PlainTable
+from experiments.settings.build import parse_method
 from experiments.studies.fair_table import FairRow, budget_notes, choose_rows, write_fair_table
 from experiments.studies.study import (
     Cell,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from experiments.build import EMBEDDED_DATASETS
-from experiments.conventional_protocol import DEFAULT_REPEATS, MONITORS
-from experiments.initial_weights import file_to_make
-from experiments.recipes import departures
+from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
+from experiments.settings.build import EMBEDDED_DATASETS
+from experiments.settings.initial_weights import file_to_make
+from experiments.settings.recipes import departures
 from experiments.studies.study import Cell
 
 DATA_DIR = "data"  # as in the README

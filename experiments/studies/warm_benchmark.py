@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from common.ops.checks import InvalidInput
-from experiments.recipes import PHOTOGRAPHS
+from experiments.settings.recipes import PHOTOGRAPHS
 from experiments.studies.fair_table import FairRow
 from experiments.studies.study import StudyOptions
 from experiments.studies.tuned_table import TunedRow, TunedTable

@@ -25,13 +25,13 @@ from common.data import Dataset
 from common.training import write_arrays
 from common.training.run_directory import read_arrays
 from experiments import reports
-from experiments.attention_figures import attention_of
+from experiments.analyses.attention import attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.intervals import interval
 from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels
-from experiments.selection import image_batches
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.trained_model import load_trained_model
+from experiments.units.pooling_weights import image_batches
+from experiments.units.trained_model import load_trained_model
 from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
 
 NUM_PROTOTYPES = 8

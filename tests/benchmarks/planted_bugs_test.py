@@ -24,7 +24,7 @@ def test_the_list_is_long_and_goes_through_all_floors():
     assert folders >= {
         *(f"common/{name}" for name in ("ops", "references", "miners", "losses", "pooling", "retrieval", "data")),
         *(f"common/{name}" for name in ("backbones", "downloads", "training")),
-        *("gsp_dml", "ccp_dml", "experiments", "experiments/reports"),
+        *("gsp_dml", "ccp_dml", "experiments/settings", "experiments/reports"),
     }
 
 

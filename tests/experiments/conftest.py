@@ -1,4 +1,4 @@
-"""A folder of small colour images, of which classes differ by their colour and pattern."""
+"""A folder of small colour images, caches of the embedded data, and finished runs with the rows that they leave."""
 
 import shutil
 
@@ -10,7 +10,11 @@ from PIL import Image
 from common.data.glyph_collage import TILE_SIZE
 from common.data.glyph_drawings import draw_glyphs
 from common.data.glyphs import GLYPH_SIZE
+from experiments import reports
+from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.recording import record
 from tests.experiments.tiny_network import in_place_of_small_networks
+from tests.experiments.tiny_study import TinyStudy
 
 
 @pytest.fixture(scope="module")
@@ -65,4 +69,26 @@ def glyph_cache(tmp_path_factory, drawn_glyphs):
     whole = draw_glyphs(GLYPH_SIZE, cache_dir=whole_file.parent)
     is_kept = np.isin(whole.code_points, np.unique(whole.code_points)[::8])
     np.savez(folder / whole_file.name, images=whole.images[is_kept], code_points=whole.code_points[is_kept])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Finished runs of two methods on a tiny data set, two folds each."""
+    study = TinyStudy(tmp_path_factory.mktemp("recorded"))
+    for pooling, noise in (("gap", 0.9), ("gsp", 0.6)):
+        for fold in (0, 1):
+            study.finish(study.config("pnca", pooling), fold, noise=noise)
+    return study
+
+
+@pytest.fixture(scope="session")
+def tiny_methods(tiny):
+    return reports.collect(tiny.folder)
+
+
+@pytest.fixture
+def recorded(tiny_methods, tmp_path):
+    folder = tmp_path / "results" / "tiny"
+    record(tiny_methods, folder, ExtrasReader(), command="python -m experiments.fair_eval")
     return folder

@@ -8,7 +8,7 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
-from experiments.evaluate import read_embeddings
+from experiments.analyses.embedding_files import read_embeddings
 from tests.command_line import check_clean_failure, run_module
 
 

@@ -3,9 +3,10 @@
 import pathlib
 import re
 
-from experiments.figure import DELEGATED, FIGURES
 from experiments.studies.agreement import AGREEMENT
-from experiments.table import TABLES
+from experiments.studies.delegated import DELEGATED
+from experiments.studies.figures import FIGURES
+from experiments.studies.tables import TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "experiments" / "README.md"

@@ -8,10 +8,10 @@ import pytest
 from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_clustering
 from common.training import write_arrays, write_json
-from experiments.conventional_report import ConventionalReport
-from experiments.recipes import resolve
+from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.revisiting_report import METRICS, rows_of, write_report
 from experiments.reports import collect_method
-from experiments.revisiting_report import METRICS, rows_of, write_report
+from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_module, run_small
 
 MODULE = "experiments.revisiting_eval"

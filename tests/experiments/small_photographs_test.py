@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.recipes import CIFAR, resolve
+from experiments.settings.recipes import CIFAR, resolve
 from tests.command_line import run_module
 from tests.common.data import cifar_fixture
 

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.pretrained_weights import initialize_weights
-from experiments import build, mnist_training
+from experiments.settings import build
+from experiments.studies import mnist_training
 
 keras = tf.keras
 STRIDE, CHANNELS = 8, 16

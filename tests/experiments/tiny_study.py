@@ -7,11 +7,11 @@ from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput
 from common.retrieval import evaluate_retrieval
 from common.training import RunDirectory
-from experiments import build
-from experiments.recipes import resolve
-from experiments.selection import image_batches
-from experiments.splits import split_of
-from experiments.unit_runs import UnitRuns
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from experiments.units.pooling_weights import image_batches
+from experiments.units.splits import split_of
+from experiments.units.unit_runs import UnitRuns
 from gsp_dml.selection_metrics import pooled_features
 
 OVERRIDES = {

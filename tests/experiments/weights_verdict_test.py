@@ -10,13 +10,14 @@ from common.data import Dataset, Examples
 from common.downloads import file_digest
 from common.retrieval import evaluate_retrieval
 from common.training import RunDirectory, write_json
-from experiments import convert_weights, reports
-from experiments.conventional_protocol import ConventionalProtocol
-from experiments.fair_protocol import FairProtocol
-from experiments.recipes import resolve
+from experiments import reports
+from experiments.preparation import converted_weights
+from experiments.protocols.conventional import ConventionalProtocol
+from experiments.protocols.fair import FairProtocol
+from experiments.protocols.revisiting_report import write_report as write_revisiting_report
 from experiments.reports.revisiting_values import revisiting_published
-from experiments.revisiting_report import write_report as write_revisiting_report
-from experiments.site.studies import read_studies
+from experiments.settings.recipes import resolve
+from experiments.site.groups import read_studies
 from tests.experiments.written_results import finished_result
 
 NUM_CLASSES = 1000  # of the test set, with two images each
@@ -28,7 +29,7 @@ CONVENTIONAL = reports.published_value("5.2a", "sop", "C1+XBM+GSP", 512, "R@1").
 def make_weights(tmp_path, monkeypatch):
     """Converts a file of parameters; its digest is registered as that of a published checkpoint, or it is not."""
     for backbone in ("bn_inception", "resnet50"):
-        monkeypatch.setitem(convert_weights.BACKBONES, backbone, resnet10)  # what is in the file plays no part
+        monkeypatch.setitem(converted_weights.BACKBONES, backbone, resnet10)  # what is in the file plays no part
 
     def make(backbone, registered):
         source, output = (str(tmp_path / f"{name}-{backbone}-{registered}.npz") for name in ("source", "weights"))
@@ -37,7 +38,7 @@ def make_weights(tmp_path, monkeypatch):
             name = f"network-{file_digest(source)[:8]}.pth"
             checkpoint = published_checkpoints.PublishedCheckpoint(backbone, "", name, "the test's network")
             monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (checkpoint,))
-        convert_weights.convert(backbone, source, output)
+        converted_weights.convert(backbone, source, output)
         return output
 
     return make
@@ -56,7 +57,7 @@ def dataset():
 
 @pytest.fixture(autouse=True)
 def no_images(monkeypatch):
-    monkeypatch.setattr("experiments.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
+    monkeypatch.setattr("experiments.settings.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
 
 
 def embeddings_with(share_right, labels):

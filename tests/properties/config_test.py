@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.ops.checks import InvalidInput
-from experiments import build
-from experiments.config import ExperimentConfig
-from experiments.recipes import BUDGETS, RECIPES, resolve
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import BUDGETS, RECIPES, resolve
 
 NUM_EXAMPLES = 150
 LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+random+rho"))]

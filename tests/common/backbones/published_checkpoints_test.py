@@ -6,7 +6,7 @@ import pytest
 
 from common.backbones import checkpoints_of, conversion_command, conversion_instructions, published_checkpoint
 from common.backbones.published_checkpoints import CHECKPOINTS
-from experiments.convert_weights import BACKBONES
+from experiments.preparation.converted_weights import BACKBONES
 
 
 def test_digests_are_what_the_names_say():

@@ -6,11 +6,11 @@ import scipy.stats
 from PIL import Image
 
 from common.ops.checks import InvalidInput
+from experiments.blocks.builders import markdown_of
+from experiments.blocks.marked_blocks import Block
+from experiments.blocks.pictures import Picture, draw, draw_agreement
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import ranking_table, sign_table, sign_word, verdict_line
-from experiments.evidence.blocks import Block
-from experiments.evidence.builders import markdown_of
-from experiments.evidence.pictures import Picture, draw, draw_agreement
 from experiments.evidence.store import StudyRows
 from experiments.reports.published_values import published_value
 from experiments.reports.rank_agreement import ALL, STAND_IN

@@ -14,7 +14,7 @@ from experiments.evidence.labels import label_of
 from experiments.evidence.recording import Naming, command_line, methods_under, record
 from experiments.evidence.scores import collection_scores, training_scores
 from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows
-from experiments.fair_report import MethodReport
+from experiments.protocols.fair_report import MethodReport
 from tests.command_line import check_clean_failure, run_module
 
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from experiments.recipes import resolve
 from experiments.reports import incomparable_reasons
 from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.published_values import published_table
+from experiments.settings.recipes import resolve
 
 LOSSES = ("c1", "c2", "ms", "triplet", "c1+xbm", "c2+xbm", "pnca", "panchor", "softtriple")
 POOLINGS = ("gap", "gap+gmp", "gsp", "gmp+gsp", "gemean+gsp")

@@ -3,8 +3,8 @@ import pathlib
 
 import pytest
 
-from experiments import build
 from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published, revisiting_table
+from experiments.settings import build
 
 PRINTED = pathlib.Path(__file__).parents[4] / "shared" / "spec" / "tables" / "milbich_all_tables.csv"
 

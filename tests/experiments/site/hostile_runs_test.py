@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from experiments import reports
-from experiments.fair_protocol import FairProtocol
+from experiments.protocols.fair import FairProtocol
+from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report
-from experiments.site.studies import read_studies
 
 OPTIONS = DrawingOptions(num_queries=2, num_neighbors=2, num_images=1, num_prototypes=1, num_classes=3)
 NAN = float("nan")

@@ -10,8 +10,8 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments import reports
+from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report
-from experiments.site.studies import read_studies
 from tests.browser import Page, find_chromium
 
 OPTIONS = DrawingOptions(num_queries=3, num_neighbors=4, num_images=2, num_prototypes=2, num_classes=6)

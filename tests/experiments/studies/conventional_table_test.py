@@ -8,7 +8,7 @@ from common.ops.checks import InvalidInput
 from experiments import reports
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.table import DEFAULTS, TABLES
+from experiments.studies.tables import DEFAULTS, TABLES
 
 
 def options(dataset="cub200", budget="full", **others):

@@ -7,13 +7,13 @@ import re
 import pytest
 
 from experiments import conventional_eval, fair_eval
-from experiments.figure import FIGURES
-from experiments.figure import FULL_REPEATS as FIGURE_REPEATS
-from experiments.recipes import resolve
+from experiments.settings.recipes import resolve
 from experiments.studies.cost import duration, estimated_seconds, rate_of
+from experiments.studies.figures import FIGURES
+from experiments.studies.figures import FULL_REPEATS as FIGURE_REPEATS
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.table import DEFAULTS, FULL_REPEATS, TABLES
+from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DATASETS = {"SOP": "sop", "CUB": "cub200"}

@@ -6,11 +6,11 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments import reports
-from experiments.fair_report import MethodReport
-from experiments.figure import FIGURES
+from experiments.protocols.fair_report import MethodReport
+from experiments.studies.figures import FIGURES
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.table import TABLES
+from experiments.studies.tables import TABLES
 
 PRINTED_ROWS = {"3.1": 13, "5.1": 15, "5.3": 4}
 

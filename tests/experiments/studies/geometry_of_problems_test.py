@@ -7,12 +7,12 @@ import pytest
 
 from common.data import Dataset, Examples
 from common.training import write_arrays
-from experiments.figure import FIGURES
-from experiments.problem_record import problem_path
 from experiments.reports import UnitRun
+from experiments.studies.figures import FIGURES
 from experiments.studies.geometry_of_problems import direction, draw, in_the_plane, states_of
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
+from experiments.units.problem_record import problem_path
 
 LABELS = np.repeat(np.arange(4), 8)
 

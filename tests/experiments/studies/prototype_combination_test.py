@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from experiments.figure import FIGURES
 from experiments.reports.prototype_panels import (
     PrototypePlane,
     combination_panels,
@@ -12,6 +11,7 @@ from experiments.reports.prototype_panels import (
     hull_panel,
     partition_panel,
 )
+from experiments.studies.figures import FIGURES
 from experiments.studies.prototype_combination import choose_prototypes, proposition_table
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished

@@ -1,6 +1,6 @@
 """What sweeps and figure 3.7 keep of their trainings, so that tables and pictures follow from rows alone."""
 
-from experiments.figure import FIGURES
+from experiments.studies.figures import FIGURES
 from experiments.studies.study import StudyOptions
 
 

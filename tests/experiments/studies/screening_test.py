@@ -8,7 +8,7 @@ import pytest
 from experiments.studies.screening import FACTORS, SIGNS, main_effects, printed_value
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.table import TABLES
+from experiments.studies.tables import TABLES
 
 PRINTED_MEANS = {  # thesis table 5.4's main-effect means, low and high, in the order m, mu, eps, lambda
     "c2": [(39.07, 38.82), (39.14, 38.74), (40.33, 37.55), (39.86, 38.03)],

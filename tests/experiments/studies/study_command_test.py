@@ -8,9 +8,9 @@ import pytest
 from common.backbones import bn_inception, save_parameters
 from common.downloads import file_digest
 from common.ops.checks import InvalidInput
-from experiments.convert_weights import convert
-from experiments.figure import FIGURES
-from experiments.table import TABLES
+from experiments.preparation.converted_weights import convert
+from experiments.studies.figures import FIGURES
+from experiments.studies.tables import TABLES
 from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, run_study_here
 
 COMMANDS = [

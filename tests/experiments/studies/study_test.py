@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from experiments.figure import DEFAULTS, DELEGATED, FIGURES
-from experiments.figure import FULL_REPEATS as figure_repeats
-from experiments.initial_weights import file_to_make
+from experiments.settings.initial_weights import file_to_make
+from experiments.studies.delegated import DELEGATED
+from experiments.studies.figures import DEFAULTS, FIGURES
+from experiments.studies.figures import FULL_REPEATS as figure_repeats
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_command import listing
 from experiments.studies.study_runs import NothingFinished
+from experiments.studies.tables import FULL_REPEATS as table_repeats
+from experiments.studies.tables import TABLES
 from experiments.studies.unit_command import unit_command
-from experiments.table import FULL_REPEATS as table_repeats
-from experiments.table import TABLES
 from tests.command_line import run_program
 
 TRAINED_NOTHING = ("5.2",)
@@ -184,7 +185,8 @@ PARSE_COMMANDS = """
 import json, shlex, sys
 from absl import flags
 from absl.testing import flagsaver
-from experiments import build, flags as experiment_flags
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
 experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
 experiment_flags.define_run_flags()
 flags.DEFINE_string("monitor", None, "")

@@ -8,8 +8,8 @@ from common.ops.checks import InvalidInput
 from experiments.studies.fair_table import FairRow
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
+from experiments.studies.tables import TABLES
 from experiments.studies.tuned_table import TunedRow, TunedTable
-from experiments.table import TABLES
 
 
 def options(dataset="cars196", budget="full", **others):

@@ -7,10 +7,10 @@ import pytest
 from matplotlib import colormaps
 from scipy import stats
 
-from experiments.figure import FIGURES
 from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
+from experiments.studies.figures import FIGURES
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
 from experiments.studies.zero_shot_prediction import Attributes, attributes_of, gain_sentences, interval_of

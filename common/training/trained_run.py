@@ -1,0 +1,91 @@
+"""One training in its run directory, from the question whether it is finished to its result."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from common.training.callbacks import ResumableCallback
+from common.training.embedding_model import EmbeddingModel
+from common.training.fit import TrainingSchedule, fit
+from common.training.optimizers import TwoSpeedOptimizer
+from common.training.run_directory import RunDirectory
+from common.training.training_cost import TrainingCost
+from common.training.training_session import training_session
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """A training before its first step: what `fit` is given, and what is said of it in the end.
+
+    Attributes:
+        model: with all weights made (`build_on`).
+        batches_from, evaluate, schedule, make_update, gradient_transforms, description: see `fit`.
+        figures: asked with what `fit` returns, once the model has its best weights: more entries of the result, and the
+            embeddings of the test set.
+        cost: whose clock has begun; the last of the callbacks.
+        callbacks: see `extra_callbacks` of `fit`.
+        deviations: of the data from the official ones.
+        whole: whose weights are kept, where `model` is only its upper part; None: `model`.
+    """
+
+    model: EmbeddingModel
+    batches_from: Callable[[int], tf.data.Dataset]
+    evaluate: Callable[[], dict[str, float]]
+    schedule: TrainingSchedule
+    make_update: Callable[[], TwoSpeedOptimizer]
+    figures: Callable[[dict], tuple[dict, dict[str, np.ndarray]]]
+    cost: TrainingCost
+    gradient_transforms: Sequence[Callable] = ()
+    callbacks: Sequence[ResumableCallback] = ()
+    description: str = "training"
+    deviations: Sequence[str] = ()
+    whole: EmbeddingModel | None = None
+
+
+def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> dict:
+    """Trains, or goes on from the last checkpoint, and writes the result; a finished run is only read.
+
+    Args:
+        run: the folder.
+        seed: of everything random that is no function of the step.
+        prepare: makes the model and all else, in a fresh session with this seed.
+
+    Returns:
+        The result as `RunDirectory.read_result` gives it: `validation`, `steps`, `seed`, `deviations`, the cost, and
+        the training's own `figures`.
+
+    Raises:
+        NotFinite: see `fit`.
+    """
+    finished = run.read_result()
+    if finished is not None:
+        return finished
+    with training_session(seed):
+        training = prepare()
+        history = fit(
+            training.model,
+            training.batches_from,
+            training.evaluate,
+            run,
+            training.schedule,
+            training.make_update,
+            training.gradient_transforms,
+            extra_callbacks=[*training.callbacks, training.cost],
+            description=training.description,
+        )
+        figures, embeddings = training.figures(history)
+        result = {
+            "validation": {"best": history["best"]},
+            "steps": history["steps"],
+            "seed": seed,
+            "deviations": list(training.deviations),
+            **figures,
+            **training.cost.as_dict(),
+        }
+        weights = (training.model if training.whole is None else training.whole).get_weights()
+        run.write_result(result, embeddings, weights)
+        return run.read_result()

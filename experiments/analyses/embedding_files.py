@@ -1,0 +1,98 @@
+"""Scores of embeddings in files."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+from absl import flags
+
+from common.ops.checks import InvalidInput, invalid
+from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
+from common.retrieval.diagnostics import NAMES
+
+HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
+
+
+def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings `[items, dim]` and labels `[items]` of a file.
+
+    Raises:
+        InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, or too large for the memory.
+    """
+    if not pathlib.Path(path).is_file():
+        raise invalid(flag, received=path, expected="an existing .npz file", fix=HOW_TO_WRITE)
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise invalid(flag, received=path, expected="an archive of named arrays", fix=HOW_TO_WRITE)
+        with archive:
+            missing = {"embeddings", "labels"} - set(archive.files)
+            if missing:
+                expected = "arrays named embeddings and labels"
+                raise invalid(flag, received=f"{path} with {sorted(archive.files)}", expected=expected)
+            return archive["embeddings"], archive["labels"]
+    except (InvalidInput, PermissionError):
+        raise
+    except MemoryError as error:  # perhaps of a damaged header, which states any size
+        raise invalid(flag, received=f"{path} ({error})", expected="arrays that fit into memory") from error
+    except Exception as error:
+        raise invalid(flag, received=f"{path} ({error})", expected="a NumPy archive", fix=HOW_TO_WRITE) from error
+
+
+def scores(values: flags.FlagValues) -> dict:
+    """All figures of the files that the flags of `experiments.evaluate` name, as fractions."""
+    embeddings, labels = read_embeddings("--embeddings", values.embeddings)
+    gallery = read_embeddings("--gallery", values.gallery) if values.gallery else ()
+    result = evaluate_retrieval(
+        embeddings,
+        labels,
+        *gallery,
+        recall_at=recall_depths(values.recall_at),
+        similarity=values.similarity,
+        average_precision=values.map,
+        tie_bounds=True,
+    )
+    figures = result.as_dict()
+    counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
+    bounds = {name: {"lowest": low, "highest": high} for name, (low, high) in result.tie_bounds.items()}
+    if values.clustering:
+        clustered = gallery or (embeddings, labels)
+        figures |= evaluate_clustering(*clustered, seed=values.seed).as_dict()
+    shapes = {"queries": list(embeddings.shape), "gallery": list(gallery[0].shape) if gallery else None}
+    found = {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": values.similarity}
+    if values.diagnostics:
+        found["diagnostics"] = diagnose(embeddings, labels, seed=values.seed).as_dict()
+    if values.training:
+        training = read_embeddings("--training", values.training)
+        found["generalization_gap"] = generalization_gap(embeddings, labels, *training)
+    return found
+
+
+def recall_depths(depths: Sequence[str]) -> list[int]:
+    """The k of R@k.
+
+    Raises:
+        InvalidInput: a depth is not an integer of at least 1 (and less than a billion).
+    """
+    if not depths or not all(depth.isdecimal() and len(depth) < 10 and int(depth) for depth in depths):
+        raise invalid("--recall_at", received=depths, expected="integers of at least 1, as in 1,2,4,8")
+    return [int(depth) for depth in depths]
+
+
+def table(found: dict) -> str:
+    """The figures in per cent, a metric a line."""
+    lines = [f"{'metric':<10}{'value':>8}{'lowest':>10}{'highest':>10}"]
+    for name, value in found["metrics"].items():
+        bounds = found["tie_bounds"].get(name)
+        tail = f"{100 * bounds['lowest']:10.2f}{100 * bounds['highest']:10.2f}" if bounds else ""
+        lines.append(f"{name:<10}{100 * value:8.2f}{tail}")
+    excluded = found["num_excluded_queries"]
+    lines.append(f"{found['num_queries']} queries; {excluded} more have nothing to find and are left out.")
+    for name, value in found.get("generalization_gap", {}).items():
+        lines.append(f"generalisation gap, {name} of test minus training: {100 * value:+.2f}")
+    diagnostics = found.get("diagnostics", {})
+    lines += [f"{name:<16}{diagnostics[name]:10.4f}  {text}" for name, text in NAMES.items() if name in diagnostics]
+    lines += [f"warning: {diagnostics['warning']}"] if "warning" in diagnostics else []
+    return "\n".join(lines)

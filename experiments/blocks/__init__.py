@@ -1,0 +1,1 @@
+"""Tables, values and pictures of documents, written anew from rows."""

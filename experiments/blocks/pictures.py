@@ -1,0 +1,162 @@
+"""Pictures that are drawn from rows; each keeps a digest of what it was drawn from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, PngImagePlugin
+
+from common.training import write_atomically
+from experiments.blocks.builders import baselines_of, token_methods
+from experiments.evidence.agreement import study_agreement
+from experiments.evidence.agreement_tables import draw_agreements
+from experiments.evidence.fair_rows import table_rows
+from experiments.evidence.rows import as_line
+from experiments.evidence.scores import training_scores
+from experiments.evidence.store import StudyRows
+from experiments.reports.selection_plot import selection_plot
+from experiments.reports.token_panels import token_panels
+from experiments.studies.fair_table import draw_rows
+from experiments.studies.token_selection import SELECTS_FROM, token_panel
+
+DIGEST = "results"  # the tEXt entry
+
+
+class Picture(NamedTuple):
+    """How a picture is drawn.
+
+    Attributes:
+        study: whose rows.
+        draw: called with the rows, the path and the arguments.
+        arguments: of the drawing, texts by name.
+    """
+
+    study: str
+    draw: Callable[..., None]
+    arguments: Mapping[str, str]
+
+
+def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Figure 5.4: tokens, samples and hulls of the first training of each method.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the panels.
+    """
+    panels = []
+    for label, method in token_methods(study).items():
+        row = training_scores(study, label).rows[0]
+        arrays = study.scored(row).arrays
+        shown = (arrays["tokens"], arrays["samples"], arrays["labels"])
+        panels.append(token_panel(label, method.places[0], row["test"]["MAP@R"], *shown))
+    token_panels(panels, path, title=title)
+
+
+def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """MAP@R of each training against the weight on own tokens.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the axes.
+    """
+    points = {label: method.points for label, method in token_methods(study).items()}
+    selection_plot(points, path, threshold=SELECTS_FROM, title=title)
+
+
+def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str) -> None:
+    """Bars of a table of the fair protocol.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the bars.
+        table: whose methods, of `experiments.table`.
+    """
+    draw_rows(table_rows(study, baselines_of(study, table)), path, title=title)
+
+
+def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Rank correlations of a study with the printed tables.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the axes.
+    """
+    draw_agreements(study_agreement(study), path, title)
+
+
+PICTURES: Mapping[str, Picture] = {
+    "docs/figures/figure_5_4.png": Picture(
+        "figure_5_4_full",
+        draw_tokens,
+        {"title": "Bags of tokens, half of which belong to all classes (figure 5.4; full budget)"},
+    ),
+    "docs/figures/figure_5_4_selection.png": Picture(
+        "figure_5_4_demo",
+        draw_selection,
+        {"title": "Which trainings select (figure 5.4; demo budget, fold 0, twenty seeds)"},
+    ),
+    "docs/figures/table_5_1.png": Picture(
+        "table_5_1", draw_fair_table, {"title": "Table 5.1 on glyphs, demo budget, four folds", "table": "5.1"}
+    ),
+    "docs/figures/agreement.png": Picture(
+        "table_5_1", draw_agreement, {"title": "Does table 5.1 on glyphs rank methods as the print does?"}
+    ),
+    "docs/figures/table_losses.png": Picture(
+        "table_losses", draw_fair_table, {"title": "Losses on glyphs, demo budget, four folds", "table": "losses"}
+    ),
+}
+
+
+def digest_of(picture: Picture, study: StudyRows) -> str:
+    """Of all rows of the study, their class sums and arrays, and of what is drawn from them.
+
+    Args:
+        picture: see above.
+        study: its rows.
+    """
+    digest = hashlib.sha256()
+    digest.update(json.dumps([picture.study, picture.draw.__name__, dict(picture.arguments)], sort_keys=True).encode())
+    for row in study.rows:
+        scored = study.scored(row)
+        digest.update(as_line(row).encode())
+        for name, values in sorted({**scored.sums, **scored.arrays}.items()):
+            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def stated_digest(path: pathlib.Path) -> str | None:
+    """The digest that a PNG states; None without one, or where the file is missing or damaged.
+
+    Args:
+        path: of the picture.
+    """
+    try:
+        with Image.open(path) as image:
+            return image.text.get(DIGEST)
+    except (OSError, AttributeError, SyntaxError):
+        return None
+
+
+def draw(picture: Picture, study: StudyRows, path: pathlib.Path) -> None:
+    """Draws a picture and writes its digest into it.
+
+    Args:
+        picture: see above.
+        study: its rows.
+        path: where the PNG goes.
+    """
+    picture.draw(study, path, **picture.arguments)
+    with Image.open(path) as image:
+        image.load()
+    said = PngImagePlugin.PngInfo()
+    said.add_text(DIGEST, digest_of(picture, study))
+    write_atomically(path, lambda file: image.save(file, format="PNG", pnginfo=said, dpi=image.info.get("dpi")))

@@ -1,0 +1,112 @@
+"""Tables and pictures of sweeps, and of any study whose rows say what each method is held against."""
+
+from __future__ import annotations
+
+import pathlib
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.evidence.fair_rows import MINUS, SINGLE
+from experiments.evidence.rows import TRAINING
+from experiments.evidence.scores import labels_of, training_scores
+from experiments.evidence.store import StudyRows
+from experiments.protocols.one_split import cell
+from experiments.studies.sweep import (
+    SWEEP,
+    MeasuredPoint,
+    SweepAxes,
+    draw_sweep,
+    sweep_table,
+    sweep_value,
+)
+
+
+def sweep(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """The points of a sweep, such as figure 3.8.
+
+    Args:
+        study: its rows.
+
+    Raises:
+        InvalidInput: they are of no sweep.
+    """
+    axes, points = _measured_points(study)
+    return sweep_table("", axes, list(points.values())), list(points)
+
+
+def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """The lines of a sweep.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the axes.
+
+    Raises:
+        InvalidInput: the rows are of no sweep.
+    """
+    axes, points = _measured_points(study)
+    draw_sweep(title, axes, list(points.values()), path)
+
+
+def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """Test figures of each method, and its MAP@R minus that of the method that its rows hold it against.
+
+    Args:
+        study: its rows.
+
+    Raises:
+        InvalidInput: no row says what it is held against.
+    """
+    extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
+    if not extras:
+        raise InvalidInput(
+            f"{study.folder}: no row says what its method is held against. Expected those of figure 3.7."
+        )
+    labels = sorted(extras, key=lambda label: extras[label]["place"])
+    rows = reports.compared([compared_row(study, label, extras[label]["held against"]) for label in labels])
+    lines = []
+    for row in rows:
+        texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
+        figures = [f"{text.figure} {text.interval}".rstrip() for text in (texts[SINGLE, "P@1"], texts[SINGLE, "MAP@R"])]
+        gap = texts.get((MINUS, "MAP@R"))
+        difference = [extras[row.method]["held against"], f"{gap.figure} {gap.interval}", gap.detectable] if gap else []
+        lines.append([row.method, *figures, *(difference or ["-"] * 3)])
+    header = ["method", "test P@1", "test MAP@R", "held against", "difference, MAP@R", "detectable"]
+    return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
+
+
+def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:
+    """P@1 and MAP@R of a method's trainings, and the difference where a baseline has the same ones.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        baseline: of another method, which need not be there, or None.
+    """
+    scores = training_scores(study, label)
+    cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
+    other = training_scores(study, baseline) if baseline is not None else None
+    if other is not None and scores.places == other.places:
+        cells[MINUS, "MAP@R"] = cell(scores.difference(other, "MAP@R"), is_difference=True, baseline=baseline)
+    return reports.TableRow(label, cells)
+
+
+def _measured_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoint]]:
+    """What the axes show, and the points by label, in the order of the study."""
+    rows = [row for row in study.rows if row["kind"] == TRAINING]
+    sweeps = {row["label"]: row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]}
+    found = [row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]]
+    axes = {tuple(of[name] for name in ("x_label", "held_out", "logarithmic")) for of in found}
+    if len(axes) != 1 or set(sweeps) != set(labels_of(study)):
+        raise InvalidInput(
+            f"{study.folder} is no sweep: expected rows of one figure over one hyper-parameter, such as 3.8."
+        )
+    (chosen,) = (SweepAxes(*of) for of in axes)
+    points = {}
+    for label in sorted(sweeps, key=lambda label: sweeps[label]["place"]):
+        scores = training_scores(study, label)
+        validations = [row["validation"]["MAP@R"] for row in scores.rows]
+        value = sweep_value(sweeps[label]["x"], validations, scores if chosen.held_out == "test" else None)
+        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows))
+    return chosen, points

@@ -1,0 +1,1 @@
+"""What trainings start from: data sets made ready, and weights converted or trained beforehand."""

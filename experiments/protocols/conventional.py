@@ -1,0 +1,98 @@
+"""The conventional protocol: stop on the test set, as the literature does, and beside it on held-out classes."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterable
+
+from common.data import Dataset
+from common.ops.checks import check_choice
+from experiments.protocols.conventional_report import ConventionalReport, write_report
+from experiments.protocols.fair import check_unit_flags
+from experiments.reports import collect_method
+from experiments.settings.config import ExperimentConfig
+from experiments.units.unit_runs import UnitRuns
+
+MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
+DEFAULT_REPEATS = 3  # the tables print the best of three
+
+
+class ConventionalProtocol:
+    """Repeats of some methods on one data set, each with its unbiased counterpart.
+
+    The biased unit learns from all training classes; R@1 *on the test set* lowers its learning rate, ends its training
+    and picks its weights. The unbiased unit keeps some training classes back for all of that, and sees the test set
+    once.
+
+    Reference: thesis sections 3.3.2.1 and 5.3.4.1, tables 3.2 and 5.2 (best of three); after Musgrave et al., "A metric
+    learning reality check", 2020, on why its figures are optimistic.
+
+    Args:
+        dataset: as loaded.
+        configs: each method's configuration of the protocol `conventional`.
+        held_out_configs: the same methods' of the protocol `held_out`, in the same order.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or `None` for the default.
+        repeats: trainings of each, with different seeds.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        configs: list[ExperimentConfig],
+        held_out_configs: list[ExperimentConfig],
+        runs_dir: str,
+        *,
+        cache_dir: str | None,
+        repeats: int,
+    ):
+        self.configs = {"test_set": configs, "held_out": held_out_configs}
+        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir), repeats
+
+    def run(
+        self,
+        *,
+        repeat: int | None = None,
+        monitors: Iterable[str] = tuple(MONITORS),
+        checkpoint_seconds: float = 30.0,
+    ) -> None:
+        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint.
+
+        Args:
+            repeat: this repeat only.
+            monitors: which of `MONITORS`.
+            checkpoint_seconds: shortest time between two checkpoints.
+
+        Raises:
+            InvalidInput: a repeat or monitor that the protocol does not have, or a unit that cannot be trained; then
+                none is.
+        """
+        check_unit_flags(1, self.repeats, None, repeat)
+        monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in monitors]
+        units = [
+            (self.configs[monitor][position], 0, index)
+            for index in (range(self.repeats) if repeat is None else [repeat])
+            for position in range(len(self.configs["test_set"]))
+            for monitor in monitors
+        ]
+        self.runs.check(units)
+        for config, fold, index in units:
+            self.runs.train(config, fold, index, checkpoint_seconds)
+
+    def methods(self) -> list[ConventionalReport]:
+        """What is on disk of each method."""
+        methods = []
+        for config, held_out in zip(self.configs["test_set"], self.configs["held_out"]):
+            found = [collect_method(self.runs.method_dir(one)) for one in (config, held_out)]
+            methods.append(ConventionalReport(config, held_out, *found, self.repeats))
+        return methods
+
+    def report(self, write: Callable[[list[ConventionalReport], pathlib.Path, str], str] = write_report) -> str:
+        """Writes the table and the picture beside the runs; returns the text for the terminal.
+
+        Args:
+            write: called with the methods, the folder and a title.
+        """
+        folder = self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
+        title = f"Conventional protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
+        return write(self.methods(), folder, title)

@@ -1,0 +1,59 @@
+"""What the commands of conventional protocols share: their flags, and their trainings with the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from absl import flags
+
+from common.ops.checks import InvalidInput, check_choice
+from experiments.protocols.conventional import MONITORS, ConventionalProtocol
+from experiments.protocols.conventional_report import write_report
+from experiments.protocols.fair import check_unit_flags
+from experiments.reports import UnitRun
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.units.start_checks import check_configurations
+
+
+def evaluate(write: Callable = write_report) -> list[UnitRun]:
+    """Runs what is missing of every method that the flags name, then reports.
+
+    Args:
+        write: the report, see `ConventionalProtocol.report`.
+
+    Returns:
+        All finished runs of these methods.
+    """
+    values = flags.FLAGS
+    monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
+    experiment_flags.check_distinct("--monitor", monitors)
+    if not monitors:
+        raise InvalidInput(
+            f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
+        )
+    configs = experiment_flags.configurations_from_flags("conventional", ignored=("held_out_fraction",))
+    held_out_configs = experiment_flags.configurations_from_flags("held_out")
+    check_unit_flags(1, values.repeats, None, values.repeat)
+    if not values.report_only:
+        check_configurations([*configs, *held_out_configs], values.data_dir)
+    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
+    protocol = ConventionalProtocol(
+        dataset, configs, held_out_configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats
+    )
+    if not values.report_only:
+        protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=values.checkpoint_seconds)
+    print(protocol.report(write))
+    found = [runs for method in protocol.methods() for runs in (method.runs, method.held_out_runs) if runs]
+    return [unit for runs in found for unit in runs.finished.values()]
+
+
+def define_flags(repeats: int) -> None:
+    """Defines all flags; trains each unit `repeats` times by default."""
+    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_run_flags(units=("repeat",))
+    experiment_flags.define_methods_flag()
+    flags.DEFINE_list(
+        "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
+    )
+    flags.FLAGS.set_default("repeats", repeats)

@@ -1,0 +1,204 @@
+"""The conventional protocol's report: best and mean of the repeats, the unbiased figure, and the optimism."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments import reports
+from experiments.protocols.one_split import SplitScores
+from experiments.protocols.report_files import write_report_files
+from experiments.reports import best_of_repeats
+from experiments.reports.collect import check_same_queries
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import departures
+from experiments.units.unit import MONITORED, unit_label
+
+METRICS = ("P@1", "MAP@R")
+EXPLANATION = (
+    "Optimism of the protocol: best of the repeats that stop on the test set, minus mean of the repeats that stop on "
+    "held-out training classes (the unbiased figure; those also learn from fewer classes). The first is what "
+    "conventional tables print. P@1 is their R@1."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConventionalReport:
+    """One method's runs under both stopping rules and what is printed about them.
+
+    Attributes:
+        config: stops on the test set.
+        held_out_config: stops on held-out classes.
+        runs: what is on disk of the first.
+        held_out_runs: likewise of the second; None where it is not wanted.
+        repeats: how many of each a complete study has.
+    """
+
+    config: ExperimentConfig
+    held_out_config: ExperimentConfig
+    runs: reports.MethodRuns
+    held_out_runs: reports.MethodRuns | None
+    repeats: int
+
+    @functools.cached_property
+    def biased(self) -> SplitScores | None:
+        """Test scores of the repeats that stopped on the test set; `None` while one is missing."""
+        return self._scores(self.runs)
+
+    @functools.cached_property
+    def unbiased(self) -> SplitScores | None:
+        """Test scores of the repeats that stopped on held-out classes; `None` while one is missing."""
+        return self._scores(self.held_out_runs)
+
+    def rows(self) -> list[reports.TableRow]:
+        """Best and mean of the biased repeats, mean of the unbiased ones, their difference; what is complete of it."""
+        rows, biased, unbiased = [], self.biased, self.unbiased
+        name, count = self.config.name, self.repeats
+        if biased:
+            rows.append(self._row(f"{name}, best of {count}", self._best_cells()))
+            rows.append(self._row(f"{name}, mean of {count}", _mean_cells(biased)))
+        if unbiased:
+            rows.append(self._row(f"{name}, unbiased, mean of {count}", _mean_cells(unbiased)))
+        if biased and unbiased:
+            check_same_queries([biased.units[0], unbiased.units[0]], [biased.labels, unbiased.labels])
+            estimates = {
+                metric: best_of_repeats.optimism_estimate(
+                    biased.scores[metric], unbiased.scores[metric], self.best_repeat, metric == "P@1"
+                )
+                for metric in METRICS
+            }
+            cells = {
+                metric: reports.TableCell(of, is_difference=True, baseline=name) for metric, of in estimates.items()
+            }
+            rows.append(self._row(f"{name}, optimism", cells))
+        return rows
+
+    def optimism_line(self) -> str | None:
+        """What the optimism in P@1 is made of, in words; `None` before both sides are complete."""
+        biased, unbiased = self.biased, self.unbiased
+        if not (biased and unbiased):
+            return None
+        means = biased.scores["P@1"].means
+        chosen, rule = 100 * (means.max() - means.mean()), biased.difference(unbiased, "P@1")
+        total = chosen + 100 * rule.estimate
+        return (
+            f"{self.config.name}: optimism of the protocol {total:+.2f} points of P@1 = {chosen:+.2f} (best of "
+            f"{self.repeats} over their mean) {100 * rule.estimate:+.2f} (stopping on the test set over stopping on "
+            f"held-out classes; interval [{100 * rule.low:+.2f}, {100 * rule.high:+.2f}])"
+        )
+
+    def untrained_row(self) -> reports.TableRow | None:
+        """Mean metrics of the backbones' average features before training."""
+        units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
+        if not units:
+            return None
+        means = {metric: float(np.mean([unit.result["untrained"][metric] for unit in units])) for metric in METRICS}
+        cells = {metric: reports.TableCell(reports.FairEstimate(mean)) for metric, mean in means.items()}
+        return self._row("untrained backbone", cells)
+
+    def curves(self) -> list[reports.Curve]:
+        """The monitored curve of every unit that has been evaluated: of the test set, and of held-out classes."""
+        drawn = []
+        for config, runs in self._sides():
+            for unit in runs.units:
+                steps, values = unit.validation_curve(config.monitor)
+                if len(steps):
+                    drawn.append(reports.Curve(f"{config.name}, {MONITORED[config.protocol]}", steps, values))
+        return drawn
+
+    def partial_lines(self) -> list[str]:
+        """For a study that is not complete: each finished unit's figures, and what is missing."""
+        lines, missing = [], []
+        for config, runs in self._sides():
+            lines += [f"warning: {problem}" for problem in runs.problems]
+            absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
+            missing += [unit_label(config, 0, repeat) for repeat in absent]
+            for (fold, repeat), unit in runs.finished.items() if absent else ():
+                figures = "  ".join(f"{metric} {100 * unit.result['test'][metric]:.2f}" for metric in METRICS)
+                lines.append(f"{config.name} {unit_label(config, fold, repeat)}: {figures}")
+        if missing:
+            lines.append(
+                f"{self.config.name}: missing {'; '.join(missing)}. The same command without --repeat and --monitor "
+                "runs them."
+            )
+        return lines
+
+    @property
+    def best_repeat(self) -> int:
+        """The repeat with the largest P@1 on the test set."""
+        return best_of_repeats.best_repeat(self.biased.scores["P@1"])
+
+    def _sides(self) -> list[tuple[ExperimentConfig, reports.MethodRuns]]:
+        sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
+        return [(config, runs) for config, runs in sides if runs is not None]
+
+    def _scores(self, runs: reports.MethodRuns | None) -> SplitScores | None:
+        if runs is None or runs.missing(1, self.repeats):
+            return None
+        return SplitScores([runs.finished[0, repeat] for repeat in range(self.repeats)])
+
+    def _row(self, label: str, cells: dict[str, reports.TableCell]) -> reports.TableRow:
+        size = f"{self.config.embedding_dim}-D"
+        return reports.TableRow(label, {(size, metric): cell for metric, cell in cells.items()})
+
+    def _best_cells(self) -> dict[str, reports.TableCell]:
+        cells = {}
+        for metric in METRICS:
+            estimate = best_of_repeats.best_estimate(
+                self.biased.scores[metric], self.best_repeat, decides=metric == "P@1"
+            )
+            published = self._published(metric)
+            target = reports.Target(published, reasons=tuple(self._reasons(published)))
+            cells[metric] = reports.TableCell(estimate, target)
+        return cells
+
+    def _published(self, metric: str) -> reports.PublishedValue | None:
+        config = self.config
+        return reports.conventional_published(
+            config.dataset,
+            config.loss,
+            config.pooling,
+            config.method,
+            config.backbone,
+            config.embedding_dim,
+            metric,
+            chapter=config.chapter,
+        )
+
+    def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
+        conditions = reports.conventional_conditions(published) if published else {}
+        stated = {**self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
+        departed = departures(self.config) if published else {}
+        reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
+        if published and reports.is_quoted(published):
+            reasons.append("the figure is quoted from another paper, which trained in another way")
+        return reasons
+
+
+def _mean_cells(scores: SplitScores) -> dict[str, reports.TableCell]:
+    estimates = {metric: best_of_repeats.mean_estimate(scores.scores[metric]) for metric in METRICS}
+    return {metric: reports.TableCell(estimate) for metric, estimate in estimates.items()}
+
+
+def write_report(
+    methods: list[ConventionalReport],
+    folder: pathlib.Path,
+    title: str,
+    *,
+    name: str = "report",
+    notes: Sequence[str] = (),
+) -> str:
+    """Writes `<name>.md`, `.csv`, `.tex` and `validation_curves.png`, more notes below; returns the terminal's text."""
+    rows = [row for method in methods for row in method.rows()]
+    untrained = next((row for method in methods if (row := method.untrained_row())), None)
+    rows = [untrained, *rows] if untrained else rows
+    optimism = [line for method in methods if (line := method.optimism_line())]
+    notes = [*([EXPLANATION, *optimism] if optimism else []), *notes]
+    curves = [curve for method in methods for curve in method.curves()]
+    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name=name)
+    lines = [line for method in methods for line in method.partial_lines()]
+    return "\n".join(part for part in (table, *lines, picture) if part)

@@ -1,0 +1,82 @@
+"""The fair protocol: which units there are, and running those that are missing.
+
+Reference: thesis section 3.3.2.1 (after Musgrave et al., "A metric learning reality check", 2020): the training classes
+are cut into four folds, each model validates on one of them and trains on the rest, and is tested on unseen classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from common.data import Dataset
+from common.ops.checks import invalid
+from experiments.protocols.fair_report import MethodReport, write_report
+from experiments.reports import UnitRun, collect_method
+from experiments.settings.config import ExperimentConfig
+from experiments.units.unit_runs import UnitRuns
+
+
+class FairProtocol:
+    """All folds and repeats of some configurations on one data set.
+
+    Args:
+        dataset: as loaded.
+        configs: configurations of the methods to compare, all on this data set.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or `None` for the default.
+        repeats: trainings of each fold, with different seeds.
+    """
+
+    def __init__(
+        self, dataset: Dataset, configs: list[ExperimentConfig], runs_dir: str, *, cache_dir: str | None, repeats: int
+    ):
+        self.dataset, self.configs, self.repeats = dataset, configs, repeats
+        self.runs = UnitRuns(dataset, runs_dir, cache_dir)
+
+    def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
+        """All (configuration, fold, repeat), or those of one fold or one repeat.
+
+        Raises:
+            InvalidInput: a fold or repeat that the protocol does not have.
+        """
+        num_folds = self.configs[0].num_folds
+        check_unit_flags(num_folds, self.repeats, fold, repeat)
+        folds = range(num_folds) if fold is None else [fold]
+        repeats = range(self.repeats) if repeat is None else [repeat]
+        return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
+
+    def run(self, *, fold: int | None = None, repeat: int | None = None, checkpoint_seconds: float = 30.0) -> None:
+        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint.
+
+        Raises:
+            InvalidInput: any of the units cannot be trained; then none is.
+        """
+        units = self.units(fold, repeat)
+        self.runs.check(units)
+        for config, fold_index, repeat_index in units:
+            self.runs.train(config, fold_index, repeat_index, checkpoint_seconds)
+
+    def finished(self, *, fold: int | None = None, repeat: int | None = None) -> list[UnitRun]:
+        """The finished units of all folds and repeats, or of one fold or one repeat."""
+        runs = {config: collect_method(self.runs.method_dir(config)).finished for config in self.configs}
+        units = self.units(fold, repeat)
+        return [runs[config][k, r] for config, k, r in units if (k, r) in runs[config]]
+
+    def report(self) -> str:
+        """Writes the table and the picture beside the runs; returns the text for the terminal."""
+        methods = [
+            MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
+        ]
+        title = f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
+        return write_report(methods, self.runs.report_dir(self.configs), title)
+
+
+def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:
+    """Raises `InvalidInput` for a fold or a repeat that a protocol of so many does not have; None is all of them."""
+    _check_index("--fold", fold, num_folds)
+    _check_index("--repeat", repeat, repeats)
+
+
+def _check_index(flag: str, value: int | None, count: int) -> None:
+    if value is not None and not 0 <= value < count:
+        raise invalid(flag, received=value, expected=f"a number from 0 to {count - 1}")

@@ -1,0 +1,301 @@
+"""The fair protocol's report: a table with published values and verdicts, and a picture of the validation curves."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import pathlib
+from collections.abc import Collection
+
+import numpy as np
+
+from common.ops.checks import InvalidInput
+from common.retrieval import combine_embeddings
+from common.training import write_arrays
+from common.training.run_directory import read_arrays
+from experiments import reports
+from experiments.protocols.report_files import write_report_files
+from experiments.reports.collect import check_same_queries
+from experiments.reports.verdicts import HALF_DIGIT
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import departures
+from experiments.units.unit import evaluate_embeddings, per_query_scores
+
+METRICS = ("P@1", "MAP@R")
+COMPARED = "MAP@R"
+
+
+@dataclasses.dataclass(frozen=True)
+class MethodReport:
+    """One method's runs and what is printed about it.
+
+    Attributes:
+        config: the configuration.
+        runs: what is on disk.
+        repeats: how many repeats a complete study has.
+        label: its name in the table; by default the configuration's.
+        printed: (table, row label) of the print that it is held against; by default what `fair_published` finds.
+        settings: fields with which that row differs from the recipe.
+    """
+
+    config: ExperimentConfig
+    runs: reports.MethodRuns
+    repeats: int
+    label: str | None = None
+    printed: tuple[str, str] | None = None
+    settings: Collection[str] = ()
+
+    @property
+    def name(self) -> str:
+        """What the method is called in the table."""
+        return self.label or self.config.name
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """(fold, repeat) pairs without a result."""
+        return self.runs.missing(self.config.num_folds, self.repeats)
+
+    def row(self, reference: MethodReport | None = None, reference_name: str | None = None) -> reports.TableRow:
+        """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired.
+
+        Verdicts are on the figures and, where the print has both rows, on the difference.
+
+        Args:
+            reference: another complete method.
+            reference_name: what the difference's column calls it; by default its name.
+        """
+        estimates = self._estimates()
+        cells = {}
+        for kind, size in self._sizes.items():
+            for metric in METRICS:
+                target = self._target(size, metric, reference)
+                cells[f"{kind} {size}-D", metric] = reports.TableCell(estimates[kind][metric], target)
+        if reference is not None:
+            for kind, interval in self._differences(reference).items():
+                column = f"{kind} minus {reference_name or reference.name}", COMPARED
+                estimate = reports.FairEstimate(interval.estimate, interval=interval)
+                target = self._target_of_difference(self._sizes[kind], reference)
+                cells[column] = reports.TableCell(estimate, target, is_difference=True, baseline=reference.name)
+        return reports.TableRow(self.name, cells)
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        dim = self.config.embedding_dim
+        return {"single": dim, "concatenated": dim * self.config.num_folds}
+
+    def untrained_row(self) -> reports.TableRow | None:
+        """Mean metrics of the backbones' average features before training."""
+        units = [unit for unit in self.runs.finished.values() if unit.result.get("untrained")]
+        if not units:
+            return None
+        cells = {}
+        for metric in METRICS:
+            mean = float(np.mean([unit.result["untrained"][metric] for unit in units]))
+            cells[f"single {self.config.embedding_dim}-D", metric] = reports.TableCell(reports.FairEstimate(mean))
+        return reports.TableRow("untrained backbone", cells)
+
+    def curves(self) -> list[reports.Curve]:
+        """The validation curve of every unit that has been evaluated."""
+        curves = [(unit, unit.validation_curve("MAP@R")) for unit in self.runs.units]
+        return [reports.Curve(self.name, steps, values) for unit, (steps, values) in curves if len(steps)]
+
+    def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
+        """The printed cell; its margin is half of the row's printed effect on that of `reference`."""
+        published = self._published(size, metric)
+        baseline = reference._published(size, metric) if reference else None
+        margin = reports.half_effect(published, baseline)
+        error = reports.error_of_collections(published.std) if published else None
+        return reports.Target(published, margin, tuple(self._reasons(published)), error)
+
+    def _target_of_difference(self, size: int, reference: MethodReport) -> reports.Target | None:
+        """The printed difference of the two rows; `None` where not both are printed."""
+        cells = [method._published(size, COMPARED) for method in (self, reference)]
+        published = reports.published_difference(*cells)
+        if published is None:
+            return None
+        of_each = [method._reasons(cell) for method, cell in zip((self, reference), cells)]
+        reasons = tuple(dict.fromkeys(itertools.chain(*of_each)))
+        error = reports.error_of_collections(published.std)
+        return reports.Target(published, reports.half_effect(*cells), reasons, error, rounding=2 * HALF_DIGIT)
+
+    def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
+        conditions = reports.fair_conditions(published.table) if published else {}
+        departed = {} if published is None else self._departures()
+        stated = self.runs.stated(self.config.as_dict())
+        return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
+
+    def _departures(self) -> dict[str, object]:
+        """What was set by hand, but for what makes the printed row, and the parts of GSP, which have printed rows."""
+        parts = {"zero_shot_weight": 0, "transport_ratio": 1}
+        row = {*self.settings, *(name for name, value in parts.items() if getattr(self.config, name) == value)}
+        return {name: value for name, value in departures(self.config).items() if name not in row}
+
+    def _published(self, size: int, metric: str) -> reports.PublishedValue | None:
+        config = self.config
+        if self.printed is not None:
+            table, row = self.printed
+            return reports.published_value(table, config.dataset, row, size, metric)
+        averages = config.pooling == "gsp" and config.transport_ratio == 1
+        method = (config.loss, "gap" if averages else config.pooling, config.method)
+        options = {"chapter": config.chapter, "zero_shot": bool(config.zero_shot_weight)}
+        return reports.fair_published(config.dataset, *method, size, metric, **options)
+
+    def _estimates(self) -> dict:
+        scores = self._scores
+        return reports.fair_estimates(
+            {key: unit.test_metrics() for key, unit in self._units.items()},
+            _means_by_collection(scores.concatenated, self.config.num_folds, self.repeats),
+            single_scores=scores.single,
+            concatenated_scores=scores.concatenated,
+        )
+
+    def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
+        """MAP@R minus the reference's: query by query, fold by fold, repeat by repeat."""
+        methods = (reference, self)
+        check_same_queries([next(iter(m._units.values())) for m in methods], [m._scores.labels for m in methods])
+        folds = self.config.num_folds
+        members = {
+            "single": reports.single_model_members(folds, self.repeats),
+            "concatenated": reports.collection_members(folds, self.repeats),
+        }
+        return {
+            kind: reports.paired_difference(
+                self._scores.of(kind)[COMPARED], reference._scores.of(kind)[COMPARED], members=members[kind]
+            )
+            for kind in self._sizes
+        }
+
+    @property
+    def _units(self) -> dict:
+        """The finished units of this study; there may be more repeats on disk."""
+        return {key: unit for key, unit in self.runs.finished.items() if key[1] < self.repeats}
+
+    @functools.cached_property
+    def _scores(self) -> _Scores:
+        units, single, labels = self._units, {}, []
+        for key, unit in units.items():
+            embeddings = unit.test_embeddings()
+            result = evaluate_embeddings(embeddings)
+            single[key] = per_query_scores(result)
+            labels.append(embeddings["query_labels"][result.query_rows])
+        check_same_queries(list(units.values()), labels)
+        return _Scores(_by_class(single, labels[0]), _by_class(self._concatenated(units), labels[0]), labels[0])
+
+    def _concatenated(self, units: dict) -> dict:
+        """Per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""
+        cache = _CollectionCache(self.runs.path / "collections.npz", units)
+        scores = {}
+        for repeats in reports.collections(self.config.num_folds, self.repeats):
+            key = "-".join(map(str, repeats))
+            if key not in cache:
+                members = [units[fold, repeat].test_embeddings() for fold, repeat in enumerate(repeats)]
+                cache.add(key, evaluate_embeddings(concatenated_embeddings(members)))
+            scores[repeats] = cache.scores(key)
+        cache.save()
+        return scores
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scores:
+    """Scores by metric: of single models, fold by fold, and of collections in their order; the queries' classes."""
+
+    single: dict[str, reports.ClassScores]
+    concatenated: dict[str, reports.ClassScores]
+    labels: np.ndarray
+
+    def of(self, kind: str) -> dict[str, reports.ClassScores]:
+        """The single models' scores by metric, or the collections'."""
+        return getattr(self, kind)
+
+
+def _by_class(per_query: dict, labels: np.ndarray) -> dict[str, reports.ClassScores]:
+    """Class scores by metric of per-query scores by model and metric, models in order."""
+    return {
+        metric: reports.ClassScores.from_queries(
+            np.stack([per_query[key][metric] for key in sorted(per_query)]), labels
+        )
+        for metric in METRICS
+    }
+
+
+def _means_by_collection(scores: dict[str, reports.ClassScores], num_folds: int, repeats: int) -> dict:
+    """Mean scores by metric of every collection."""
+    means = {metric: of.means for metric, of in scores.items()}
+    return {
+        collection: {metric: float(of[place]) for metric, of in means.items()}
+        for place, collection in enumerate(reports.collections(num_folds, repeats))
+    }
+
+
+def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The test embeddings of several models of the same test set, joined to one embedding `[queries, sum of dims]`."""
+    joined = dict(members[0])
+    for name in ("queries", "gallery"):
+        if name in joined:
+            joined[name] = combine_embeddings([member[name] for member in members])
+    return joined
+
+
+class _CollectionCache:
+    """Per-query scores by collection; dropped when any of the runs behind them has changed."""
+
+    def __init__(self, path: pathlib.Path, units: dict):
+        self.path = path
+        results = [(unit.path / "result.json").read_bytes() for unit in units.values()]
+        self.version = hashlib.sha256(b"".join(results)).hexdigest()
+        self.arrays, self.changed = {}, False
+        if path.exists():
+            try:
+                self.arrays = read_arrays(path)
+            except InvalidInput:
+                self.arrays = {}
+        if str(self.arrays.pop("version", "")) != self.version:
+            self.arrays = {}
+
+    def __contains__(self, key: str) -> bool:
+        return f"{key}/{METRICS[0]}" in self.arrays
+
+    def add(self, key: str, result) -> None:
+        self.arrays.update({f"{key}/{name}": values for name, values in per_query_scores(result).items()})
+        self.changed = True
+
+    def scores(self, key: str) -> dict[str, np.ndarray]:
+        return {name: self.arrays[f"{key}/{name}"] for name in METRICS}
+
+    def save(self) -> None:
+        if self.changed:
+            write_arrays(self.path, {**self.arrays, "version": np.array(self.version)})
+
+
+def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) -> str:
+    """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`; returns the text for the terminal."""
+    complete = [method for method in methods if not method.missing]
+    trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
+    untrained = next((row for method in methods if (row := method.untrained_row())), None)
+    rows = ([untrained] if untrained else []) + trained
+    curves = [curve for method in methods for curve in method.curves()]
+    table, picture = write_report_files(rows, curves, folder, title)
+    lines = []
+    for method in methods:
+        lines += [f"warning: {problem}" for problem in method.runs.problems]
+        lines += partial_lines(method)
+    return "\n".join(part for part in (table, *lines, picture) if part)
+
+
+def partial_lines(method: MethodReport) -> list[str]:
+    """For a study that is not complete: each finished unit's figures beside the untrained ones, and what is missing."""
+    if not method.missing:
+        return []
+    lines = []
+    for (fold, repeat), unit in method.runs.finished.items():
+        figures = "  ".join(
+            f"{metric} {100 * unit.result['test'][metric]:.2f} (untrained {100 * unit.result['untrained'][metric]:.2f})"
+            for metric in METRICS
+        )
+        minutes = unit.result["train_seconds"] / 60
+        done = f"{unit.result['steps']} steps, {minutes:.1f} minutes"
+        lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")
+    names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
+    return [*lines, f"{method.name}: missing {names}; the same command without --fold runs them."]

@@ -1,0 +1,112 @@
+"""The "Revisiting" protocol's report: the best test epoch of each metric, as printed, and figures that did not choose.
+
+The benchmark's own script takes, of each run and for each metric apart, the largest value that it had on the test
+set at any epoch. Beside it stand the last epoch, which chooses nothing, and the epoch that held-out training classes
+choose.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments import reports
+from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.report_files import write_report_files
+from experiments.reports import best_of_repeats
+from experiments.reports.collect import UnitRun
+from experiments.reports.intervals import interval
+from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published
+from experiments.settings.recipes import departures
+from experiments.units.unit import normalized_mutual_information
+
+METRICS = ("R@1", "R@2", "R@4", "NMI")
+PRINTED_REPEATS = 5
+EXPLANATION = (
+    "Best test epoch: the maximum over all epochs on the test set, of each metric apart, as the benchmark's published "
+    "script selects what the dissertation prints; it is optimistic. Last epoch: no choice at all. Unbiased: held-out "
+    "training classes choose the epoch (that model learns from fewer classes), and the test set is looked at once. "
+    "± is the standard deviation over repeats. NMI here is of as many clusters as the test set has classes; the "
+    "benchmark's k-means has as many as the training set."
+)
+
+
+def curve_figures(units: Sequence[UnitRun], choose) -> dict[str, np.ndarray]:
+    """A figure of each unit and metric `[units]`, chosen from its values over epochs `[epochs]`.
+
+    Args:
+        units: finished runs that were evaluated on the test set at each epoch.
+        choose: a function of the values, such as `np.max`.
+    """
+    return {metric: np.array([choose(unit.validation_curve(metric)[1]) for unit in units]) for metric in METRICS}
+
+
+def final_figures(units: Sequence[UnitRun]) -> dict[str, np.ndarray]:
+    """The test figures of the weights that each unit ended with, `[units]` by metric."""
+    figures = {metric: np.array([unit.test_metrics()[metric] for unit in units]) for metric in METRICS[:-1]}
+    return {**figures, "NMI": np.array([normalized_mutual_information(unit.test_embeddings()) for unit in units])}
+
+
+def rows_of(method: ConventionalReport) -> list[reports.TableRow]:
+    """Best test epoch, last epoch, unbiased, and the optimism of the first; what is complete of it."""
+    sides = {
+        name: [runs.finished[0, repeat] for repeat in range(method.repeats)]
+        for name, runs in (("biased", method.runs), ("unbiased", method.held_out_runs))
+        if not runs.missing(1, method.repeats)
+    }
+    found = {}
+    if "biased" in sides:
+        found["best test epoch of each metric"] = curve_figures(sides["biased"], np.max)
+        found["last epoch"] = curve_figures(sides["biased"], lambda values: values[-1])
+    if "unbiased" in sides:
+        found["unbiased"] = final_figures(sides["unbiased"])
+    size, rows = f"{method.config.embedding_dim}-D", []
+    for label, figures in found.items():
+        cells = {metric: _cell(method, metric, values, label.startswith("best")) for metric, values in figures.items()}
+        rows.append(_row(method, label, size, cells))
+    if len(sides) == 2:
+        best, unbiased = found["best test epoch of each metric"], found["unbiased"]
+        gaps = {metric: float(best[metric].mean() - unbiased[metric].mean()) for metric in METRICS}
+        cells = {
+            metric: reports.TableCell(reports.FairEstimate(gap), is_difference=True) for metric, gap in gaps.items()
+        }
+        rows.append(_row(method, "optimism: best minus unbiased", size, cells))
+    return rows
+
+
+def write_report(methods: Sequence[ConventionalReport], folder: pathlib.Path, title: str) -> str:
+    """Writes `revisiting.md`, `.csv`, `.tex` and `validation_curves.png`; returns the text for the terminal."""
+    rows = [row for method in methods for row in rows_of(method)]
+    notes = [EXPLANATION] if rows else []
+    curves = [curve for method in methods for curve in method.curves()]
+    title = title.replace("Conventional", '"Revisiting"')
+    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name="revisiting")
+    lines = [line for method in methods for line in method.partial_lines()]
+    return "\n".join(part for part in (table, *lines, picture) if part)
+
+
+def _row(method: ConventionalReport, label: str, size: str, cells: Mapping[str, reports.TableCell]):
+    name = f"{method.config.name}, {label}"
+    return reports.TableRow(name, {(size, metric): cell for metric, cell in cells.items()})
+
+
+def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printed: bool) -> reports.TableCell:
+    count = len(values)
+    spread, bounds = None, None
+    if count > 1:
+        spread = float(values.std(ddof=1))
+        bounds = interval(float(values.mean()), None, (spread**2 / count, count - 1), best_of_repeats.CONFIDENCE)
+    estimate = reports.FairEstimate(float(values.mean()), spread, bounds)
+    if not is_printed or metric not in ("R@1", "NMI"):
+        return reports.TableCell(estimate)
+    config = method.config
+    published = revisiting_published(config.dataset, config.loss, metric)
+    stated = {**method.runs.stated(config.as_dict()), "repeats": method.repeats}
+    conditions, departed = revisiting_conditions(config.loss), departures(config) if published else {}
+    reasons = reports.incomparable_reasons(stated, conditions, method.runs.deviations, departed)
+    if published and ROWS[config.loss].differs:
+        reasons.append(ROWS[config.loss].differs)
+    error = reports.error_of_mean(published.std, PRINTED_REPEATS) if published else None
+    return reports.TableCell(estimate, reports.Target(published, reasons=tuple(reasons), error=error))

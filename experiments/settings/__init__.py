@@ -1,0 +1,1 @@
+"""What decides a training: flags, recipes, the configuration, and what is built from it."""

@@ -1,0 +1,393 @@
+"""From names and a configuration to data sets, networks, poolings and losses: plain dictionaries of constructors."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from common import backbones, data, losses, pooling
+from common.ops.checks import InvalidInput, check_choice, invalid
+from common.training import EmbeddingHead, EmbeddingModel
+from experiments.settings.build_ccp import chance_constrained
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss
+from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
+from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+from gsp_dml.combined_head import CombinedSumHead
+
+keras = tf.keras
+
+DATASETS = {
+    "glyphs": data.load_glyphs,
+    "glyph_scripts": data.load_glyph_scripts,
+    "glyph_collage": data.load_glyph_collage,
+    "glyph_collage_distilled": functools.partial(data.load_glyph_collage, nuisance=False),
+    "synthetic_tokens": data.load_synthetic_tokens,
+    "cars196": data.load_cars196,
+    "cub200": data.load_cub200,
+    "sop": data.load_stanford_online_products,
+    "inshop": data.load_in_shop,
+    "cifar10": data.load_cifar10,
+    "cifar10_seen": functools.partial(data.load_cifar10, validation_share=0.1),
+    "cifar10_unseen": functools.partial(data.load_cifar10, unseen_classes=True),
+    "cifar100": data.load_cifar100,
+    "cifar100_unseen": functools.partial(data.load_cifar100, unseen_classes=True),
+    **{
+        f"cifar_collage{suffix}{'' if nuisance else '_distilled'}": functools.partial(
+            data.load_cifar_collage, division=division, nuisance=nuisance
+        )
+        for suffix, division in (("", "thesis"), ("_published_code", "published_code"))
+        for nuisance in (True, False)
+    },
+    "cifar10_collage": data.load_cifar10_collage,
+    "cifar10_collage_distilled": functools.partial(data.load_cifar10_collage, nuisance=False),
+    "folder": data.load_image_folder,
+    "manifest": data.load_manifest,
+}
+
+# These need no files.
+EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
+
+LOSSES = {
+    "c1": lambda c, classes: losses.CosineContrastive(
+        c.margin, c.pair_reduction or "sum", normalization=c.normalization
+    ),
+    "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
+    "triplet": lambda c, classes: losses.Triplet(c.margin, _anchors(c), normalization=c.normalization),
+    "ms": lambda c, classes: losses.MultiSimilarity(
+        c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), c.pair_reduction or "sum", normalization=c.normalization
+    ),
+    "pnca": lambda c, classes: losses.ProxyNCA(
+        classes,
+        c.embedding_dim,
+        temperature=c.temperature,
+        initializer=c.proxy_initializer,
+        normalization=c.normalization,
+    ),
+    "panchor": lambda c, classes: losses.ProxyAnchor(
+        classes,
+        c.embedding_dim,
+        margin=c.panchor_margin,
+        scale=c.panchor_scale,
+        initializer=c.proxy_initializer,
+        normalization=c.normalization,
+    ),
+    "softtriple": lambda c, classes: losses.SoftTriple(
+        classes,
+        c.embedding_dim,
+        centers_per_class=c.centers_per_class,
+        scale=c.softtriple_scale,
+        gamma=c.softtriple_gamma,
+        tau=c.softtriple_tau,
+        margin=c.softtriple_margin,
+        initializer=c.proxy_initializer,
+        normalization=c.normalization,
+    ),
+    "margin": lambda c, classes: losses.Margin(
+        classes if c.boundary_per_class else None, c.margin, c.boundary, _anchors(c), normalization=c.normalization
+    ),
+    "npair": lambda c, classes: losses.NPair(c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization),
+    "lifted": lambda c, classes: losses.LiftedStructure(
+        c.margin, False, c.norm_penalty, _anchors(c), normalization=c.normalization
+    ),
+    "lifted_generalized": lambda c, classes: losses.LiftedStructure(
+        c.margin, True, c.norm_penalty, _anchors(c), normalization=c.normalization
+    ),
+    "quadruplet": lambda c, classes: losses.Quadruplet(
+        c.margin, c.second_margin, _anchors(c), normalization=c.normalization
+    ),
+    "angular": lambda c, classes: losses.WeightedSum(
+        [LOSSES["npair"](c, classes), losses.Angular(c.angle, _anchors(c))], [1.0, c.angular_weight]
+    ),
+    "histogram": lambda c, classes: losses.Histogram(c.histogram_nodes, normalization=c.normalization),
+    "snr": lambda c, classes: losses.SignalToNoise(
+        positive_margin=c.positive_margin,
+        negative_margin=c.negative_margin,
+        mean_penalty=c.mean_penalty,
+        normalization=c.normalization,
+    ),
+    "snr_triplet": lambda c, classes: losses.SignalToNoise(
+        "triplet", margin=c.margin, mean_penalty=c.mean_penalty, normalization=c.normalization
+    ),
+    "normsoftmax": lambda c, classes: losses.NormalizedSoftmax(
+        classes, c.embedding_dim, c.temperature, c.proxy_initializer, normalization=c.normalization
+    ),
+    "arcface": lambda c, classes: losses.ArcFace(
+        classes, c.embedding_dim, c.margin, c.loss_scale, c.proxy_initializer, normalization=c.normalization
+    ),
+    "circle": lambda c, classes: losses.Circle(c.margin, c.loss_scale, _anchors(c), normalization=c.normalization),
+}
+
+
+def _anchors(config: ExperimentConfig) -> str:
+    return config.ccp_anchors or "embeddings"
+
+
+def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
+    return GeneralizedSumPooling(
+        num_prototypes=config.num_prototypes,
+        transport_ratio=config.transport_ratio,
+        smoothing=config.smoothing,
+        solver=config.solver,
+        num_iterations=config.num_iterations,
+        memory_size=config.memory_size,
+        memory_features=config.memory_features or "image_averages",
+        memory_delay=(config.memory_delay or 0) * config.batch_size,
+        return_attributes=True,
+    )
+
+
+POOLINGS = {
+    "gap": lambda c: pooling.GlobalAveragePooling(),
+    "gmp": lambda c: pooling.GlobalMaxPooling(),
+    "gap+gmp": lambda c: pooling.GlobalAverageMaxPooling(),
+    "cbam": lambda c: pooling.CBAMPooling(),
+    "crow": lambda c: pooling.CrossDimensionalPooling(),
+    "delf": lambda c: pooling.DeLFPooling(),
+    "gemax": lambda c: pooling.GeneralizedMaxPooling(),
+    "gemean": lambda c: pooling.GeneralizedMeanPooling(),
+    "gsop": lambda c: pooling.SecondOrderPooling(),
+    "otp_8x16": lambda c: pooling.OptimalTransportPooling(8),
+    "otp_64x128": lambda c: pooling.OptimalTransportPooling(64),
+    "solar": lambda c: pooling.SecondOrderAttentionPooling(),
+    "tsmk": lambda c: pooling.NormAttentionPooling(),
+    "netvlad_8x16": lambda c: pooling.NetVLADPooling(8),
+    "netvlad_64x128": lambda c: pooling.NetVLADPooling(64),
+    "weldon": lambda c: pooling.WeldonPooling(),
+    "gsp": _generalized_sum_pooling,
+    "gmp+gsp": _generalized_sum_pooling,
+    "gemean+gsp": _generalized_sum_pooling,
+}
+PROJECT_FIRST = ("gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128")
+# Poolings that concatenate one vector a prototype; the projection gives the channels of one of them.
+CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
+COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
+
+BACKBONES = {
+    "resnet10": backbones.resnet10,
+    "resnet20": backbones.resnet20,
+    "mobilenet_v2": backbones.mobilenet_v2,
+    "resnet50": backbones.resnet50,
+    "bn_inception": backbones.bn_inception,
+    "efficientnet_lite0": backbones.efficientnet_lite0,
+    **{name: functools.partial(backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
+    "token_embedding": backbones.token_embedding,
+}
+AUGMENTATIONS = {
+    "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
+    "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
+    "shift": lambda c: data.RandomShift(2),
+    "shift_flip": lambda c: data.RandomShift(4, flip=True),
+    "none": lambda c: data.NoAugmentation(),
+}
+
+
+def check_loss_name(name: str) -> None:
+    """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
+    if parse_loss(name).base not in LOSSES:
+        forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
+        raise invalid("--loss", received=name, expected=f"one of {', '.join(LOSSES)}, or {forms}")
+
+
+def parse_method(name: str) -> tuple[str, str, str]:
+    """(loss, method, pooling) of a method's name in reports: `LOSS[+MINER[+rho]][+xbm][+ccp]+POOLING`.
+
+    Raises:
+        InvalidInput: it is not of this form; names of losses and poolings are not checked.
+    """
+    parts = name.split("+")
+    _, rest = split_loss(parts)
+    loss = "+".join(parts[: len(parts) - len(rest)])
+    method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
+    if not rest:
+        raise invalid("method", received=name, expected="LOSS[+MINER[+rho]][+xbm][+ccp]+POOLING, such as c2+ccp+gap")
+    return loss, method, "+".join(rest)
+
+
+def default_cache_dir() -> str:
+    """Where prepared images are kept when `--cache_dir` is not given."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "deep_metric_learning")
+
+
+def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: int) -> data.Dataset:
+    """Loads a data set by name.
+
+    Raises:
+        InvalidInput: files are missing (says which, from where and in which layout) or wrong.
+    """
+    check_choice("--dataset", name, DATASETS)
+    return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed)
+
+
+def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:
+    """A short text that differs whenever the data differ, so that runs never mix them; see `data.dataset_fingerprint`.
+
+    Args:
+        dataset: as loaded.
+        cache_dir: where digests of image files are kept, or None for the default.
+    """
+    return data.dataset_fingerprint(dataset, _image_cache(dataset, cache_dir))
+
+
+def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
+    """Makes smaller copies of image files once, whose shorter side suits `config.image_size`.
+
+    The published code's training crop works on the original images, so its training files stay as they are; copies
+    are made with a low-pass filter, so an evaluation without one takes the original files, too. Files that stay are
+    decoded once to find damaged ones. With `config.views`, training sees only that many views of each image.
+    """
+    if config.views is not None:
+        dataset = data.fixed_views(dataset, config.views, config.seed)
+    if dataset.kind != "image_files":
+        return dataset
+    left_out = ("train",) if config.crop == "published_code" else ()
+    if config.evaluation_antialias is False:
+        left_out = tuple(part for part, _ in data.parts_of(dataset))
+    for part in left_out:
+        data.check_images(getattr(dataset, part), _image_cache(dataset, cache_dir))
+    return prepare_copies(dataset, data.CenterCrop(config.image_size).shorter_side, cache_dir, left_out)
+
+
+def prepare_copies(
+    dataset: data.Dataset, shorter_side: int, cache_dir: str | None, left_out: tuple[str, ...] = ()
+) -> data.Dataset:
+    """Makes copies of image files whose shorter side is `shorter_side` pixels, of all parts but those `left_out`."""
+    folder = _image_cache(dataset, cache_dir)
+    parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
+    prepared = {part: data.prepare_images(examples, folder, shorter_side) for part, examples in parts.items()}
+    return dataclasses.replace(dataset, **prepared)
+
+
+def _image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
+    return os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
+
+
+def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
+    """The training augmentation: a function of (image, seed), or of what stands for an image."""
+    if dataset.readers is not None:
+        return dataset.readers.training
+    check_choice("--crop", config.crop, AUGMENTATIONS)
+    on_files = config.crop in ("thesis", "published_code")
+    if on_files != (dataset.kind == "image_files"):
+        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, shift_flip, none"
+        raise InvalidInput(f"Invalid --crop: received {config.crop!r}, expected one of {choices} for {dataset.name}.")
+    return AUGMENTATIONS[config.crop](config)
+
+
+def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
+    """What an image goes through at evaluation: a centre crop of image files, nothing for arrays."""
+    if dataset.readers is not None:
+        return dataset.readers.evaluation
+    if dataset.kind != "image_files":
+        return data.Identity()
+    return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias is not False)
+
+
+def evaluation_batch_size(config: ExperimentConfig) -> int:
+    """Images in an evaluation batch: as many as fit in about 64 images of 227 x 227 pixels, at most 512."""
+    return int(np.clip(64 * 227**2 // config.image_size**2, 16, 512))
+
+
+def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
+    """The metric loss, over drawn triplets and inside a cross-batch memory if its name says so."""
+    check_loss_name(config.loss)
+    name = parse_loss(config.loss)
+    loss = LOSSES[name.base](config, num_classes)
+    if config.method == "ccp":
+        return chance_constrained(loss, config, num_classes)
+    if name.miner:
+        loss = losses.MinedLoss(loss, name.miner, config.p_switch or 0.0, config.seed)
+    if not name.memory:
+        return loss
+    return losses.CrossBatchMemoryLoss(
+        loss,
+        memory_size=config.memory_batches * config.batch_size,
+        embedding_dim=config.embedding_dim,
+        start_step=config.memory_start,
+        fill_before_start=config.memory_fills_first,
+        enqueue_first=config.memory_holds_batch,
+    )
+
+
+def check_backbone(config: ExperimentConfig, dataset: data.Dataset) -> None:
+    """Raises `InvalidInput` if there is no such network, or it does not read such data."""
+    check_choice("--backbone", config.backbone, BACKBONES)
+    if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
+        raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
+
+
+def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Model:
+    """The network before the pooling, with its initial parameters."""
+    check_backbone(config, dataset)
+    if dataset.kind == "tokens":
+        return backbones.token_embedding(int(dataset.train.inputs.max()) + 1, config.embedding_dim)
+    settings = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
+    if config.backbone in backbones.KERAS_APPLICATIONS:
+        settings["image_size"] = config.image_size
+    if config.input_mean is not None and config.backbone == "bn_inception":
+        settings["input_mean"] = config.input_mean
+    return BACKBONES[config.backbone](dataset.channels, **settings)
+
+
+def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
+    """Pooling and projection, in the order that the pooling wants; tokens, whose vectors are trained, have none."""
+    check_choice("--pooling", config.pooling, POOLINGS)
+    layer = POOLINGS[config.pooling](config)
+    if config.backbone == "token_embedding":
+        return _token_head(config, layer)
+    if config.pooling in COMBINED_WITH_GSP:
+        return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
+    parts = CONCATENATED.get(config.pooling, 1)
+    if config.embedding_dim % parts:
+        raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
+    return EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
+
+
+def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> EmbeddingHead:
+    if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
+        raise InvalidInput(f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp.")
+    return EmbeddingHead(layer, None)
+
+
+def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShotPredictionLoss | None:
+    """The zero-shot prediction loss over the attributes of GSP, or None for a configuration without one."""
+    if not config.zero_shot_weight:
+        return None
+    return ZeroShotPredictionLoss(
+        num_classes,
+        config.embedding_dim,
+        ridge=config.zero_shot_ridge,
+        logit_scale=config.zero_shot_scale,
+        reduction=config.zero_shot_reduction,
+        halves=config.zero_shot_halves,
+        label_initializer=config.label_initializer or "he_normal",
+    )
+
+
+def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
+    """The model that a configuration describes, with the backbone's initial parameters.
+
+    Args:
+        config: the configuration.
+        dataset: gives the number of channels.
+        num_classes: training classes, for proxies and label embeddings.
+    """
+    head = build_head(config)
+    backbone = build_backbone(config, dataset)
+    if config.frozen_backbone:
+        backbone.trainable = False
+    if config.trained_from is not None:
+        backbone = backbones.cut_network(backbone, config.trained_from)
+    return EmbeddingModel(
+        backbone,
+        head,
+        build_loss(config, num_classes),
+        normalization=config.normalization,
+        attribute_loss=build_attribute_loss(config, num_classes),
+        attribute_weight=config.zero_shot_weight or 0.0,
+    )

@@ -1,0 +1,52 @@
+"""The recipe of CCP: pools, proxies, and when problems begin and end."""
+
+from __future__ import annotations
+
+from common.ops.checks import InvalidInput
+from experiments.settings.method_names import ANCHORED_LOSSES, PAIR_LOSSES
+
+
+def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photographs: bool) -> dict:
+    """The values of the fields that CCP has, by name.
+
+    Reference: thesis section 3.3.2.1; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven.
+
+    Samples are the anchors, as in the published code; the text leaves that open. A proxy of a class that is not in the
+    batch has no positive there, and as an anchor no triplet.
+
+    The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network, or the head
+    that alone is trained, begins at random, the first problem has to wait until the in-batch loss has converged, and
+    one that ends below the one before is undone; at the 1e-3 of networks from scratch proxies learn at a tenth. With
+    none of it, CCP stays far below its plain loss (benchmarks/ccp_study.md).
+
+    Args:
+        dataset: any data set's flag.
+        loss: the pair loss.
+        begins_at_random: whether the network, or all of it that is trained, has no initial weights.
+        is_photographs: whether the recipe of the data set is that of the thesis' photographs.
+
+    Raises:
+        InvalidInput: `loss` is no pair loss.
+    """
+    if loss not in PAIR_LOSSES:
+        raise InvalidInput(
+            f"Invalid --loss with --method=ccp: received {loss!r}, expected a pair loss: {', '.join(PAIR_LOSSES)}."
+        )
+    small = dataset in ("cub200", "cars196", "folder", "manifest")
+    values = {
+        "proxies_per_class": 8 if small else 4,
+        "pool_size": 12 if small else 7,
+        "ccp_lambda": 2e-4,
+        "ccp_first_lambda": 2e-4,
+        "projection_patience": 3,
+        "ccp_in_batch_weight": 0.0,
+        "ccp_continue_from": "best",
+        "ccp_first_centers": "sample",
+        "ccp_reads_late": False,
+        "ccp_start": 1000 if begins_at_random else 0,
+    }
+    if begins_at_random:
+        values |= {"ccp_start_patience": 3, "ccp_goes_back": True, "ccp_max_failures": 2}
+    if not is_photographs:
+        values["proxy_multiplier"] = 0.1
+    return values | ({"ccp_anchors": "embeddings"} if loss in ANCHORED_LOSSES else {})

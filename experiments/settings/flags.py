@@ -1,0 +1,234 @@
+"""Command-line flags: one for every field of the configuration, and those that do not change any result."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import typing
+
+import tensorflow as tf
+from absl import app, flags
+
+from common.ops.checks import InvalidInput, check_choice, invalid
+from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig, config_fields
+from experiments.settings.method_names import FORM
+from experiments.settings.number_ranges import RANGES
+from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, resolve
+
+METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
+
+
+def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
+    """Defines `--dataset`, `--loss`, `--pooling` and a flag for every other field of `ExperimentConfig`.
+
+    A flag that is not given takes the recipe's value for this data set, loss and pooling.
+    """
+    flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
+    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or {FORM}.")
+    flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
+    flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
+    flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {', '.join(RECIPES)}.")
+    flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
+    flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
+    types = typing.get_type_hints(ExperimentConfig)
+    for field in config_fields():
+        if field.name not in METHOD_FIELDS:
+            within = f"; in {RANGES[field.name]}" if field.name in RANGES else ""
+            _define(field.name, types[field.name], f"{field.metadata['help']}{within} (default: the recipe's).")
+
+
+PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
+SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
+
+
+def define_place_flags() -> None:
+    """Defines `PLACE_FLAGS`, `SESSION_FLAGS` and `--record`: where data and results are, how trainings run."""
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string(
+        "cache_dir", None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
+    )
+    flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
+    flags.DEFINE_string(
+        "record", None, "Folder of a study, such as results/mine, to whose rows finished runs are added."
+    )
+    define_replace_flag()
+    define_session_flags()
+
+
+def define_replace_flag() -> None:
+    """Defines whether recorded rows make way for new results."""
+    flags.DEFINE_boolean("replace", False, "Rows of the study make way for new results with the same key.")
+
+
+def define_session_flags() -> None:
+    """Defines how often a training is saved, and whether operations that are not deterministic are refused."""
+    flags.DEFINE_float(
+        "checkpoint_seconds", 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", lower_bound=0
+    )
+    flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
+
+
+def define_methods_flag() -> None:
+    """Defines `--methods`, for commands that compare any methods."""
+    flags.DEFINE_list(
+        "methods",
+        None,
+        "Instead of --loss, --method and --pooling: methods by their names in reports, such as c2+gap,c2+xbm+gap,"
+        "c2+ccp+gsp; the fair protocol compares each with the first.",
+    )
+
+
+def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
+    """Defines the places, how often each unit is trained, and which units this process runs.
+
+    Args:
+        units: what tells the units of a job array apart: `fold` and `repeat`, or fewer of them.
+    """
+    define_place_flags()
+    for name in units:
+        flags.DEFINE_integer(name, None, f"Run this {name} only (a unit of a job array).", lower_bound=0)
+    flags.DEFINE_integer(
+        "repeats",
+        1,
+        "Trainings of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
+        lower_bound=1,
+    )
+    flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
+
+
+def refuse_flags(*names: str, because: str = "this command has its own") -> None:
+    """Raises `InvalidInput` if a flag is given that nothing would read.
+
+    Args:
+        *names: of flags that every experiment has.
+        because: the reason, for people.
+    """
+    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    if given:
+        raise InvalidInput(f"{', '.join(given)} would have no effect: {because}. Remove it.")
+
+
+def overrides_from_flags() -> dict:
+    """The fields that were set on the command line."""
+    names = [field.name for field in config_fields() if field.name not in METHOD_FIELDS or field.name == "chapter"]
+    return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
+
+
+def configurations_from_flags(
+    protocol: str | None = None, ignored: typing.Iterable[str] = ()
+) -> list[ExperimentConfig]:
+    """One configuration for each method that the flags name, after a check of all names.
+
+    Methods that are compared in one command follow the settings of one chapter: 3 if CCP is among them, else 5.
+
+    Args:
+        protocol: None for the fair protocol, or as in `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
+        ignored: fields whose flags are for another protocol of the same command.
+    """
+    values = flags.FLAGS
+    overrides = {name: value for name, value in overrides_from_flags().items() if name not in ignored}
+    check_dataset_flags()
+    named = _methods()
+    for loss, method, pooling in named:
+        build.check_loss_name(loss)
+        check_choice("--pooling", pooling, build.POOLINGS)
+        check_choice("--method", method, METHODS)
+    overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
+    configs = [
+        resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
+        for loss, method, pooling in named
+    ]
+    if not configs:
+        raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
+    check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
+    return configs
+
+
+def check_dataset_flags() -> None:
+    """Refuses a `--dataset` that there is not, and a `--data_dir` that it would not read.
+
+    Raises:
+        InvalidInput: see above.
+    """
+    values = flags.FLAGS
+    check_choice("--dataset", values.dataset, build.DATASETS)
+    if values.dataset in build.EMBEDDED_DATASETS:
+        refuse_flags("data_dir", because=f"{values.dataset} needs no files")
+
+
+def check_distinct(name: str, values: typing.Sequence[str]) -> None:
+    """Raises `InvalidInput` if a name is in a list twice: it would be trained once and held against itself.
+
+    Args:
+        name: of the flag.
+        values: its list.
+    """
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
+
+
+def _methods() -> list[tuple[str, str, str]]:
+    """(loss, method, pooling) of `--methods`, or all combinations of the other three flags."""
+    values = flags.FLAGS
+    if "methods" not in values or not flags.FLAGS["methods"].present:
+        return list(itertools.product(values.loss, values.method, values.pooling))
+    clashing = [f"--{name}" for name in ("loss", "method", "pooling") if flags.FLAGS[name].present]
+    if clashing:
+        raise InvalidInput(f"--methods names all there is to name: remove {', '.join(clashing)}.")
+    if not values.methods:
+        raise InvalidInput("Invalid --methods: received an empty list, expected at least one, such as c2+gap.")
+    return [build.parse_method(name) for name in values.methods]
+
+
+def run_command(main: typing.Callable[[], None], kept: str | None = None) -> None:
+    """Runs `main` under absl; see `exit_code_of`.
+
+    Args:
+        main: the command.
+        kept: what it has kept when it is stopped, a sentence; by default that of commands which train.
+    """
+
+    def wrapped(arguments: list[str]) -> None:
+        if len(arguments) > 1:
+            raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
+        if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        main()
+
+    if kept is None:
+        kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
+    sys.exit(exit_code_of(lambda: app.run(wrapped, flags_parser=_parse_flags), kept))
+
+
+def _parse_flags(arguments: list[str]) -> list[str]:
+    try:
+        rest = flags.FLAGS(arguments)
+    except flags.Error as error:
+        raise InvalidInput(f"{error}. See --help for all flags.") from error
+    except SystemExit:  # --help, which absl ends as if something had gone wrong
+        sys.exit(0)
+    check_finite_flags()
+    return rest
+
+
+def check_finite_flags() -> None:
+    """Raises `InvalidInput` if a number on the command line is none: NaN passes every comparison with a bound."""
+    for name in flags.FLAGS:
+        value = flags.FLAGS[name].value
+        if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
+            raise invalid(f"--{name}", received=value, expected="a finite number")
+
+
+def _define(name: str, kind, help_text: str) -> None:
+    kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
+    define = {
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+        str: flags.DEFINE_string,
+        bool: flags.DEFINE_boolean,
+    }[kind]
+    define(name, None, help_text)

@@ -1,0 +1,32 @@
+"""From a configuration to the sampler of its training batches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common import data
+from common.ops.checks import check_choice
+from experiments.settings.config import ExperimentConfig
+from gsp_dml.zero_shot_halves import check_halves
+
+SAMPLERS = {
+    "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "m_per_class": lambda c, labels, seed: data.ClassBalancedBatches(
+        labels, c.classes_per_batch, c.samples_per_class, seed, interleaved=True, refills_blindly=True
+    ),
+    "spc": lambda c, labels, seed: data.SamplesPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "spc_r": lambda c, labels, seed: data.AnyClassBatches(labels, c.batch_size, seed),
+}
+
+
+def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
+    """The sampler of training batches for `labels` `[examples]`.
+
+    Raises:
+        InvalidInput: the zero-shot prediction loss would find a class in both halves of such batches.
+    """
+    sampler = check_choice("--sampler", config.sampler or "rounds", SAMPLERS)
+    batches = SAMPLERS[sampler](config, labels, seed)
+    if config.zero_shot_weight:
+        check_halves(batches.class_places, config.zero_shot_halves)
+    return batches

@@ -1,0 +1,240 @@
+"""Runs on disk as studies: methods that were run on the same data in the same way and can stand in one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from common.ops.checks import InvalidInput
+from experiments import reports
+from experiments.protocols import revisiting_report
+from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
+from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, partial_lines
+from experiments.protocols.one_split import SplitScores, cell
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.conventional_recipe import HELD_OUT_FRACTION
+from experiments.settings.revisiting_recipe import RECIPE
+from experiments.site.markup import plural
+from experiments.units.trained_model import stored_configuration
+
+_TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
+_MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
+_KINDS = ("fair", "conventional", "revisiting")
+_FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # what the two stopping rules may differ in
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """One configuration.
+
+    Attributes:
+        config: the configuration as it was run.
+        runs: what is on disk.
+        label: its name, with what tells it from others of the same name.
+    """
+
+    config: ExperimentConfig
+    runs: reports.MethodRuns
+    label: str
+
+    @property
+    def repeats(self) -> int:
+        """Repeats that any fold was begun with."""
+        return 1 + max(unit.repeat for unit in self.runs.units)
+
+
+class Study(NamedTuple):
+    """What one section of the report shows.
+
+    Attributes:
+        title: of the section.
+        methods: in order of their names.
+        rows: of the table; none before a method is complete.
+        curves: of the picture.
+        metric: what the curves show.
+        notes: sentences below the table.
+        missing: what is missing or cannot be used, a line each.
+    """
+
+    title: str
+    methods: list[Method]
+    rows: list[reports.TableRow]
+    curves: list[reports.Curve]
+    metric: str
+    notes: list[str]
+    missing: list[str]
+
+
+def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list[str]]:
+    """Groups runs into studies, the fair protocol's first.
+
+    Args:
+        found: from `reports.collect`.
+
+    Returns:
+        The studies, and a line for each configuration that no study can show.
+    """
+    groups: dict[tuple, list[tuple[ExperimentConfig, reports.MethodRuns]]] = {}
+    problems = []
+    for runs in found:
+        try:
+            config = stored_configuration(runs.config, runs.path)
+        except InvalidInput as error:
+            problems.append(str(error))
+            continue
+        # The conventional protocol has no folds, and its table tells itself what is missing of either rule's repeats.
+        counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))
+        conditions = (config.dataset, str(runs.config.get("data")), config.budget, config.embedding_dim, *counts)
+        kind = "fair" if config.protocol is None else "revisiting" if config.recipe == RECIPE else "conventional"
+        groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
+    studies = []
+    ordered = sorted(groups.items(), key=lambda item: item[0])
+    for (kind, *_), members in tqdm(ordered, desc="studies evaluated", file=sys.stderr):
+        methods = _labelled(members)
+        studies.append(_conventional_study(methods, _KINDS[kind]) if kind else _fair_study(methods))
+    return studies, problems
+
+
+def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[Method]:
+    """Methods in order, those of fewest parts first; of one protocol and name, with what tells them apart."""
+    methods = []
+    for config, runs in sorted(members, key=lambda member: (member[0].name.count("+"), member[1].path.name)):
+        peers = [other for other, _ in members if (other.name, other.protocol) == (config.name, config.protocol)]
+        label = config.name
+        if len(peers) > 1:
+            fields = _telling_fields([peer.as_dict() for peer in peers])
+            told = ", ".join(f"{name} {getattr(config, name)}" for name in fields)
+            label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs.config_hash}"
+        methods.append(Method(config, runs, label))
+    return methods
+
+
+def _telling_fields(peers: Sequence[dict]) -> list[str]:
+    """Few fields that no two peers share all values of, the most telling first; none where two are the same."""
+    names = list(dict.fromkeys(name for peer in peers for name in peer))
+    chosen: list[str] = []
+
+    def kinds(fields) -> int:
+        return len({tuple(str(peer.get(name)) for name in fields) for peer in peers})
+
+    while kinds(chosen) < len(peers):
+        best = max(names, key=lambda name: kinds([*chosen, name]))
+        if kinds([*chosen, best]) == kinds(chosen):
+            return []
+        chosen.append(best)
+    return chosen
+
+
+def _setting(config: ExperimentConfig) -> str:
+    return f"{config.dataset}, budget {config.budget}, {config.embedding_dim}-D"
+
+
+def _fair_study(methods: list[Method]) -> Study:
+    first = methods[0].config
+    repeats = max(method.repeats for method in methods)
+    found = [MethodReport(method.config, method.runs, repeats, method.label) for method in methods]
+    rows, missing, reference = [], [], None
+    for report in found:
+        missing += [f"warning: {problem}" for problem in report.runs.problems] + partial_lines(report)
+        if report.missing:
+            continue
+        try:
+            rows.append(report.row(reference))
+        except InvalidInput as error:
+            missing.append(f"{report.name} is not in the table: {error}")
+            continue
+        reference = reference or report
+    notes = []
+    if not rows:
+        rows, notes = _rows_of_shared_runs(found)
+    untrained = next((row for report in found if (row := report.untrained_row())), None)
+    return Study(
+        f"Fair protocol on {_setting(first)}: {first.num_folds} folds, {plural(repeats, 'repeat')}",
+        methods,
+        [untrained, *rows] if untrained else rows,
+        [curve for report in found for curve in report.curves()],
+        "MAP@R",
+        notes,
+        missing,
+    )
+
+
+def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.TableRow], list[str]]:
+    """Rows of the runs that all begun methods have finished, where none has all of its folds, and a note on that."""
+    begun = [report for report in found if report.runs.finished]
+    shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
+    if not shared:
+        return [], []
+    rows, notes, reference = [], [], None
+    for report in begun:
+        try:
+            scores = SplitScores([report.runs.finished[key] for key in shared])
+            bounds = reference and scores.difference(reference[1], COMPARED)
+        except InvalidInput as error:
+            notes.append(f"{report.name} is not in the table: {error}")
+            continue
+        size = f"single {report.config.embedding_dim}-D"
+        cells = {(size, metric): cell(scores.estimate(metric)) for metric in METRICS}
+        if reference is not None:
+            column = f"single minus {reference[0]}", COMPARED
+            cells[column] = reports.TableCell(
+                reports.FairEstimate(bounds.estimate, interval=bounds), is_difference=True, baseline=reference[0]
+            )
+        rows.append(reports.TableRow(report.name, cells))
+        reference = reference or (report.name, scores)
+    runs = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in shared)
+    return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}.", *notes]
+
+
+def _conventional_study(methods: list[Method], kind: str) -> Study:
+    """The two stopping rules side by side; the "Revisiting" protocol has rows and an explanation of its own."""
+    first, repeats = methods[0].config, max(method.repeats for method in methods)
+    is_revisiting = kind == "revisiting"
+    rows, curves, optimism, missing = [], [], [], []
+    for biased, unbiased in _both_rules(methods):
+        report = ConventionalReport(biased.config, unbiased.config, biased.runs, unbiased.runs, repeats)
+        untrained = None if rows else report.untrained_row()
+        try:
+            rows += revisiting_report.rows_of(report) if is_revisiting else [*filter(None, [untrained]), *report.rows()]
+            line = None if is_revisiting else report.optimism_line()
+        except InvalidInput as error:
+            missing.append(f"{biased.label} is not in the table: {error}")
+            line = None
+        optimism += [line] if line else []
+        curves += report.curves()
+        missing += report.partial_lines()
+    title = f"{_TITLES[kind]} protocol on {_setting(first)}: {plural(repeats, 'repeat')}"
+    notes = [EXPLANATION, *optimism] if optimism else []
+    if is_revisiting and rows:
+        notes = [revisiting_report.EXPLANATION]
+    return Study(title, methods, rows, curves, "P@1", notes, missing)
+
+
+def _both_rules(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
+    """Each method that stops on the test set with the same one that stops on held-out classes; an absent one is empty.
+
+    Of proxies, fewer classes may fit into a batch when some are held out.
+    """
+    sides = {rule: [m for m in methods if m.config.protocol == rule] for rule in ("conventional", "held_out")}
+    pairs = []
+    for biased in sides["conventional"]:
+        twins = [other for other in sides["held_out"] if _shared(other) == _shared(biased)]
+        twins.sort(key=lambda other: other.config.classes_per_batch != biased.config.classes_per_batch)
+        if twins:
+            sides["held_out"].remove(twins[0])
+        pairs.append((biased, twins[0] if twins else _absent(biased, "held_out", HELD_OUT_FRACTION)))
+    return pairs + [(_absent(alone, "conventional", None), alone) for alone in sides["held_out"]]
+
+
+def _shared(method: Method) -> dict:
+    return {name: value for name, value in method.config.as_dict().items() if name not in _FREE_OF_RULE}
+
+
+def _absent(method: Method, protocol: str, held_out_fraction: float | None) -> Method:
+    config = dataclasses.replace(method.config, protocol=protocol, held_out_fraction=held_out_fraction)
+    runs = dataclasses.replace(method.runs, protocol=protocol, config_hash="", units=())
+    return Method(config, runs, method.label)

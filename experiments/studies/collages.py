@@ -1,0 +1,202 @@
+"""Collages: the methods of thesis figure 5.5, where their networks start, and the rows of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from absl import flags
+
+from common import data
+from common.backbones import save_parameters
+from common.ops.checks import InvalidInput, check_choice
+from common.training import read_json, write_json
+from experiments import reports
+from experiments.protocols.one_split import SplitScores, cell, trained_units
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
+from experiments.units.pooling_weights import image_batches, target_shares
+from experiments.units.trained_model import load_trained_model
+
+GLYPHS = "glyph_collage"
+COLLAGES_OF_PHOTOGRAPHS = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")
+COLLAGES = (GLYPHS, *COLLAGES_OF_PHOTOGRAPHS)
+METHODS = {  # name: what follows the data set's name, pooling, whether the zero-shot prediction loss trains attributes
+    "gap": ("", "gap", False),
+    "gsp": ("", "gsp", False),
+    "gsp + L_ZS": ("", "gsp", True),
+    "gap, distilled": ("_distilled", "gap", False),
+}
+PRINTED_GAIN = 17.0  # points of MAP@R on Cifar Collage
+STARTS = ("scratch", "pretrained", "frozen")
+DEMO = {"max_steps": 600, "steps_per_evaluation": 200}
+# What was found to work, every one of them a flag; collages of photographs keep the recipe's values, as printed.
+SCRATCH_SETTINGS = {"memory_delay": 200}  # until then features mean nothing, and all prototypes would be alike
+FROZEN_SETTINGS = {"frozen_backbone": True, "learning_rate": 1e-3}
+GLYPH_PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  # 1e-3 destroys what glyphs taught
+PRETRAINING = {"loss": "pnca", "pooling": "gap"}
+
+
+def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
+    """What is to be said of each row's gain over average pooling, beside the printed one."""
+    gains = {
+        row.method: row.cells["minus gap", "MAP@R"].estimate for row in rows if ("minus gap", "MAP@R") in row.cells
+    }
+    return [
+        f"{method} over gap. " + reports.gain_verdict(gain.interval, PRINTED_GAIN)[1]
+        for method, gain in gains.items()
+        if "gsp" in method
+    ]
+
+
+def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = None) -> list[str]:
+    """The starts that were chosen, or all that can be made.
+
+    Args:
+        dataset: of `COLLAGES`.
+        weights: an .npz file with a backbone, if there is one; glyphs pre-train their own.
+        chosen: of `STARTS`; None: all that can be made.
+
+    Raises:
+        InvalidInput: one that is none, or that cannot be made without a backbone.
+    """
+    for start in chosen or ():
+        check_choice("--starts", start, STARTS)
+    has_backbone = dataset == GLYPHS or weights
+    starts = list(chosen or [start for start in STARTS if start == "scratch" or has_backbone])
+    if not has_backbone and set(starts) - {"scratch"}:
+        raise InvalidInput(
+            f"--starts={','.join(starts)} with --dataset={dataset} needs a backbone: give --weights=FILE.npz "
+            "(`python -m experiments.pretrain` writes one), or --starts=scratch."
+        )
+    return starts
+
+
+def start_notes(dataset: str, weights: str | None) -> list[str]:
+    """What is to be said of collages of photographs whose network comes from nowhere.
+
+    Args:
+        dataset: any data set's name.
+        weights: of the networks, or None for the recipe's; `none` counts as no file.
+    """
+    if not dataset.startswith(COLLAGES_OF_PHOTOGRAPHS) or weights not in (None, "none"):
+        return []
+    return [
+        "Trained from scratch: the thesis starts from a CIFAR-100 classifier (`python -m experiments.pretrain "
+        "--dataset=cifar100 --backbone=resnet20` makes one; then --weights=FILE.npz)."
+    ]
+
+
+def study_rows(datasets: dict, name: str, loss: str, start: str, weights: str) -> tuple[list[reports.TableRow], list]:
+    """The rows of all methods from one start under one loss, and the finished units behind them."""
+    finished, scores, shares = {}, {}, {}
+    for method, (suffix, pooling, zero_shot) in METHODS.items():
+        config = _configuration(name + suffix, loss, pooling, zero_shot, start, weights)
+        units = _trained(datasets[suffix], config)
+        if not units:
+            continue
+        finished[method], scores[method] = units, SplitScores(units)
+        found = [_shares_of(unit, datasets[suffix]) for unit in units]
+        shares[method] = [share for share in found if share]
+    rows = []
+    for method, of in scores.items():
+        cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
+        if method != "gap" and reports.same_trainings(finished[method], finished.get("gap", [])):
+            cells["minus gap", "MAP@R"] = cell(
+                of.difference(scores["gap"], "MAP@R"), is_difference=True, baseline=f"{start}: {loss} gap"
+            )
+        for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
+            if shares[method]:
+                cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))
+        rows.append(reports.TableRow(f"{start}: {loss} {method}", cells))
+    return rows, [unit for of_method in finished.values() for unit in of_method]
+
+
+def _trained(dataset, config) -> list:
+    values = flags.FLAGS
+    return trained_units(
+        dataset,
+        [config],
+        values.runs_dir,
+        cache_dir=values.cache_dir,
+        repeats=values.repeats,
+        checkpoint_seconds=values.checkpoint_seconds,
+        report_only=values.report_only,
+    )[0]
+
+
+def _shares_of(unit, dataset) -> dict[str, float] | None:
+    """The target's shares of a unit's test images, kept beside the run; None where images are the target alone."""
+    path = unit.path / "target_shares.json"
+    shares = read_json(path)
+    if shares is None and dataset.test.positions is not None:
+        trained = load_trained_model(unit.path, dataset=dataset)
+        shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
+        write_json(path, shares)
+    return shares
+
+
+def _configuration(dataset: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str):
+    values = flags.FLAGS
+    settings = {**(DEMO if values.budget == "demo" else {}), **start_settings(values.dataset, start, weights)}
+    settings |= {name: value for name, value in experiment_flags.overrides_from_flags().items() if name != "weights"}
+    if not zero_shot:
+        settings["zero_shot_weight"] = 0.0
+    recipe = resolve(dataset, loss, pooling, values.recipe, values.budget, {}).as_dict()
+    unused = unused_overrides(recipe, settings)
+    return resolve(
+        dataset,
+        loss,
+        pooling,
+        values.recipe,
+        values.budget,
+        {name: value for name, value in settings.items() if name not in unused},
+    )
+
+
+def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
+    """The study's own values of configuration fields; on glyphs more of them than on photographs.
+
+    Args:
+        dataset: of `COLLAGES`.
+        start: of `STARTS`.
+        weights: an .npz file with a backbone, for all starts but `scratch`.
+    """
+    settings = dict(COLLAGE_GSP) if dataset == GLYPHS else {}
+    if start == "scratch":
+        return settings | SCRATCH_SETTINGS
+    settings |= {**(GLYPH_PRETRAINED_SETTINGS if dataset == GLYPHS else {}), "weights": weights}
+    return settings | (FROZEN_SETTINGS if start == "frozen" else {})
+
+
+def pretrained_backbone(collages: data.Dataset) -> str:
+    """A file with the parameters of a backbone trained on single glyphs, none of them a validation or test letter."""
+    values = flags.FLAGS
+    config = resolve("glyphs", **PRETRAINING, recipe=values.recipe, budget=values.budget, overrides={"chapter": 5})
+    dataset = without_unseen_letters(build.load_dataset("glyphs", None, values.cache_dir, config.seed), collages)
+    units = trained_units(dataset, [config], values.runs_dir, cache_dir=values.cache_dir, repeats=1)[0]
+    path = units[0].path / "backbone.npz"
+    if not path.exists():
+        save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)
+    return str(path)
+
+
+def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data.Dataset:
+    """Glyphs whose training classes leave out the letters that validate and test on collages."""
+    unseen = {collages.class_names[label] for label in np.unique([*collages.validation.labels, *collages.test.labels])}
+    kept = [label for label in range(glyphs.train.num_classes) if glyphs.class_names[label] not in unseen]
+    train = glyphs.train.select_classes(kept)
+    names = [glyphs.class_names[label] for label in kept]
+    others = [glyphs.class_names[label] for label in range(glyphs.train.num_classes, len(glyphs.class_names))]
+    shift = len(kept) - glyphs.train.num_classes
+    test = data.Examples(glyphs.test.labels + shift, inputs=glyphs.test.inputs)
+    return data.Dataset(
+        name=glyphs.name,
+        train=train,
+        test=test,
+        class_names=[*names, *others],
+        kind=glyphs.kind,
+        native_size=glyphs.native_size,
+        channels=glyphs.channels,
+    )

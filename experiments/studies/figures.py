@@ -1,0 +1,39 @@
+"""The figures by what `--id` says, and the defaults of their flags."""
+
+from __future__ import annotations
+
+from experiments.studies.batch_size import batch_size
+from experiments.studies.ccp_table import ccp_summary
+from experiments.studies.fixed_proxies import FixedProxies
+from experiments.studies.geometry_of_problems import GeometryOfProblems
+from experiments.studies.gsp_sweeps import prototypes, prototypes_and_smoothing, transport_ratio
+from experiments.studies.gsp_table import gsp_summary
+from experiments.studies.lambda_and_proxies import LambdaAndProxies
+from experiments.studies.pool_size import pool_size
+from experiments.studies.poolings import Poolings
+from experiments.studies.prototype_combination import combinations, hulls, partition
+from experiments.studies.token_selection import TokenSelection
+from experiments.studies.toy_transport import ToyTransport
+from experiments.studies.zero_shot_prediction import ZeroShotPrediction
+
+FIGURES = {
+    "3.3": GeometryOfProblems,
+    "3.4": ccp_summary,
+    "3.5": LambdaAndProxies,
+    "3.6": pool_size,
+    "3.7": FixedProxies,
+    "3.8": batch_size,
+    "4.2": partition,
+    "4.3": hulls,
+    "4.4": combinations,
+    "5.2": ToyTransport,
+    "5.4": TokenSelection,
+    "5.6": ZeroShotPrediction,
+    "5.7": gsp_summary,
+    "5.8": transport_ratio,
+    "5.10": prototypes_and_smoothing,
+    "5.11": prototypes,
+    "5.12": Poolings,
+}
+DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}}  # of flags, where a figure has its own
+FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # thesis section 5.3.4.1; chapter 3 trains once

@@ -1,0 +1,281 @@
+"""The MNIST study's tables and picture, beside what thesis figure 3.2 and section 3.3.1 print."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data import Dataset
+from common.retrieval import evaluate_retrieval
+from common.training import read_json, write_json, write_text
+from common.training.run_directory import read_arrays
+from experiments import reports
+from experiments.protocols.one_split import SplitScores, cell, write_tables
+from experiments.reports.collect import UnitRun
+from experiments.reports.geometry import mean_covering_radius, mean_distance_between_classes
+from experiments.reports.plain_tables import PlainTable
+from experiments.reports.plane_panels import PlanePanel, plane_panels
+from experiments.studies.mnist_training import MnistSettings
+from experiments.units.problem_record import problem_path
+
+PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
+_NUM_DRAWN = 3000
+
+
+class Printed(NamedTuple):
+    """What a panel of figure 3.2 prints.
+
+    The text has lost which figure belongs to which panel; here they are in the order of MAP@R.
+    """
+
+    map_at_r: float
+    covering_radius: float
+    distance: float
+
+
+PRINTED_PANELS = (
+    Printed(0.85, 0.52, 0.96),
+    Printed(0.87, 0.54, 0.92),
+    Printed(0.92, 0.43, 0.97),
+    Printed(0.96, 0.30, 1.36),
+    Printed(0.97, 0.27, 1.31),
+)
+PRINTED_MAP_AT_R = {"proxies": 97.21, "samples": 98.06}
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyRun:
+    """One finished training.
+
+    Args:
+        settings: of the training.
+        repeat: which seed, from 0.
+        path: its run directory.
+        result: what it wrote.
+    """
+
+    settings: MnistSettings
+    repeat: int
+    path: pathlib.Path
+    result: dict
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """The test digits when a problem has been solved (or, at first, before any).
+
+    Args:
+        index: problems solved so far.
+        steps: update steps made in the problem that has been solved last; at first, those before any.
+        map_at_r, distance: of the test digits.
+        cover_of_converged, cover_of_chosen: covering radius of pools of test digits by the converged representatives
+            (None at first) and by those that come next.
+    """
+
+    index: int
+    steps: int
+    map_at_r: float
+    distance: float
+    cover_of_converged: float | None
+    cover_of_chosen: float
+
+
+def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path) -> str:
+    """Writes tables, figures and pictures; returns the text for the terminal.
+
+    Args:
+        runs: finished, at least one.
+        dataset: that they were trained on.
+        folder: where the files go.
+    """
+    texts = []
+    alternating = [run for run in runs if run.settings.anchors != "fixed proxies"]
+    for anchors in dict.fromkeys(run.settings.anchors for run in alternating):
+        of_kind = [run for run in alternating if run.settings.anchors == anchors]
+        states = [states_of(run, dataset) for run in of_kind]
+        name = f"problems_{anchors}"
+        table = problems_table(anchors, states)
+        picture = folder / f"{name}.png"
+        _draw(of_kind[0], states[0], dataset, picture)
+        write_text(folder / f"{name}.md", table.as_markdown())
+        texts.append(table.as_text() + f"Panels: {picture}\n")
+    texts.append(_comparison(runs, dataset, folder))
+    return "\n".join(texts)
+
+
+def states_of(run: StudyRun, dataset: Dataset) -> list[State]:
+    """The states at the borders of a run's problems; measured once and kept beside the run."""
+    path = run.path / "states.json"
+    kept = read_json(path)
+    if kept is None:
+        kept = {"states": [dataclasses.asdict(_measure(run, index, dataset)) for index in range(_num_states(run))]}
+        write_json(path, kept)
+    return [State(**state) for state in kept["states"]]
+
+
+def _num_states(run: StudyRun) -> int:
+    return len(run.result["problems"])
+
+
+def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
+    arrays, labels = read_arrays(problem_path(run.path, index)), dataset.test.labels
+    pool_size = run.settings.pool_size
+    cover = {
+        name: mean_covering_radius(arrays["queries"], labels, arrays[name], pool_size) if name in arrays else None
+        for name in ("converged", "chosen")
+    }
+    return State(
+        index=index,
+        steps=run.result["problems"][index - 1]["steps"] if index else run.result["problems"][0]["start_step"],
+        map_at_r=evaluate_retrieval(arrays["queries"], labels).map_at_r,
+        distance=mean_distance_between_classes(arrays["queries"], labels),
+        cover_of_converged=cover["converged"],
+        cover_of_chosen=cover["chosen"],
+    )
+
+
+def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTable:
+    """A row for each state of the first run beside the printed panel, and in words what all runs say of the direction.
+
+    Args:
+        anchors: what stands for the classes.
+        states: of each run, the untrained one first.
+    """
+    header = ["after", "steps", "MAP@R", "printed", "cover", "printed", "next cover", "E|x - x-|", "printed"]
+    rows = []
+    for state in states[0]:
+        solved = 0 < state.index <= len(PANEL_NAMES) and anchors == "proxies"
+        printed = PRINTED_PANELS[state.index - 1] if solved else None
+        cells = [_number(state.map_at_r), _number(printed and printed.map_at_r)]
+        cells += [_number(state.cover_of_converged), _number(printed and printed.covering_radius)]
+        cells += [_number(state.cover_of_chosen), _number(state.distance), _number(printed and printed.distance)]
+        rows.append([state_name(state.index), str(state.steps), *cells])
+    notes = [direction(run_states, repeat) for repeat, run_states in enumerate(states)]
+    notes.append(
+        "cover: distance to the nearest converged representative, the largest in a pool of test digits of a class, "
+        "mean over pools and classes; next cover: the same for the representatives chosen next."
+    )
+    return PlainTable(f"MNIST in the plane, {anchors}: one line a projection problem (seed 1)", header, rows, notes)
+
+
+def direction(states: Sequence[State], repeat: int) -> str:
+    """Whether MAP@R rose and the covering radius fell from the first solved problem to the last, in a sentence."""
+    solved = [state for state in states if state.index]
+    if len(solved) < 2:
+        return f"seed {repeat + 1}: fewer than two problems were solved, so there is no direction to see."
+    first, last = solved[0], solved[-1]
+    verdicts = [
+        change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
+        change(
+            "covering radius",
+            first.cover_of_converged,
+            last.cover_of_converged,
+            "falls",
+            last.cover_of_converged < first.cover_of_converged,
+        ),
+    ]
+    return f"seed {repeat + 1}: " + "; ".join(verdicts) + "."
+
+
+def change(name: str, before: float, after: float, expected: str, holds: bool) -> str:
+    """How a figure went and whether this is how it goes in the print, e.g. `expected` "rises", in words."""
+    verdict = f"{expected} as printed" if holds else f"does not go as printed ({expected} there)"
+    return f"{name} {before:.3f} -> {after:.3f}, {verdict}"
+
+
+def _comparison(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path) -> str:
+    """Test MAP@R of each kind of anchors at its best validation, with intervals, printed figures and verdicts."""
+    kinds = dict.fromkeys(run.settings.anchors for run in runs)
+    by_kind = {kind: [run for run in runs if run.settings.anchors == kind] for kind in kinds}
+    scores = {
+        kind: SplitScores([UnitRun(run.path, 0, run.repeat, {}, run.result) for run in of_kind])
+        for kind, of_kind in by_kind.items()
+    }
+    rows = []
+    for kind, of_kind in by_kind.items():
+        estimate = scores[kind].estimate("MAP@R")
+        ours, printed = reports.FairEstimate(estimate.estimate, interval=estimate), _printed_cell(kind)
+        target = reports.Target(printed, reasons=tuple(_reasons(of_kind, dataset))) if printed else None
+        maps = [run.result["test"]["MAP@R"] for run in of_kind]
+        cells = {
+            ("test", "MAP@R"): reports.TableCell(ours, target),
+            ("lowest", "seed"): cell(min(maps)),
+            ("highest", "seed"): cell(max(maps)),
+        }
+        if kind != "proxies" and "proxies" in scores:
+            cells["minus proxies", "MAP@R"] = cell(
+                scores[kind].difference(scores["proxies"], "MAP@R"), is_difference=True
+            )
+        rows.append(reports.TableRow(kind, cells))
+    title = f"MNIST, {len(dataset.test):,} test digits, {len({run.repeat for run in runs})} seed(s)"
+    return write_tables(rows, folder, "samples_and_proxies", title)
+
+
+def _printed_cell(anchors: str) -> reports.PublishedValue | None:
+    if anchors not in PRINTED_MAP_AT_R:
+        return None
+    return reports.PublishedValue(
+        value=PRINTED_MAP_AT_R[anchors],
+        std=None,
+        note="",
+        status="printed",
+        table="section 3.3.1",
+        method=anchors,
+        backbone="ResNetV2-20",
+        dim="2",
+        dataset="MNIST",
+        split="",
+        metric="MAP@R",
+    )
+
+
+def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
+    """Why these runs cannot be measured against the print."""
+    standard = MnistSettings()
+    changed = {
+        field.name
+        for run in runs
+        for field in dataclasses.fields(MnistSettings)
+        if field.name not in ("anchors", "seed") and getattr(run.settings, field.name) != getattr(standard, field.name)
+    }
+    reasons = [f"data set: {deviation}" for deviation in dataset.deviations]
+    return reasons + ([f"other settings than the full budget's ({', '.join(sorted(changed))})"] if changed else [])
+
+
+def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathlib.Path) -> None:
+    """Panels of all states of a run, with a random part of the test digits."""
+    drawn = np.random.default_rng(0).permutation(len(dataset.test))[:_NUM_DRAWN]
+    panels = []
+    for state in states:
+        arrays = read_arrays(problem_path(run.path, state.index))
+        cover = _number(state.cover_of_converged)
+        title = (
+            f"{state_name(state.index)}\nMAP@R {state.map_at_r:.3f}   cover {cover}   E|x - x-| {state.distance:.2f}"
+        )
+        panels.append(
+            PlanePanel(
+                title,
+                arrays["queries"][drawn],
+                dataset.test.labels[drawn],
+                arrays.get("converged"),
+                arrays["chosen"],
+            )
+        )
+    title = f"MNIST test digits in the plane before and after each projection problem, {run.settings.anchors}"
+    plane_panels(panels, path, class_names=dataset.class_names, title=title)
+
+
+def state_name(index: int) -> str:
+    """What the print calls the state after so many problems."""
+    if index == 0:
+        return "before problem 1"
+    name = PANEL_NAMES[index - 1] if index <= len(PANEL_NAMES) else f"(b.{index - 1})"
+    return f"{name} problem {index}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}".rstrip("0").ljust(4, "0")

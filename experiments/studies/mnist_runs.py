@@ -1,0 +1,75 @@
+"""The trainings on MNIST in the plane by budget, each unless it is finished."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+
+from common import data
+from common.training import RunDirectory
+from experiments.studies.mnist_report import StudyRun
+from experiments.studies.mnist_training import MnistSettings, MnistTraining
+
+BUDGET_SETTINGS = {
+    "full": {},
+    "demo": {"max_steps": 1200},
+    "smoke": {
+        "max_steps": 6,
+        "steps_per_evaluation": 1,
+        "projection_patience": 1,
+        "start_steps": 1,
+        "num_problems": 2,
+        "validation_per_class": 4,
+    },
+}
+TUNABLE = (
+    "learning_rate",
+    "negative_margin",
+    "in_batch_weight",
+    "samples_per_class",
+    "steps_per_evaluation",
+    "max_steps",
+    "start_steps",
+    "num_problems",
+)
+
+
+def as_long_as(runs: list[StudyRun], settings: MnistSettings) -> MnistSettings:
+    """Fixed proxies are trained for as many steps as CCP with the same seed, if that was trained before."""
+    steps = [
+        run.result["steps"] for run in runs if (run.settings.anchors, run.settings.seed) == ("proxies", settings.seed)
+    ]
+    if settings.anchors != "fixed proxies" or not steps:
+        return settings
+    return dataclasses.replace(settings, max_steps=steps[0])
+
+
+def trained(
+    settings: MnistSettings,
+    dataset: data.Dataset,
+    fingerprint: str,
+    repeat: int,
+    *,
+    runs_dir: str,
+    checkpoint_seconds: float,
+) -> StudyRun:
+    """Trains one network unless it is finished.
+
+    Args:
+        settings: of the training.
+        dataset: MNIST.
+        fingerprint: of the data.
+        repeat: its number among the trainings of its kind.
+        runs_dir: the folder for results.
+        checkpoint_seconds: at least this long between two checkpoints.
+    """
+    identity = {**settings.as_dict(), "data": fingerprint}
+    digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]
+    name = f"{settings.anchors.replace(' ', '_')}-{digest}"
+    run = RunDirectory(pathlib.Path(runs_dir) / "mnist_study" / name, identity)
+    result = run.read_result()
+    if result is None:
+        with run.locked():
+            result = MnistTraining(settings, dataset, run).train(checkpoint_seconds)
+    return StudyRun(settings, repeat, run.path, result)

@@ -1,0 +1,255 @@
+"""One training of the MNIST study: CCP in the plane, with what is drawn of it kept problem by problem."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from ccp_dml import (
+    AlternatingProjections,
+    ChanceConstrainedLoss,
+    ClassPools,
+    ProjectionRules,
+    ProximalTerm,
+    SampleBasedLoss,
+)
+from common.backbones import resnet_v2_20
+from common.data import (
+    ClassBalancedBatches,
+    Dataset,
+    Examples,
+    Identity,
+    NoAugmentation,
+    evaluation_batches,
+    training_batches,
+)
+from common.losses import Contrastive
+from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
+from common.pooling import GlobalAveragePooling
+from common.references import ProxyBank
+from common.retrieval import evaluate_retrieval
+from common.training import (
+    CoupledWeightDecay,
+    EmbeddingHead,
+    EmbeddingModel,
+    ResumableCallback,
+    RunDirectory,
+    Training,
+    TrainingCost,
+    TrainingSchedule,
+    TwoSpeedOptimizer,
+    train_in,
+)
+from experiments.units.problem_record import problem_recorder
+
+keras = tf.keras
+
+ANCHORS = ("proxies", "samples", "fixed proxies")
+_EVALUATION_BATCH = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class MnistSettings:
+    """What decides the outcome of a training. The thesis gives the first five; the others are decided here.
+
+    `benchmarks/mnist_study.md` says what was tried.
+
+    Attributes:
+        anchors: `proxies` (CCP), `samples` (real digits in the place of proxies) or `fixed proxies` (one problem that
+            never ends: what longer training alone achieves).
+        embedding_dim: of the plane.
+        anchors_per_class: proxies or samples of a digit.
+        pool_size: digits of a class that the next proxies are chosen from.
+        ccp_lambda: of the proximal term.
+        positive_margin, negative_margin: of C2. Ten points on the unit circle are .62 apart.
+        in_batch_weight: of C2 within the batch; 0 as the thesis writes the loss, .1 in its published code.
+        samples_per_class: of the ten digits in a batch.
+        learning_rate: of Adam, constant, for network and proxies.
+        beta_2, weight_decay: as in the chapter's other experiments.
+        start_steps: of C2 within the batch before the first problem, so that the first proxies are embeddings of a
+            network that has seen digits (the thesis' other networks are pre-trained). Samples need no start.
+        num_problems: training ends with the last of these problems: (a), (b.1) ... (b.4) of the figure.
+        projection_patience: evaluations without improvement after which a problem ends.
+        steps_per_evaluation, max_steps: update steps.
+        validation_per_class: training digits of each class that are set aside and end the problems.
+        seed: of everything random.
+    """
+
+    anchors: str = "proxies"
+    embedding_dim: int = 2
+    anchors_per_class: int = 4
+    pool_size: int = 16
+    ccp_lambda: float = 2e-4
+    positive_margin: float = 0.0
+    negative_margin: float = 0.5
+    in_batch_weight: float = 0.0
+    samples_per_class: int = 4
+    learning_rate: float = 1e-3
+    beta_2: float = 0.99
+    weight_decay: float = 1e-4
+    start_steps: int = 300
+    num_problems: int = 5
+    projection_patience: int = 3
+    steps_per_evaluation: int = 50
+    max_steps: int = 2400
+    validation_per_class: int = 100
+    seed: int = 0
+
+    def __post_init__(self):
+        check_choice("--anchors", self.anchors, ANCHORS)
+        for name in ("learning_rate", "samples_per_class", "num_problems", "max_steps", "steps_per_evaluation"):
+            check_positive(f"--{name}", getattr(self, name))
+        check_non_negative("--start_steps", self.start_steps)
+
+    def as_dict(self) -> dict:
+        """JSON values of all fields."""
+        return dataclasses.asdict(self)
+
+
+def hold_out(examples: Examples, per_class: int, seed: int) -> tuple[Examples, Examples]:
+    """Examples to train on, and `per_class` random ones of each class to validate with.
+
+    Raises:
+        InvalidInput: a class would keep fewer than two to train on, or have fewer than two to validate with.
+    """
+    fewest = int(np.bincount(examples.labels).min())
+    if not 2 <= per_class <= fewest - 2:
+        raise invalid("validation_per_class", received=per_class, expected=f"a number from 2 to {fewest - 2}")
+    order = np.random.default_rng(seed).permutation(len(examples))
+    by_class = [order[examples.labels[order] == label][:per_class] for label in range(examples.num_classes)]
+    validates = np.zeros(len(examples), bool)
+    validates[np.concatenate(by_class)] = True
+    return examples.subset(~validates), examples.subset(validates)
+
+
+class MnistTraining:
+    """Trains one network in its run directory.
+
+    The run directory has, besides what every run has, a file a problem (`problem0.npz`, ...): the test digits in the
+    plane when the problem begins, the converged proxies of the problem before (none at first) and the next ones. The
+    last of them is of the problem that would come after the end.
+
+    Args:
+        settings: see `MnistSettings`.
+        dataset: MNIST, or digits in its layout.
+        run: the folder.
+    """
+
+    def __init__(self, settings: MnistSettings, dataset: Dataset, run: RunDirectory):
+        self.settings, self.dataset, self.run = settings, dataset, run
+        self.training, self.validation = hold_out(dataset.train, settings.validation_per_class, settings.seed)
+        self.batches = ClassBalancedBatches(
+            self.training.labels, self.training.num_classes, settings.samples_per_class, settings.seed
+        )
+
+    def train(self, checkpoint_seconds: float = 30.0) -> dict:
+        """Trains (or goes on), embeds the test digits, writes and returns the result."""
+        return train_in(self.run, self.settings.seed, lambda: self._prepared(checkpoint_seconds))
+
+    def _prepared(self, checkpoint_seconds: float) -> Training:
+        cost = TrainingCost()
+        backbone = resnet_v2_20(self.dataset.channels)
+        head = EmbeddingHead(GlobalAveragePooling(), self.settings.embedding_dim)
+        model = EmbeddingModel(backbone, head, self._loss(backbone, head), normalization="clip")
+        model.build_on(*next(iter(self._batches_from(0))))
+        term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], self.settings.ccp_lambda)
+        projections = self._projections(model, term)
+        return Training(
+            model,
+            self._batches_from,
+            lambda: evaluate_retrieval(self._embed(model, self.validation), self.validation.labels).as_dict(),
+            self._schedule(checkpoint_seconds),
+            self._make_update,
+            lambda history: self._figures(model, projections),
+            cost,
+            gradient_transforms=[term, CoupledWeightDecay(self.settings.weight_decay, model)],
+            callbacks=[projections, EndAfterProblems(projections, self.settings.num_problems)],
+            description=f"{self.settings.anchors}, seed {self.settings.seed}",
+            deviations=self.dataset.deviations,
+        )
+
+    def _loss(self, backbone: keras.Model, head: EmbeddingHead) -> ChanceConstrainedLoss | SampleBasedLoss:
+        settings, num_classes = self.settings, self.training.num_classes
+        loss = Contrastive(settings.positive_margin, settings.negative_margin, normalization="clip")
+        if settings.anchors != "samples":
+            proxies = ProxyBank(num_classes, settings.anchors_per_class, settings.embedding_dim)
+            return ChanceConstrainedLoss(
+                loss, proxies, settings.in_batch_weight, starts_in_batch=settings.start_steps > 0
+            )
+        pools = self._pools(embed=None)  # it is asked for indices alone
+        return SampleBasedLoss(
+            loss,
+            lambda images, training: head(backbone(images, training=training), training=training)["embeddings"],
+            lambda problem, positions: self.training.inputs[pools.examples_at(problem, positions)],
+            num_classes,
+            settings.anchors_per_class,
+            self.training.inputs.shape[1:],
+            settings.in_batch_weight,
+        )
+
+    def _pools(self, embed) -> ClassPools:
+        settings = self.settings
+        return ClassPools(
+            embed, self.training, NoAugmentation(), settings.pool_size, settings.anchors_per_class, settings.seed
+        )
+
+    def _projections(self, model: EmbeddingModel, term: ProximalTerm) -> AlternatingProjections:
+        settings = self.settings
+        rules = ProjectionRules(
+            patience=settings.projection_patience,
+            start_step=0 if settings.anchors == "samples" else settings.start_steps,
+            max_problems=1 if settings.anchors == "fixed proxies" else None,
+        )
+
+        observe = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+        return AlternatingProjections(model.metric_loss, term, self._pools(model.embed), rules, observe)
+
+    def _batches_from(self, step: int) -> tf.data.Dataset:
+        return training_batches(self.training, self.batches, NoAugmentation(), self.settings.seed, start_step=step)
+
+    def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
+        return model.embed(evaluation_batches(examples, Identity(), _EVALUATION_BATCH))
+
+    def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
+        settings = self.settings
+        num_evaluations = -(-settings.max_steps // settings.steps_per_evaluation)
+        return TrainingSchedule(
+            max_steps=settings.max_steps,
+            steps_per_evaluation=settings.steps_per_evaluation,
+            patience=num_evaluations,  # the number of problems ends a training, or `max_steps`
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+    def _make_update(self) -> TwoSpeedOptimizer:
+        return TwoSpeedOptimizer(keras.optimizers.Adam(self.settings.learning_rate, beta_2=self.settings.beta_2))
+
+    def _figures(self, model: EmbeddingModel, projections: AlternatingProjections) -> tuple[dict, dict]:
+        """What a trained model makes of the test digits, and the problems that it went through; its embeddings."""
+        embeddings = {"queries": self._embed(model, self.dataset.test), "query_labels": self.dataset.test.labels}
+        figures = {
+            "test": evaluate_retrieval(embeddings["queries"], embeddings["query_labels"]).as_dict(),
+            "problems": [problem.as_dict() for problem in projections.problems],
+        }
+        return figures, embeddings
+
+
+class EndAfterProblems(ResumableCallback):
+    """Ends a training when a number of projection problems has been solved.
+
+    It stands after `projections`, which has then begun one problem more (whose proxies the figure shows).
+    """
+
+    def __init__(self, projections: AlternatingProjections, num_problems: int):
+        super().__init__()
+        self.projections, self.num_problems = projections, num_problems
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.stopped:
+            self.model.stop_training = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether all problems are solved; known from the restored `projections` too."""
+        return len(self.projections.problems) > self.num_problems

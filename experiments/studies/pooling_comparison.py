@@ -1,0 +1,67 @@
+"""The configurations of thesis figure 5.12, its table and its picture."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from experiments import reports
+from experiments.protocols.one_split import SplitScores, cell, write_tables
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
+
+DEMO_STEPS = 480  # so that 38 trainings take less than 25 minutes; an evaluation at half of it
+DEMO_DELAY = 100  # steps before prototypes are chosen among local features
+
+
+def comparison_configuration(
+    dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: Mapping[str, object]
+) -> ExperimentConfig:
+    """The configuration of one method of the comparison; fields set by hand hold for the poolings that have them."""
+    values = dict(overrides)
+    if dataset.startswith("glyph_collage"):
+        values = {**COLLAGE_GSP, "memory_delay": DEMO_DELAY, **values}
+    if budget == "demo":
+        values = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **values}
+    unused = unused_overrides(resolve(dataset, loss, pooling, recipe, budget, {}).as_dict(), values)
+    values = {name: value for name, value in values.items() if name not in unused}
+    return resolve(dataset, loss, pooling, recipe, budget, values)
+
+
+def report(
+    configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison", notes: Sequence[str] = ()
+) -> str:
+    """Writes table and picture of what is finished; returns the text for the terminal.
+
+    Args:
+        configs: the configurations.
+        runs: the finished units of each.
+        folder: where the files go.
+        name: of the files.
+        notes: footnotes.
+    """
+    finished = {(config.loss, config.pooling): units for config, units in zip(configs, runs, strict=True) if units}
+    scores = {key: SplitScores(units) for key, units in finished.items()}
+    missing = [config.name for config, units in zip(configs, runs, strict=True) if not units]
+    lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
+    most = max(map(len, runs))
+    fewer = [f"{'+'.join(key)} ({len(units)} of {most})" for key, units in finished.items() if len(units) < most]
+    lines += [f"Not all trainings are finished: {', '.join(fewer)}."] if fewer else []
+    if not scores:
+        return "\n".join(lines)
+    losses = list(dict.fromkeys(loss for loss, _ in scores))
+    estimates = {key: {metric: of.estimate(metric) for metric in ("P@1", "MAP@R")} for key, of in scores.items()}
+    rows = []
+    for (loss, pooling), figures in estimates.items():
+        cells = {("test", metric): cell(figure) for metric, figure in figures.items()}
+        if pooling != "gap" and reports.same_trainings(finished[loss, pooling], finished.get((loss, "gap"), [])):
+            difference = scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R")
+            cells["minus gap", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}+gap")
+        rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
+    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {most} training(s)"
+    text = write_tables(rows, folder, name, title, notes)
+    first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
+    order = sorted(first, key=first.get, reverse=True)
+    groups = {loss: {p: estimates[loss, p]["MAP@R"] for p in order if (loss, p) in estimates} for loss in losses}
+    reports.interval_bars(groups, folder / f"{name}.png", title=title)
+    return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])

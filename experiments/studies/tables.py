@@ -1,0 +1,33 @@
+"""The tables by what `--id` says, and the defaults of their flags."""
+
+from __future__ import annotations
+
+from experiments.studies.ccp_table import ccp_table
+from experiments.studies.conventional_table import (
+    ccp_bn_inception,
+    ccp_resnet50,
+    gsp_bn_inception,
+    gsp_resnet50,
+)
+from experiments.studies.gsp_parts import gsp_parts
+from experiments.studies.gsp_table import gsp_table
+from experiments.studies.loss_benchmark import loss_benchmark
+from experiments.studies.screening import Screening
+from experiments.studies.training_steps import TrainingSteps
+from experiments.studies.warm_benchmark import warm_benchmark
+
+TABLES = {
+    "3.1": ccp_table,
+    "3.2a": ccp_bn_inception,
+    "3.2b": ccp_resnet50,
+    "3.3": TrainingSteps,
+    "5.1": gsp_table,
+    "5.2a": gsp_bn_inception,
+    "5.2b": gsp_resnet50,
+    "5.3": gsp_parts,
+    "5.4": Screening,
+    "losses": loss_benchmark,
+    "warm": warm_benchmark,
+}
+DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three
+FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3, "warm": 3}  # thesis section 5.3.4.1; chapter 3 trains once

@@ -1,0 +1,1 @@
+"""One training of a fold and repeat, and what can be read from it."""

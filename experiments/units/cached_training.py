@@ -1,0 +1,65 @@
+"""A unit that is trained from cached features: where they are kept, and that a run goes on with those it began with."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from common.data import Dataset
+from common.ops.checks import InvalidInput
+from common.training import CachedFeatures, EmbeddingModel, RunDirectory, cache_features, read_json, write_json
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+
+_RECORD = "features.json"
+
+
+class FeaturePlace(NamedTuple):
+    """Where features are kept, and of which data.
+
+    Attributes:
+        cache_dir: the cache folder, or None for the default.
+        fingerprint: of the data set as loaded, see `build.data_fingerprint`.
+    """
+
+    cache_dir: str | None
+    fingerprint: str
+
+
+def features_below_cut(
+    model: EmbeddingModel, config: ExperimentConfig, dataset: Dataset, place: FeaturePlace, run: RunDirectory
+) -> CachedFeatures:
+    """The features of a data set below the cut of a model, from the cache or computed now.
+
+    Args:
+        model: built, with its initial weights.
+        config: names the cut, the network and the crops.
+        dataset: with prepared images and views.
+        place: see `FeaturePlace`.
+        run: the unit's folder; it keeps a record of the features.
+
+    Raises:
+        InvalidInput: see `cache_features`; or the run was begun with other features.
+    """
+    folder = os.path.join(place.cache_dir or build.default_cache_dir(), "features", dataset.name)
+    origin = {"data": place.fingerprint, "backbone": config.backbone, "trained_from": config.trained_from}
+    origin["image_size"] = config.image_size
+    augmentation, preprocessing = build.build_augmentation(config, dataset), build.build_preprocessing(config, dataset)
+    batch_size = build.evaluation_batch_size(config)
+    features = cache_features(
+        dataset, model.backbone.lower, augmentation, preprocessing, folder, origin, batch_size=batch_size
+    )
+    _check_record(run, {"training": features.training.digest, "evaluation": features.evaluation.digest})
+    return features
+
+
+def _check_record(run: RunDirectory, digests: dict[str, str]) -> None:
+    path = run.path / _RECORD
+    recorded = read_json(path)
+    if recorded is None:
+        write_json(path, digests)
+    elif recorded != digests:
+        raise InvalidInput(
+            f"{run.path} was begun with other features than the network now gives: its weights, the views or this code "
+            f"have changed since. Delete {run.path} to train it again."
+        )

@@ -1,0 +1,104 @@
+"""Where a trained model's pooling looks: weights over positions, and what of them falls on a collage's target."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset, Examples, evaluation_batches
+from common.ops.checks import InvalidInput
+from common.pooling import GlobalAveragePooling, WeightedPooling
+from common.training import EmbeddingModel, ResumableCallback
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from gsp_dml import GeneralizedSumPooling
+from gsp_dml.attention_maps import target_share, weighted_feature_norm
+from gsp_dml.selection_metrics import SelectionMetrics, pooled_features
+
+NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
+
+
+class Selection(NamedTuple):
+    """How some images were pooled.
+
+    Attributes:
+        weights: pooling weights, `[examples, positions]`, each row with sum one.
+        features: what they weight, `[examples, positions, channels]`.
+        map_shape: rows and columns of the feature map.
+    """
+
+    weights: np.ndarray
+    features: np.ndarray
+    map_shape: tuple[int, ...]
+
+
+def has_weights(pooling) -> bool:
+    """Whether one can say where a pooling looks; true of average pooling too, which looks everywhere alike."""
+    return isinstance(pooling, (WeightedPooling, GlobalAveragePooling))
+
+
+def selection_of(model: EmbeddingModel, batches: tf.data.Dataset) -> Selection:
+    """The pooling weights of images, and the features that they weight.
+
+    Args:
+        model: an embedding model whose pooling has weights.
+        batches: yields images `[batch, height, width, channels]`.
+
+    Raises:
+        InvalidInput: the pooling gives no weight to positions.
+    """
+    pooling = model.head.pooling
+    if not has_weights(pooling):
+        raise InvalidInput(f"{type(pooling).__name__} gives positions no weights, so there is nothing to see.")
+    weights, features, map_shape = [], [], ()
+    for inputs in batches:
+        batch_features, map_shape = pooled_features(model, inputs)
+        features.append(np.asarray(batch_features))
+        weights.append(_weights(pooling, batch_features, map_shape))
+    return Selection(np.concatenate(weights), np.concatenate(features), map_shape)
+
+
+def _weights(pooling, features, map_shape) -> np.ndarray:
+    if isinstance(pooling, GlobalAveragePooling):
+        return np.full(features.shape[:2], 1 / features.shape[1])
+    maps = tf.reshape(features, [tf.shape(features)[0], *map_shape, features.shape[-1]])
+    return np.asarray(pooling.spatial_weights(maps))
+
+
+def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> tf.data.Dataset:
+    """The inputs of examples of a data set, in order, as evaluation reads them."""
+    preprocessing = build.build_preprocessing(config, dataset)
+    return evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
+
+
+def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
+    """The mean share of the weight, and of the weighted feature norm, on the target's tile of collages.
+
+    By chance both are .25. None for data without known targets and poolings without weights.
+
+    Args:
+        model: an embedding model.
+        examples: images whose `positions` name the target's tile.
+        batches: their inputs, in order.
+    """
+    if examples.positions is None or not has_weights(model.head.pooling):
+        return None
+    selection = selection_of(model, batches)
+    norms = weighted_feature_norm(selection.weights, selection.features)
+    shares = {"weight_on_target": selection.weights, "norm_on_target": norms}
+    return {
+        name: float(target_share(values, examples.positions, selection.map_shape).mean())
+        for name, values in shares.items()
+    }
+
+
+def selection_callbacks(
+    model: EmbeddingModel, validation: Examples, config: ExperimentConfig, dataset: Dataset
+) -> list[ResumableCallback]:
+    """Records perplexities at each evaluation of a model with generalized sum pooling; nothing for other poolings."""
+    if not isinstance(model.head.pooling, GeneralizedSumPooling):
+        return []
+    watched = np.unique(np.linspace(0, len(validation) - 1, NUM_WATCHED).astype(int))
+    return [SelectionMetrics(model, image_batches(validation.subset(watched), config, dataset))]

@@ -1,0 +1,74 @@
+"""Which examples a unit learns from, and which decide when it stops: folds, the test set, or held-out classes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data import Dataset, Examples, contiguous_folds, random_class_split
+from common.ops.checks import invalid
+from experiments.settings.config import ExperimentConfig
+
+
+class Split(NamedTuple):
+    """One unit's examples.
+
+    Attributes:
+        training: what it learns from, labelled from 0.
+        queries: what is searched for at each validation.
+        gallery: what is searched in then; None: the queries themselves.
+    """
+
+    training: Examples
+    queries: Examples
+    gallery: Examples | None = None
+
+
+def unit_seed(seed: int, fold: int, repeat: int) -> int:
+    """A seed in [0, 2^31) that is different for every (seed, fold, repeat)."""
+    digest = hashlib.sha256(f"{seed}/{fold}/{repeat}".encode()).digest()
+    return int.from_bytes(digest[:4], "little") >> 1
+
+
+def held_out_classes(
+    dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The training classes that a unit of the protocol `held_out` learns from, and those that it stops on.
+
+    Raises:
+        InvalidInput: fewer than two classes would be kept back; among the images of one class, all are right.
+    """
+    num_classes, fraction = dataset.train.num_classes, config.held_out_fraction
+    learnt, kept_back = random_class_split(num_classes, 1 - fraction, unit_seed(config.seed, fold, repeat))
+    if len(kept_back) < 2:
+        raise invalid(
+            "--held_out_fraction",
+            received=fraction,
+            expected=f"a share that keeps back two or more of the {num_classes} training classes",
+            fix=f"Give {2 / num_classes:.2f} or more.",
+        )
+    return learnt, kept_back
+
+
+def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:
+    """The examples of a unit under the protocol of its configuration.
+
+    - fair: folds are contiguous blocks of the training classes (recipes: `fold_order`); one of them validates.
+    - conventional: learns from all training classes and validates on the test set, as the literature does.
+    - held_out: validates on some training classes, drawn at random anew for each repeat, and learns from the rest.
+
+    A data set with a fixed validation set (collages, tokens) trains on all its training classes and validates on that
+    set, but for the conventional protocol; its folds differ by their seeds alone.
+    """
+    if config.protocol == "conventional":
+        return Split(dataset.train, dataset.test, dataset.gallery)
+    if dataset.validation is not None:
+        return Split(dataset.train, dataset.validation)
+    if config.protocol == "held_out":
+        training_classes, validation_classes = held_out_classes(dataset, config, fold, repeat)
+    else:
+        folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
+        training_classes, validation_classes = folds[fold if config.fold_order == "forward" else -1 - fold]
+    return Split(dataset.train.select_classes(training_classes), dataset.train.select_classes(validation_classes))

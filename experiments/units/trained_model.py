@@ -1,0 +1,127 @@
+"""A finished run as a model again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import typing
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.data import Dataset, Examples
+from common.ops.checks import InvalidInput, check_choice
+from common.training import EmbeddingModel, RunDirectory, read_json
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.units.pooling_weights import image_batches
+from experiments.units.same_data import check_same_data
+from experiments.units.splits import split_of
+
+
+class TrainedModel(NamedTuple):
+    """What a run directory holds.
+
+    Attributes:
+        config: the run's configuration (initial weights "none": the trained ones replace them).
+        dataset: with prepared images.
+        model: with the run's best weights.
+        training: the images that the run learnt from.
+    """
+
+    config: ExperimentConfig
+    dataset: Dataset
+    model: EmbeddingModel
+    training: Examples
+
+
+def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
+    """The configuration of a run directory, and all that its `config.json` says.
+
+    Raises:
+        InvalidInput: there is no run, or another version of the code wrote it.
+    """
+    identity = read_json(pathlib.Path(path) / "config.json")
+    if identity is None:
+        raise InvalidInput(
+            f"{path} is no run directory: it has no config.json. Expected a folder such as "
+            "runs/fair/<data set>/<method>-<hash>/fold0-repeat0."
+        )
+    return dataclasses.replace(stored_configuration(identity, path), weights="none"), identity
+
+
+def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
+    """The configuration as it was run; `weights` of a file are its digest.
+
+    Args:
+        identity: what `config.json` says.
+        path: the run directory, for the error.
+
+    Raises:
+        InvalidInput: another version of the code wrote it, or it is damaged.
+    """
+    kinds = typing.get_type_hints(ExperimentConfig)
+    values = {name: value for name, value in identity.items() if name in kinds}
+    odd = [name for name, value in values.items() if not _is_of_kind(value, kinds[name])]
+    if odd:
+        raise InvalidInput(
+            f"{path}/config.json is damaged: {odd[0]} is {values[odd[0]]!r}. Delete the folder to run it again."
+        )
+    try:
+        config = ExperimentConfig(**values)
+        for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS), ("backbone", build.BACKBONES)):
+            check_choice(name, getattr(config, name), choices)
+        build.check_loss_name(config.loss)
+    except (TypeError, InvalidInput) as error:
+        raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
+    return config
+
+
+def _is_of_kind(value, kind) -> bool:
+    """Whether a JSON value is of an annotated kind: a field's type, perhaps one that may be `None`."""
+    kinds = typing.get_args(kind) or (kind,)
+    if float in kinds:
+        kinds = (*kinds, int)
+    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+
+
+def load_trained_model(
+    path: str | os.PathLike,
+    *,
+    dataset: Dataset | None = None,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> TrainedModel:
+    """Rebuilds the model of a finished run.
+
+    Args:
+        path: the run directory.
+        dataset: the data that it was trained on, as loaded; None to load them.
+        data_dir: the folder of the data set's files, for data that are not embedded.
+        cache_dir: the folder for prepared images, or None for the default.
+
+    Raises:
+        InvalidInput: the run has not finished, or the data on disk are not those of the run.
+    """
+    config, identity = run_configuration(path)
+    place = [identity.get(name) for name in ("fold", "repeat")]
+    if not all(type(number) is int and number >= 0 for number in place) or place[0] >= config.num_folds:
+        raise InvalidInput(
+            f"{path}/config.json is damaged: it says fold {place[0]}, repeat {place[1]}. Delete the folder to run it "
+            "again."
+        )
+    if dataset is None:
+        dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
+    check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), identity.get("data"), os.fspath(path))
+    dataset = build.prepare_dataset(dataset, config, cache_dir)
+    weights = RunDirectory(path, identity).read_weights()
+    training = split_of(dataset, config, *place).training
+    model = build.build_model(config, dataset, training.num_classes)
+    two_classes = training.subset(np.unique(training.labels, return_index=True)[1][:2])
+    model.build_on(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))
+    if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
+        raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
+    model.set_weights(weights)
+    return TrainedModel(config, dataset, model, training)

@@ -1,0 +1,260 @@
+"""One unit of a protocol: train on its part of the data, with one seed, and embed the test set."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm
+
+from common.data import Dataset, Examples, training_batches
+from common.ops.checks import InvalidInput
+from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
+from common.training import (
+    CoupledWeightDecay,
+    EmbeddingModel,
+    GradientClipping,
+    NotFinite,
+    RunDirectory,
+    Training,
+    TrainingCost,
+    TrainingSchedule,
+    TwoSpeedOptimizer,
+    model_above_cut,
+    read_json,
+    train_in,
+    write_json,
+)
+from experiments.settings import build
+from experiments.settings.build_ccp import projection_parts
+from experiments.settings.config import ExperimentConfig
+from experiments.units.cached_training import FeaturePlace, features_below_cut
+from experiments.units.pooling_weights import image_batches, selection_callbacks
+from experiments.units.problem_record import problem_recorder
+from experiments.units.splits import split_of, unit_seed
+
+keras = tf.keras
+
+MONITORED = {"conventional": "stops on the test set", "held_out": "stops on held-out classes"}
+
+
+def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:
+    """What tells a unit from the others of its method."""
+    if config.protocol is None:
+        return f"fold {fold} repeat {repeat}"
+    return f"{MONITORED[config.protocol]}, repeat {repeat}"
+
+
+class Unit:
+    """Trains one unit of a configuration in its run directory.
+
+    Args:
+        config: the configuration.
+        dataset: with prepared images (see `build.prepare_dataset`).
+        fold: which block of classes validates, from 0; 0 where a protocol has no folds.
+        repeat: which seed, from 0.
+        run: the folder for this unit.
+        config_hash: the configuration's hash, kept in the result.
+        features: where cached features are kept; needed only by a configuration with some.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        dataset: Dataset,
+        fold: int,
+        repeat: int,
+        run: RunDirectory,
+        config_hash: str,
+        features: FeaturePlace | None = None,
+    ):
+        self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
+        self.config_hash, self.features = config_hash, features
+        self.training, self.queries, self.gallery = split_of(dataset, config, fold, repeat)
+        self.image_names = self.training.paths
+        self.seed = unit_seed(config.seed, fold, repeat)
+        self.batches = build.build_batches(config, self.training.labels, self.seed)
+
+    def train(self, checkpoint_seconds: float = 30.0) -> dict:
+        """Trains (or goes on), evaluates on the test set, writes and returns the result."""
+        try:
+            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds))
+        except NotFinite as error:
+            raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
+
+    def _prepared(self, checkpoint_seconds: float) -> Training:
+        cost = TrainingCost()
+        model = whole = self._build_model()
+        if self.config.cached_features:
+            model = self._above_cut(whole)
+            cost = TrainingCost()  # without the features, which are computed once for many units
+        untrained = self._untrained_metrics(model)
+        figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
+        tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
+        transforms, callbacks = self._training_parts(model)
+        return Training(
+            model,
+            self._batches_from,
+            lambda: self._validation_metrics(model),
+            self._schedule(checkpoint_seconds),
+            self._make_update,
+            lambda history: self._figures(model, untrained, callbacks),
+            cost,
+            gradient_transforms=transforms,
+            callbacks=callbacks,
+            description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
+            deviations=self.dataset.deviations,
+            whole=whole,
+        )
+
+    def _describe_batch(self, step: int) -> str:
+        """The examples of a training batch, for people: places in the unit's training part, or files."""
+        _, indices = next(iter(self.batches.from_step(step)))
+        names = indices if self.image_names is None else self.image_names[indices]
+        classes = np.unique(self.training.labels[indices])
+        return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
+
+    def _build_model(self) -> EmbeddingModel:
+        model = build.build_model(self.config, self.dataset, self.training.num_classes)
+        inputs, labels = next(iter(self._batches_from(0)))
+        model.build_on(inputs, labels)
+        return model
+
+    def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
+        """Goes over from images to features below the cut; the model that is trained begins there."""
+        place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
+        self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
+        self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
+        model = model_above_cut(whole)
+        model.build_on(*next(iter(self._batches_from(0))))
+        return model
+
+    def _batches_from(self, step: int) -> tf.data.Dataset:
+        augmentation = build.build_augmentation(self.config, self.dataset)
+        return training_batches(self.training, self.batches, augmentation, self.seed, start_step=step)
+
+    def _untrained_metrics(self, model: EmbeddingModel) -> dict:
+        """Metrics of the backbone's average features on the test set, before any training here."""
+        path = self.run.path / "untrained.json"
+        metrics = read_json(path)
+        if metrics is None:
+            metrics = self._evaluate(model, self.dataset.test, self.dataset.gallery, output="features").as_dict()
+            write_json(path, metrics)
+        return metrics
+
+    def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
+        return embedded(model, self.config, self.dataset, examples)["queries"]
+
+    def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
+        return embedded(model, self.config, self.dataset, queries, gallery, output)
+
+    def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
+        return evaluate_embeddings(self._arrays(model, queries, gallery, output))
+
+    def _validation_metrics(self, model) -> dict[str, float]:
+        """Metrics of the current weights; with NMI where the protocol's table prints it."""
+        arrays = self._arrays(model, self.queries, self.gallery)
+        metrics = evaluate_embeddings(arrays).as_dict()
+        if self.config.recipe == "revisiting":
+            metrics["NMI"] = normalized_mutual_information(arrays)
+        return metrics
+
+    def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
+        config = self.config
+        return TrainingSchedule(
+            max_steps=config.max_steps,
+            steps_per_evaluation=config.steps_per_evaluation,
+            patience=config.patience,
+            warm_up_steps=config.warm_up_steps or config.warm_up_epochs * self.batches.batches_per_epoch,
+            warm_up_trains_all=bool(config.warm_up_trains_all),
+            plateau_patience=config.plateau_patience,
+            monitor=config.monitor,
+            selection_start=config.selection_start or 0,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+    def _make_update(self) -> TwoSpeedOptimizer:
+        optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
+        return TwoSpeedOptimizer(optimizer, self.config.proxy_multiplier)
+
+    def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
+        """What is done to gradients, in order, and the callbacks of the method."""
+        transforms = [CoupledWeightDecay(self.config.weight_decay, model)]
+        callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
+        if self.config.method == "ccp":
+            augmentation = build.build_augmentation(self.config, self.dataset)
+            recorder = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+            observe = recorder if self.config.ccp_keeps_problems else None
+            term, projections = projection_parts(self.config, model, self.training, augmentation, self.seed, observe)
+            transforms, callbacks = [term, *transforms], [*callbacks, projections]
+        if self.config.clip_norm:
+            transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
+        return transforms, callbacks
+
+    def _figures(self, model, untrained: dict, callbacks: list) -> tuple[dict, dict]:
+        """The figures of a trained model, and its embeddings of the test set."""
+        test, gallery = self.dataset.test, self.dataset.gallery
+        embeddings = self._arrays(model, test, gallery)
+        metrics = evaluate_embeddings(embeddings)
+        result = {
+            "config_hash": self.config_hash,
+            "fold": self.fold,
+            "repeat": self.repeat,
+            "test": metrics.as_dict(),
+            "untrained": untrained,
+            "diagnostics": diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
+        }
+        if self.config.method == "ccp":
+            result["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
+        if "warning" in result["diagnostics"]:
+            tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
+        return result, embeddings
+
+
+def embedded(
+    model: EmbeddingModel,
+    config: ExperimentConfig,
+    dataset: Dataset,
+    queries: Examples,
+    gallery: Examples | None = None,
+    output: str = "embeddings",
+) -> dict[str, np.ndarray]:
+    """Embeddings and labels of examples, as `evaluate_embeddings` takes them and `test_embeddings.npz` holds them.
+
+    Args:
+        model: with trained weights.
+        config: says how images are cut and batched.
+        dataset: that the examples are of, with prepared images.
+        queries: what is searched for.
+        gallery: what is searched in; `None`: the queries themselves.
+        output: what of the model, see `EmbeddingModel.embed`.
+    """
+
+    def embed(examples: Examples) -> np.ndarray:
+        return model.embed(image_batches(examples, config, dataset), output=output)
+
+    arrays = {"queries": embed(queries), "query_labels": queries.labels}
+    if gallery is not None:
+        arrays |= {"gallery": embed(gallery), "gallery_labels": gallery.labels}
+    return arrays
+
+
+def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:
+    """Retrieval metrics of what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery."""
+    return evaluate_retrieval(
+        embeddings["queries"],
+        embeddings["query_labels"],
+        embeddings.get("gallery"),
+        embeddings.get("gallery_labels"),
+    )
+
+
+def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
+    """The scores that tables compare, of the queries that count `[queries]`, by metric."""
+    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+
+
+def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
+    """NMI of k-means and classes, of the queries of what `test_embeddings.npz` holds."""
+    return evaluate_clustering(embeddings["queries"], embeddings["query_labels"]).normalized_mutual_information

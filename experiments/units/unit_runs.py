@@ -1,0 +1,93 @@
+"""Where the units of a protocol have their folders, and training those that have no result yet."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import pathlib
+from collections.abc import Iterable
+
+from common.data import Dataset
+from common.training import RunDirectory
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.units.cached_training import FeaturePlace
+from experiments.units.finished_run import mend_finished_run
+from experiments.units.same_data import tell_of_other_data
+from experiments.units.start_checks import check_unit
+from experiments.units.unit import Unit
+
+
+class UnitRuns:
+    """The run directories of units on one data set.
+
+    Layout: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`.
+
+    Args:
+        dataset: as loaded.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or `None` for the default.
+    """
+
+    def __init__(self, dataset: Dataset, runs_dir: str, cache_dir: str | None):
+        self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the data; images are read for it, so what can be refused is refused before."""
+        return build.data_fingerprint(self.dataset, self.cache_dir)
+
+    def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
+        """The folder of all units of one configuration; its name ends in the configuration's hash."""
+        return self._dataset_dir(config) / f"{config.name}-{config.hash(self.fingerprint)}"
+
+    def _dataset_dir(self, config: ExperimentConfig) -> pathlib.Path:
+        return self.runs_dir / (config.protocol or "fair") / config.dataset
+
+    def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
+        """The run directory of one unit."""
+        return self.method_dir(config) / f"fold{fold}-repeat{repeat}"
+
+    def report_dir(self, configs: list[ExperimentConfig]) -> pathlib.Path:
+        """The folder of a report on some configurations of one protocol."""
+        names = "-".join(config.hash(self.fingerprint) for config in configs)
+        digest = hashlib.sha256(names.encode()).hexdigest()[:10]
+        return self.runs_dir / (configs[0].protocol or "fair") / self.dataset.name / "reports" / digest
+
+    def check(self, units: Iterable[tuple[ExperimentConfig, int, int]]) -> None:
+        """Refuses units that cannot be trained, before an image is read or a folder is made.
+
+        A unit that may have a result already is passed over: `train` looks closer, and needs nothing for one that has.
+
+        Args:
+            units: (configuration, fold, repeat) each.
+
+        Raises:
+            InvalidInput: see `start_checks.check_unit`.
+        """
+        for config, fold, repeat in units:
+            folder = self._dataset_dir(config)
+            if not any(folder.glob(f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json")):
+                check_unit(config, self.dataset, fold, repeat)
+
+    def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
+        """Trains a unit that has no result yet; one that was stopped goes on from its last checkpoint.
+
+        Of one that has finished, files that have been damaged since are made again where they can be.
+        """
+        path = self.unit_dir(config, fold, repeat)
+        if not (path / "result.json").exists():
+            check_unit(config, self.dataset, fold, repeat)
+        identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
+        tell_of_other_data(path, identity)
+        run = RunDirectory(path, identity)
+        finished = run.read_result()
+        if finished is not None:
+            mend_finished_run(run, finished, self.dataset, self.cache_dir)
+            return
+        with run.locked():
+            prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
+            features = FeaturePlace(self.cache_dir, self.fingerprint)
+            unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
+            unit.train(checkpoint_seconds)

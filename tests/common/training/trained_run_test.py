@@ -1,0 +1,104 @@
+"""What becomes of a training in its folder: begun once, gone on with, written, and afterwards only read."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.losses import CosineContrastive
+from common.pooling import GlobalAveragePooling
+from common.training import (
+    EmbeddingHead,
+    EmbeddingModel,
+    RunDirectory,
+    Training,
+    TrainingCost,
+    TrainingSchedule,
+    TwoSpeedOptimizer,
+    train_in,
+)
+
+keras = tf.keras
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+EMBEDDINGS = {"queries": np.eye(2, dtype=np.float32), "query_labels": np.arange(2)}
+COST = {"train_seconds", "energy_joules"}
+
+
+def batches_from(step):
+    def generate():
+        for index in itertools.count(step):
+            labels = np.repeat(np.arange(3), 2)
+            noise = np.random.default_rng(index).normal(0, 30, (6, 4, 4, 1))
+            yield (20.0 * labels[:, None, None, None] + noise).astype(np.float32), labels.astype(np.int64)
+
+    signature = (tf.TensorSpec((None, 4, 4, 1), tf.float32), tf.TensorSpec((None,), tf.int64))
+    return tf.data.Dataset.from_generator(generate, output_signature=signature)
+
+
+def made_model():
+    backbone = keras.Sequential([keras.Input((None, None, 1)), keras.layers.Conv2D(4, 3)])
+    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 3), CosineContrastive(0.5))
+    model.build_on(*next(iter(batches_from(0))))
+    return model
+
+
+def prepared(models, evaluate=lambda: {"MAP@R": 0.5}, **options):
+    """A function that makes a training of four steps and adds its model to a list."""
+
+    def prepare():
+        models.append(made_model())
+        return Training(
+            models[-1],
+            batches_from,
+            evaluate,
+            TrainingSchedule(max_steps=4, steps_per_evaluation=2, patience=9, checkpoint_seconds=0),
+            lambda: TwoSpeedOptimizer(keras.optimizers.Adam(0.01)),
+            lambda history: ({"test": {"steps seen": history["steps"]}}, EMBEDDINGS),
+            TrainingCost(meters={}),
+            deviations=("an image is missing",),
+            **options,
+        )
+
+    return prepare
+
+
+def test_the_result_has_what_all_trainings_say_and_their_own_figures(tmp_path):
+    run, models = RunDirectory(tmp_path / "run", {}), []
+    result = train_in(run, 7, prepared(models))
+    assert result == run.read_result()
+    assert result["validation"]["best"]["MAP@R"] == 0.5
+    assert (result["steps"], result["seed"], result["deviations"]) == (4, 7, ["an image is missing"])
+    assert result["test"] == {"steps seen": 4}
+    assert set(result) >= COST
+    for kept, weight in zip(run.read_weights(), models[0].get_weights(), strict=True):
+        np.testing.assert_array_equal(kept, weight)
+    np.testing.assert_array_equal(np.load(run.path / "test_embeddings.npz")["queries"], EMBEDDINGS["queries"])
+
+
+def test_a_finished_run_is_only_read(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    first = train_in(run, 0, prepared([]))
+    assert train_in(run, 0, lambda: pytest.fail("it was prepared again")) == first
+
+
+def test_the_weights_of_the_whole_network_are_kept_where_there_is_one(tmp_path):
+    whole = made_model()
+    run = RunDirectory(tmp_path / "run", {})
+    train_in(run, 0, prepared([], whole=whole))
+    for kept, weight in zip(run.read_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(kept, weight)
+
+
+def test_it_goes_on_exactly_where_it_was_stopped(tmp_path):
+    whole, halves = RunDirectory(tmp_path / "whole", {}), RunDirectory(tmp_path / "halves", {})
+    expected = train_in(whole, 3, prepared([]))
+    looks = iter([{"MAP@R": 0.5}])  # then it is stopped
+    with pytest.raises((StopIteration, RuntimeError)):
+        train_in(halves, 3, prepared([], evaluate=lambda: next(looks)))
+    found = train_in(halves, 3, prepared([]))
+    assert {name: found[name] for name in found if name not in COST} == {
+        name: expected[name] for name in expected if name not in COST
+    }
+    for kept, weight in zip(halves.read_weights(), whole.read_weights(), strict=True):
+        np.testing.assert_array_equal(kept, weight)

@@ -1,0 +1,66 @@
+"""Tables and pictures of sweeps and of studies whose rows say what they are held against."""
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.blocks.builders import markdown_of
+from experiments.blocks.marked_blocks import Block
+from experiments.blocks.study_tables import draw_recorded_sweep, held_against, sweep
+from experiments.evidence.scores import training_scores
+from experiments.evidence.store import StudyRows
+
+
+def lines_of(table):
+    return [line.strip("| ").split(" | ") for line in table.as_markdown().splitlines() if line.startswith("|")]
+
+
+def swept(recorded, measured_on):
+    study = StudyRows(recorded)
+    axes = {"x_label": "batch size", "held_out": measured_on, "logarithmic": True}
+    places = {"pnca+gap": {"place": 1, "series": "pnca", "x": 64}, "pnca+gsp": {"place": 0, "series": "pnca", "x": 8}}
+    for row in study.rows:
+        row["extras"] = {"sweep": {**places[row["label"]], **axes}}
+    return study
+
+
+def test_a_sweep_has_its_points_in_the_order_of_the_study(recorded, tmp_path):
+    study = swept(recorded, "test")
+    lines = lines_of(sweep(study)[0])
+    assert lines[0] == ["method", "batch size", "test MAP@R (%)", "95 % interval", "trainings"]
+    assert [line[:2] for line in lines[2:]] == [["pnca", "8"], ["pnca", "64"]]
+    assert lines[2][2] == f"{100 * training_scores(study, 'pnca+gsp').estimate('MAP@R').estimate:.2f}"
+    assert lines[2][4] == "2"
+    draw_recorded_sweep(study, tmp_path / "sweep.png", "title")
+    assert (tmp_path / "sweep.png").stat().st_size > 5000
+
+
+def test_a_sweep_of_validation_has_the_range_of_its_trainings(recorded):
+    study = swept(recorded, "validation")
+    best = [100 * row["validation"]["MAP@R"] for row in study.rows if row["label"] == "pnca+gap" and "fold" in row]
+    (line,) = (line for line in lines_of(sweep(study)[0])[2:] if line[1] == "64")
+    assert line[2] == f"{sum(best) / len(best):.2f}"
+    assert line[3] == f"[{min(best):.2f}, {max(best):.2f}]"
+
+
+def test_rows_of_two_sweeps_or_of_none_are_refused(recorded):
+    study = swept(recorded, "test")
+    next(row for row in study.rows if row["kind"] == "training")["extras"]["sweep"]["x_label"] = "lambda"
+    with pytest.raises(InvalidInput, match="is no sweep: expected rows of one figure"):
+        sweep(study)
+    with pytest.raises(InvalidInput, match="is no sweep"):
+        markdown_of(Block("sweep", {"study": "tiny"}, ""), StudyRows(recorded))
+
+
+def test_a_method_stands_beside_what_its_rows_hold_it_against(recorded):
+    study = StudyRows(recorded)
+    with pytest.raises(InvalidInput, match="no row says what its method is held against"):
+        held_against(study)
+    for row in study.rows:
+        is_base = row["label"] == "pnca+gap"
+        row["extras"] = {"place": int(not is_base), "held against": None if is_base else "pnca+gap"}
+    lines = lines_of(held_against(study)[0])
+    assert lines[2][0] == "pnca+gap"
+    assert lines[2][3:] == ["-", "-", "-"]
+    difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
+    assert lines[3][3] == "pnca+gap"
+    assert lines[3][4].startswith(f"{100 * difference.estimate:+.2f}")

@@ -1,0 +1,217 @@
+"""`python -m experiments.prepare_data`, as a user runs it."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import tarfile
+import time
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.io
+from PIL import Image
+
+from common.ops.checks import InvalidInput
+from experiments.preparation.data_sets import load, prepare, report
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_module
+from tests.local_server import local_server
+
+MODULE = "experiments.prepare_data"
+NUM_CLASSES, IMAGES_PER_CLASS = 196, 2
+
+
+def jpeg(generator):
+    buffer = io.BytesIO()
+    Image.fromarray(generator.integers(0, 256, (20, 24, 3)).astype(np.uint8)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def cars_archive():
+    """All classes of Cars196 in the layout of the published archive, with two images each."""
+    generator = np.random.default_rng(0)
+    fields = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
+    annotations = np.zeros((1, NUM_CLASSES * IMAGES_PER_CLASS), dtype=[(field, object) for field in fields])
+    buffer, table = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for index in range(annotations.size):
+            path = f"car_ims/{index + 1:06d}.jpg"
+            annotations[0, index] = (path, 1, 1, 20, 20, index // IMAGES_PER_CLASS + 1, 0)
+            archive.writestr(f"cars196/{path}", jpeg(generator))
+        names = np.array([[f"Car {number}" for number in range(NUM_CLASSES)]], dtype=object)
+        scipy.io.savemat(table, {"annotations": annotations, "class_names": names})
+        archive.writestr("cars196/cars_annos.mat", table.getvalue())
+    return buffer.getvalue()
+
+
+def contents_of(folder):
+    return sorted(path for path in folder.rglob("*"))
+
+
+@pytest.fixture(scope="module")
+def prepared(cars_archive, tmp_path_factory):
+    """Fetched from a server that drops the connection three times."""
+    folder = tmp_path_factory.mktemp("prepared")
+    quarter = len(cars_archive) // 4
+    output = io.StringIO()
+    with (
+        local_server({"CARS196.zip": cars_archive}, drops=[quarter] * 3) as server,
+        contextlib.redirect_stdout(output),
+    ):
+        prepare("cars196", str(folder / "data"), str(folder / "cache"), mirror=server.url, shorter_side=36)
+    assert [asked for _, asked in server.requests] == [None, *(f"bytes={n * quarter}-" for n in (1, 2, 3))]
+    return folder, output.getvalue()
+
+
+def test_what_was_found_is_told_and_written(prepared, cars_archive):
+    folder, output = prepared
+    assert (folder / "data" / "CARS196.zip").read_bytes() == cars_archive
+    names = [".prepare_data.lock", "CARS196.zip", "cars196", "cars196_manifest.csv", "cars196_manifest.json"]
+    assert sorted(os.listdir(folder / "data")) == names
+    assert "nothing to compare with is published" in output
+    assert "cars196 train images: 196 found, 8,054 official" in output
+    assert "unreadable: 0" in output
+    summary = json.loads((folder / "data" / "cars196_manifest.json").read_text())
+    assert summary["parts"]["train"]["examples"] == 196
+    with open(folder / "data" / "cars196_manifest.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == NUM_CLASSES * IMAGES_PER_CLASS
+    assert rows[0]["path"] == "cars196/car_ims/000001.jpg"
+    assert (rows[0]["label"], rows[0]["split"], rows[0]["width"], rows[0]["mode"]) == ("Car 0", "train", "24", "RGB")
+    assert len(list((folder / "cache").rglob("*.jpg"))) == NUM_CLASSES * IMAGES_PER_CLASS
+
+
+def test_a_second_run_asks_nobody(prepared):
+    folder, output = prepared
+    before = contents_of(folder)
+    for data_dir in (folder / "data", folder / "data" / "cars196"):
+        prepare("cars196", str(data_dir), str(folder / "cache"), mirror="http://127.0.0.1:9", shorter_side=36)
+    summary = json.loads((folder / "data" / "cars196_manifest.json").read_text())
+    assert [file["name"] for file in summary["published_files"]] == ["CARS196.zip"]
+    assert summary["published_files"][0]["origin"].endswith("/CARS196.zip")
+    written = {folder / "data" / "cars196" / f"cars196_manifest.{ending}" for ending in ("csv", "json")}
+    new = set(contents_of(folder)) - set(before)
+    assert {path for path in new if "digests" not in path.parts} == written  # digests of files that have settled
+    for path in written:
+        path.unlink()
+
+
+def test_check_reports_and_changes_nothing(prepared, capsys):
+    folder, _ = prepared
+    before = contents_of(folder)
+    report(load("cars196", str(folder / "data"), str(folder / "cache")))
+    assert "train: 196 examples of 98 classes" in capsys.readouterr().out
+    assert contents_of(folder) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", ["cars196", "manifest"])
+def test_what_was_prepared_can_be_trained_on(prepared, dataset):
+    folder, _ = prepared
+    data_dir = folder / "data" if dataset == "cars196" else folder / "data" / "cars196_manifest.csv"
+    finished = run_small(
+        "experiments.fair_eval",
+        *SMALL_PHOTOGRAPHS[1:],
+        f"--dataset={dataset}",
+        f"--data_dir={data_dir}",
+        f"--cache_dir={folder / 'cache'}",
+        f"--runs_dir={folder / dataset}",
+        "--fold=0",
+    )
+    assert finished.returncode == 0, finished.stderr
+    results = [json.loads(path.read_text()) for path in (folder / dataset).rglob("result.json")]
+    assert len(results) == 1
+    assert results[0]["deviations"]
+
+
+@pytest.mark.slow
+def test_a_killed_download_is_continued(cars_archive, tmp_path):
+    quarter, part = len(cars_archive) // 4, tmp_path / "data" / "CARS196.zip.part"
+    with local_server({"CARS196.zip": cars_archive}, holds=[quarter]) as server:
+        arguments = [
+            "--dataset=cars196",
+            f"--data_dir={tmp_path / 'data'}",
+            f"--mirror={server.url}",
+            "--shorter_side=0",
+        ]
+        process = start_module(MODULE, *arguments)
+        deadline = time.monotonic() + 120
+        while not (part.exists() and part.stat().st_size == quarter) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+        process.wait()
+        assert part.stat().st_size == quarter
+        finished = run_module(MODULE, *arguments)
+    assert finished.returncode == 0, finished.stderr
+    assert "Ready: --dataset=cars196" in finished.stdout
+    assert [asked for _, asked in server.requests] == [None, f"bytes={quarter}-"]
+
+
+@pytest.mark.slow
+def test_check_of_what_is_missing_ends_in_one_message(tmp_path):
+    missing = run_module(MODULE, "--dataset=cub200", f"--data_dir={tmp_path}", "--check")
+    check_clean_failure(missing, "CUB_200_2011.tgz", "https://data.caltech.edu")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "archive"), [("cifar_collage", "cifar-100"), ("cifar10_collage_distilled", "cifar-10")]
+)
+def test_collages_are_made_of_the_files_of_their_source(tmp_path, name, archive):
+    (tmp_path / f"{archive}-binary.tar.gz").write_bytes(b"too short")
+    with pytest.raises(InvalidInput, match=rf"{archive}-binary.tar.gz.*it has 9 bytes"):
+        prepare(name, str(tmp_path), str(tmp_path / "cache"))
+
+
+def test_by_hand_it_says_what_to_fetch_and_where_to_put_it(tmp_path):
+    with pytest.raises(InvalidInput) as caught:
+        prepare("inshop", str(tmp_path), str(tmp_path / "cache"))
+    listing = tmp_path / "In-shop Clothes Retrieval Benchmark" / "Eval" / "list_eval_partition.txt"
+    for phrase in (f"img.zip as {tmp_path}/img.zip", str(listing), "mmlab.ie.cuhk.edu.hk"):
+        assert phrase in str(caught.value)
+
+
+def test_a_file_that_is_not_the_published_one_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "Stanford_Online_Products.zip", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("Stanford_Online_Products/Ebay_train.txt"))
+    with pytest.raises(InvalidInput, match="Stanford_Online_Products.zip.*3,083,860,082"):
+        prepare("sop", str(tmp_path), str(tmp_path / "cache"))
+    assert sorted(os.listdir(tmp_path)) == [".prepare_data.lock", "Stanford_Online_Products.zip"]
+
+
+def test_a_hostile_archive_leaves_nothing(tmp_path):
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    with zipfile.ZipFile(data_dir / "CARS196.zip", "w") as archive:
+        archive.writestr("cars196/cars_annos.mat", b"")
+        archive.writestr("cars196/../../evil.txt", b"evil")
+    with pytest.raises(InvalidInput, match="evil.txt.*Nothing was extracted"):
+        prepare("cars196", str(data_dir), str(tmp_path / "cache"))
+    assert sorted(os.listdir(tmp_path)) == ["data"]
+    assert sorted(os.listdir(data_dir)) == [".prepare_data.lock", "CARS196.zip"]
+
+
+def test_damaged_images_of_ones_own_are_named(image_folder, tmp_path, capsys):
+    for source in sorted(image_folder.rglob("*.png"))[:16]:
+        target = tmp_path / "data" / source.parent.name / source.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    damaged = tmp_path / "data" / "class01" / "2.png"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(InvalidInput, match=f"1 files of folder cannot be read.*{damaged}"):
+        prepare("folder", str(tmp_path / "data"), str(tmp_path / "cache"))
+    assert "unreadable: 1" in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path)) == ["data"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [(["--dataset=glyphs"], "one of cars196"), (["--dataset=sop", "--mirror=ftp://somewhere"], "--mirror")],
+)
+def test_wrong_flags_are_refused(arguments, phrase, tmp_path):
+    check_clean_failure(run_module(MODULE, *arguments, cwd=tmp_path), phrase)
+    assert list(tmp_path.iterdir()) == []

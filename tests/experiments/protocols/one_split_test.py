@@ -1,0 +1,79 @@
+"""Scores of a study's units, and what a study trains on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.data import Dataset, Examples
+from common.ops.checks import InvalidInput
+from common.retrieval import evaluate_retrieval
+from experiments.protocols.one_split import SplitScores, cell
+from experiments.reports.collect import UnitRun
+from experiments.studies.collages import without_unseen_letters
+from experiments.units.trained_model import run_configuration
+
+
+def unit(path, repeat, noise):
+    """A finished unit of five well separated classes whose embeddings have some noise."""
+    generator = np.random.default_rng(repeat)
+    labels = np.repeat(np.arange(5), 8)
+    embeddings = np.eye(5)[labels] + noise * generator.normal(size=(40, 5))
+    folder = path / f"noise{noise}-{repeat}"
+    folder.mkdir()
+    np.savez(folder / "test_embeddings.npz", queries=embeddings.astype(np.float32), query_labels=labels)
+    return UnitRun(folder, 0, repeat, {}, {"test": {}})
+
+
+def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
+    good = [unit(tmp_path, repeat, 0.3) for repeat in range(3)]
+    bad = [unit(tmp_path, repeat, 0.8) for repeat in range(3)]
+    first, second = SplitScores(good), SplitScores(bad)
+    values = [
+        evaluate_retrieval(u.test_embeddings()["queries"], u.test_embeddings()["query_labels"]).map_at_r for u in good
+    ]
+    assert first.estimate("MAP@R").estimate == pytest.approx(np.mean(values))
+    difference = first.difference(second, "MAP@R")
+    assert difference.estimate == pytest.approx(first.estimate("MAP@R").estimate - second.estimate("MAP@R").estimate)
+    assert difference.excludes_zero
+    assert difference.training_error is not None
+    assert SplitScores(good[:1]).estimate("P@1").training_error is None
+
+
+def test_cells_take_intervals_and_numbers(tmp_path):
+    estimate = SplitScores([unit(tmp_path, 0, 0.3)]).estimate("P@1")
+    assert cell(estimate).estimate.interval is estimate
+    assert cell(0.25).estimate.mean == 0.25
+
+
+def dataset_of(num_train, num_others, names):
+    def examples(labels):
+        return Examples(np.repeat(labels, 2), inputs=np.zeros((2 * len(labels), 4, 4, 1), np.uint8))
+
+    labels = np.arange(num_train + num_others)
+    return Dataset(
+        name="drawn",
+        train=examples(labels[:num_train]),
+        test=examples(labels[num_train:]),
+        validation=examples(labels[num_train:]),
+        class_names=names,
+        kind="memory_images",
+        native_size=4,
+        channels=1,
+    )
+
+
+def test_pre_training_never_sees_letters_that_validate_or_test():
+    collages = dataset_of(2, 2, ["A", "B", "C", "D"])
+    glyphs = dataset_of(4, 2, ["D", "A", "C", "+", "B", "-"])
+    kept = without_unseen_letters(glyphs, collages)
+    assert [kept.class_names[label] for label in np.unique(kept.train.labels)] == ["A", "+"]
+    assert [kept.class_names[label] for label in np.unique(kept.test.labels)] == ["B", "-"]
+
+
+def test_what_is_no_run_directory_is_said(tmp_path):
+    with pytest.raises(InvalidInput, match="no run directory"):
+        run_configuration(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"dataset": "glyphs"}))
+    with pytest.raises(InvalidInput, match="another version"):
+        run_configuration(tmp_path)

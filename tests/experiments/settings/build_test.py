@@ -1,0 +1,176 @@
+"""Every pooling name builds a head of the right size, and what is seen of it adds up."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from common.data import CenterCrop, Dataset, Examples
+from common.ops.checks import InvalidInput
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from experiments.units.pooling_weights import has_weights, selection_callbacks, selection_of, target_shares
+
+keras = tf.keras
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
+
+
+@pytest.fixture(scope="module")
+def collages():
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(4), 4)
+    images = generator.integers(0, 256, (16, 48, 48, 1)).astype(np.uint8)
+    examples = Examples(labels, inputs=images, positions=generator.integers(4, size=16))
+    return Dataset(
+        name="collages",
+        train=examples,
+        test=examples,
+        validation=examples,
+        kind="memory_images",
+        native_size=48,
+        channels=1,
+    )
+
+
+def built(pooling, collages, **overrides):
+    config = resolve("glyph_collage", "pnca", pooling, "thesis", "smoke", overrides)
+    model = build.build_model(config, collages, num_classes=4)
+    model.build_on(tf.constant(collages.train.inputs), tf.constant(collages.train.labels))
+    return config, model
+
+
+@pytest.mark.parametrize("pooling", build.POOLINGS)
+def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
+    config, model = built(pooling, collages)
+    batches = tf.data.Dataset.from_tensor_slices(collages.test.inputs).batch(10)
+    embeddings = model.embed(batches)
+    assert embeddings.shape == (16, 8192 if pooling.endswith("_64x128") else 128)
+    np.testing.assert_allclose(np.linalg.norm(embeddings, axis=1), 1, rtol=1e-4)
+    shares = target_shares(model, collages.test, batches)
+    assert (shares is None) == (not has_weights(model.head.pooling))
+    if shares is not None:
+        selection = selection_of(model, batches)
+        np.testing.assert_allclose(selection.weights.sum(1), 1, rtol=1e-4)
+        assert selection.map_shape == (6, 6)
+        assert all(0 < share < 1 for share in shares.values())
+    callbacks = selection_callbacks(model, collages.validation, config, collages)
+    assert len(callbacks) == pooling.endswith("gsp")
+
+
+@pytest.mark.parametrize("loss", ["c1", "ms"])
+@pytest.mark.parametrize("reduction", [None, "mean_of_active"])
+def test_the_reduction_over_partners_reaches_the_loss(loss, reduction):
+    config = resolve("glyphs", loss, "gap", "thesis", "smoke", {"pair_reduction": reduction} if reduction else {})
+    assert build.LOSSES[loss](config, 4).reduction == (reduction or "sum")
+
+
+def test_a_size_that_cannot_be_cut_in_parts_is_refused(collages):
+    with pytest.raises(InvalidInput, match="embedding_dim.*received 100.*multiple of 8"):
+        built("netvlad_8x16", collages, embedding_dim=100)
+
+
+def test_poolings_without_weights_say_so(collages):
+    _, model = built("gmp", collages)
+    with pytest.raises(InvalidInput, match="GlobalMaxPooling"):
+        selection_of(model, tf.data.Dataset.from_tensors(collages.test.inputs))
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("c2+gap", ("c2", "plain", "gap")),
+        ("c1+xbm+gmp+gsp", ("c1+xbm", "plain", "gmp+gsp")),
+        ("c2+ccp+gemean+gsp", ("c2", "ccp", "gemean+gsp")),
+        ("margin+distance+gap", ("margin+distance", "plain", "gap")),
+        ("snr_triplet+random+rho+xbm+gsp", ("snr_triplet+random+rho+xbm", "plain", "gsp")),
+    ],
+)
+def test_a_method_is_read_from_its_name(name, parts):
+    assert build.parse_method(name) == parts
+    loss, method, pooling = parts
+    if not loss.endswith("xbm"):
+        assert resolve("glyphs", loss, pooling, "thesis", "demo", {}, method).name == name
+
+
+@pytest.mark.parametrize("name", ["c2", "c2+xbm", "c2+ccp", "margin+distance+rho", ""])
+def test_a_name_without_a_pooling_is_refused(name):
+    with pytest.raises(InvalidInput, match="LOSS"):
+        build.parse_method(name)
+
+
+EMBEDDINGS, LABELS = np.random.default_rng(0).normal(size=(16, 128)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+@pytest.mark.parametrize(("recipe", "has_filter"), [("thesis", True), ("published_code", False)])
+def test_evaluation_of_files_has_the_filter_and_the_copies_of_its_recipe(recipe, has_filter, tmp_path):
+    Image.fromarray(np.zeros((300, 400, 3), np.uint8)).save(tmp_path / "image.png")
+    examples = Examples(np.zeros(1, int), paths=np.array([str(tmp_path / "image.png")]))
+    dataset = Dataset("files", examples, examples)
+    config = resolve("cub200", "c2", "gap", recipe, "full", {})
+    assert build.build_preprocessing(config, dataset) == CenterCrop(227, antialias=has_filter)
+    prepared = build.prepare_dataset(dataset, config, str(tmp_path / "cache"))
+    assert [part.paths[0] == examples.paths[0] for part in (prepared.train, prepared.test)] == [not has_filter] * 2
+
+
+@pytest.mark.parametrize(("recipe", "blue"), [("thesis", 104.0), ("published_code", 103.53)])
+def test_bn_inception_takes_the_mean_of_its_recipe_off(recipe, blue):
+    examples = Examples(np.zeros(1, int), paths=np.array(["image.png"]))
+    config = resolve("cub200", "c2", "gap", recipe, "full", {"weights": "none"})
+    network = build.build_backbone(config, Dataset("files", examples, examples))
+    assert network.get_layer("input_normalization").mean[0] == pytest.approx(blue)
+
+
+@pytest.mark.parametrize("name", build.LOSSES)
+def test_every_loss_builds_and_learns(name):
+    config = resolve("glyphs", name, "gap", "thesis", "demo", {})
+    loss, points = build.build_loss(config, 4), tf.Variable(EMBEDDINGS)
+    with tf.GradientTape() as tape:
+        value = loss(tf.convert_to_tensor(points), LABELS, training=True)
+    gradients = tape.gradient(value, [points, *loss.trainable_variables])
+    assert value > 0
+    assert all(np.any(tf.convert_to_tensor(gradient) != 0) for gradient in gradients)
+
+
+@pytest.mark.parametrize("name", ["margin+distance", "c2+semihard+rho", "snr_triplet+softhard+rho+xbm"])
+def test_the_parts_of_a_name_are_built_around_the_loss(name):
+    config = resolve("cub200", name, "gap", "thesis", "full", {"classes_per_batch": 4})
+    loss = build.build_loss(config, 4)
+    if name.endswith("xbm"):
+        assert loss.memory.memory_size == 25 * config.batch_size
+        loss = loss.loss
+    assert loss.miner == {"margin": "distance_weighted", "c2": "semi_hard"}.get(name.split("+")[0], "soft_hard")
+    assert loss.p_switch == {"margin": 0.0, "c2": 0.4}.get(name.split("+")[0], 0.3)
+    assert loss(EMBEDDINGS, LABELS, training=True) > 0
+
+
+@pytest.mark.parametrize(
+    "name", ["pnca+distance", "margin+rho", "margin+hard", "margin+distance+rho+rho", "nothing+xbm"]
+)
+def test_parts_that_do_not_fit_are_refused(name):
+    with pytest.raises(InvalidInput, match="--loss: received .*a miner \\(random, semihard, softhard, distance"):
+        build.check_loss_name(name)
+
+
+def test_the_delay_of_the_prototypes_memory_is_counted_in_images():
+    config = resolve("glyphs", "c2", "gsp", "thesis", "demo", {"memory_delay": 3})
+    assert build.POOLINGS["gsp"](config).memory_delay == 3 * config.batch_size == 192
+
+
+@pytest.mark.parametrize("name", ["memory_fills_first", "memory_holds_batch"])
+def test_the_two_habits_of_the_memory_are_told_apart(name):
+    loss = build.build_loss(resolve("glyphs", "c1+xbm", "gap", "thesis", "demo", {name: True}), 4)
+    found = {"memory_fills_first": loss.fill_before_start, "memory_holds_batch": loss.enqueue_first}
+    assert found == {other: other == name for other in found}
+
+
+def test_the_fingerprint_of_data_knows_all_parts_and_their_order():
+    def fingerprint(**parts):
+        small = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
+        return build.data_fingerprint(Dataset(**{"name": "small", "train": small, "test": small, **parts}))
+
+    other = Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))
+    fingerprints = [fingerprint(), fingerprint(name="other")]
+    fingerprints += [fingerprint(**{part: other}) for part in ("train", "test", "gallery", "validation")]
+    assert fingerprint() == fingerprints[0]
+    assert len({*fingerprints[:4]}) == 4
+    assert not {*fingerprints[4:]} & {*fingerprints[:4]}

@@ -1,0 +1,55 @@
+"""Every number of a configuration has a range, which no infinity or NaN is in."""
+
+import dataclasses
+import math
+import typing
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.settings.config import ExperimentConfig, config_fields
+from experiments.settings.number_ranges import FINITE, RANGES, NumberRange
+from experiments.settings.recipes import resolve
+
+CONFIG = resolve("cub200", "c2", "gsp", "thesis", "full", {}, "ccp")
+KINDS = typing.get_type_hints(ExperimentConfig)
+FLOATS = [field.name for field in config_fields() if float in (KINDS[field.name], *typing.get_args(KINDS[field.name]))]
+
+
+def test_every_fractional_field_has_a_range():
+    assert [name for name in FLOATS if name not in RANGES] == []
+    assert set(RANGES) <= {field.name for field in config_fields()}
+    assert len(FLOATS) > 30
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_refused_by_name(name, value):
+    with pytest.raises(InvalidInput, match=f"Invalid --{name}: received {value}, expected a number in"):
+        dataclasses.replace(CONFIG, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside"),
+    [
+        ("beta_2", [0, 0.999], [-0.1, 1]),
+        ("transport_ratio", [1e-3, 1], [0, 1.001]),
+        ("zero_shot_weight", [0, 1], [-1e-9, 2]),
+        ("smoothing", [1e-3, 1e6], [0, -1]),
+        ("ccp_lambda", [0, 2e-4], [-2e-4]),
+        ("angle", [1, 60], [0, 61]),
+        ("histogram_nodes", [2], [1]),
+        ("margin", [-1, 0, 1], []),
+        ("pool_size", [1, 10**400], [0, -(10**400)]),
+    ],
+)
+def test_ends(name, inside, outside):
+    assert all(value in RANGES[name] for value in inside)
+    assert not any(value in RANGES[name] for value in outside)
+
+
+def test_ranges_are_written_as_intervals():
+    assert str(RANGES["transport_ratio"]) == "(0, 1]"
+    assert str(RANGES["weight_decay"]) == "[0, inf)"
+    assert str(FINITE) == "(-inf, inf)"
+    assert str(NumberRange(2, 60, True, True)) == "[2, 60]"

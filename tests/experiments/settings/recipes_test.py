@@ -1,0 +1,344 @@
+"""Recipes resolve to the thesis' hyper-parameters; switches and overrides do what they say."""
+
+import dataclasses
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, resolve
+
+ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
+
+
+@pytest.mark.parametrize(("dataset", "loss"), itertools.product(build.DATASETS, ALL_LOSSES))
+def test_every_method_resolves_on_every_data_set(dataset, loss):
+    for pooling, recipe, budget in itertools.product(build.POOLINGS, ("thesis", "published_code"), ("full", "smoke")):
+        config = resolve(dataset, loss, pooling, recipe, budget, {})
+        assert (config.dataset, config.loss, config.pooling) == (dataset, loss, pooling)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "loss", "expected"),
+    [
+        ("cub200", "margin+distance", {"margin": 0.2, "boundary": 1.2, "boundary_per_class": True, "p_switch": None}),
+        ("cub200", "margin+distance+rho", {"p_switch": 0.35, "proxy_multiplier": 50.0}),
+        ("cub200", "c2+distance+rho", {"p_switch": 0.4, "negative_margin": 0.3841, "proxy_multiplier": 1.0}),
+        ("cars196", "snr_triplet+distance+rho", {"p_switch": 0.35, "margin": 0.2, "mean_penalty": 0.005}),
+        ("glyphs", "triplet+distance+rho", {"p_switch": 0.15, "samples_per_class": 4}),
+        ("sop", "normsoftmax", {"temperature": 0.05, "proxy_multiplier": 200.0, "samples_per_class": 1}),
+        ("cub200", "arcface", {"margin": 0.5, "loss_scale": 16.0, "proxy_multiplier": 50.0}),
+        ("glyphs", "arcface", {"proxy_multiplier": 10.0, "classes_per_batch": 16}),
+        ("cars196", "histogram", {"histogram_nodes": 65}),
+        ("inshop", "histogram", {"histogram_nodes": 11}),
+        ("synthetic_tokens", "npair", {"loss_scale": 1.0, "norm_penalty": 0.005}),
+        ("sop", "angular", {"angle": 45.0, "angular_weight": 2.0, "loss_scale": 16.0, "norm_penalty": 0.0}),
+    ],
+)
+def test_values_of_the_benchmark(dataset, loss, expected):
+    config = resolve(dataset, loss, "gap", "thesis", "full", {})
+    assert {name: getattr(config, name) for name in expected} == expected
+
+
+def test_every_data_set_has_a_recipe():
+    assert set(DATASET_LOSSES) == set(build.DATASETS)
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (("cars196", "c2", "gap"), {"positive_margin": 0.2652, "negative_margin": 0.5409, "samples_per_class": 4}),
+        (("cub200", "triplet", "gap"), {"margin": 0.0961, "steps_per_evaluation": 100, "patience": 15}),
+        (("sop", "ms", "gap"), {"ms_alpha": 2.0, "ms_beta": 40.0, "steps_per_evaluation": 1000, "patience": 10}),
+        (("inshop", "ms", "gap"), {"ms_alpha": 8.49, "ms_beta": 57.38, "ms_base": 0.41}),
+        (
+            ("sop", "pnca", "gsp"),
+            {"temperature": 0.11, "smoothing": 0.5, "num_prototypes": 128, "classes_per_batch": 32},
+        ),
+        (
+            ("cub200", "c2", "gsp"),
+            {"smoothing": 5.0, "num_prototypes": 64, "transport_ratio": 0.3, "zero_shot_weight": 0.1},
+        ),
+        (("sop", "panchor", "gap"), {"learning_rate": 5e-6, "proxy_multiplier": 100.0, "warm_up_epochs": 1}),
+        (("sop", "c1+xbm", "gap"), {"memory_batches": 1400, "memory_start": 1000, "margin": 0.5}),
+        (("cars196", "softtriple", "gap"), {"centers_per_class": 10, "softtriple_margin": 0.3588}),
+    ],
+)
+def test_thesis_values(method, expected):
+    config = resolve(*method, "thesis", "full", {})
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert (config.learning_rate == 1e-5) or method[1] == "panchor"
+    assert (config.beta_2, config.weight_decay, config.normalization, config.image_size) == (0.99, 1e-4, "unit", 227)
+
+
+EMBEDDED = sorted(set(DATASET_LOSSES) - set(PHOTOGRAPHS))
+
+
+@pytest.mark.parametrize("dataset", EMBEDDED)
+def test_validation_alone_ends_a_full_training_and_no_short_one(dataset):
+    for loss, chapter in itertools.product(("c2", "pnca"), (3, 5)):
+        of_chapter = {"chapter": chapter}
+        full, demo, smoke = (
+            resolve(dataset, loss, "gsp", "thesis", budget, of_chapter) for budget in ("full", "demo", "smoke")
+        )
+        assert full.max_steps == 10_000 * full.steps_per_evaluation
+        assert (demo.max_steps, smoke.max_steps) == (1000, 8)
+        assert demo.weight_decay == smoke.weight_decay == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("dataset", "expected"),
+    [
+        ("synthetic_tokens", {"learning_rate": 1e-4, "weight_decay": 0.0, "patience": 30, "normalization": "none"}),
+        (
+            "cifar_collage",
+            {
+                "learning_rate": 1e-3,
+                "weight_decay": 0.0,
+                "frozen_batch_norm": False,
+                "plateau_patience": 5,
+                "steps_per_evaluation": 300,  # an epoch: 19,200 collages
+                "num_prototypes": 64,
+                "transport_ratio": 0.2,
+                "smoothing": 10.0,
+                "zero_shot_weight": 0.5,
+                "memory_features": None,
+            },
+        ),
+        ("glyphs", {"learning_rate": 1e-3, "weight_decay": 1e-4, "steps_per_evaluation": 200}),
+    ],
+)
+def test_full_trainings_from_scratch_follow_the_print(dataset, expected):
+    config = resolve(dataset, "c2", "gsp", "thesis", "full", {})
+    assert {name: getattr(config, name) for name in expected} == expected
+    assert config.batch_size == 64
+
+
+def test_chapter_three_clips_the_norm_and_validates_more_often():
+    config = resolve("cub200", "c2", "gap", "thesis", "full", {"chapter": 3})
+    assert (config.normalization, config.steps_per_evaluation, config.patience) == ("clip", 25, 60)
+    assert resolve("sop", "pnca", "gap", "thesis", "full", {"chapter": 3}).temperature == 0.1
+
+
+def test_the_published_code_flips_its_switches():
+    def differences(*method):
+        thesis, published = (resolve(*method, recipe, "full", {}) for recipe in ("thesis", "published_code"))
+        pairs = zip(dataclasses.asdict(thesis).items(), dataclasses.asdict(published).values())
+        return {name: value for (name, old), value in pairs if old != value}
+
+    assert differences("cub200", "c1+xbm", "gsp") == {
+        "recipe": "published_code",
+        "beta_2": 0.999,
+        "clip_norm": 10.0,
+        "clip_value": 10.0,
+        "crop": "published_code",
+        "evaluation_antialias": False,
+        "input_mean": "imagenet",
+        "sampler": "m_per_class",
+        "fold_order": "backward",
+        "memory_fills_first": True,
+        "memory_holds_batch": True,
+        "solver": "fixed_point",
+        "num_iterations": 100,
+        "zero_shot_scale": 9.5,
+        "zero_shot_reduction": "mean",
+        "zero_shot_halves": "even_odd",
+        "label_initializer": "he_normal_over_proxies",
+    }
+    assert differences("sop", "pnca", "gap").keys() >= {"warm_up_epochs", "warm_up_steps", "proxy_initializer"}
+
+
+@pytest.mark.parametrize(
+    ("method", "way", "protocol", "expected"),
+    [
+        (("sop", "pnca", "gsp"), "plain", None, "877777ca73"),
+        (("cub200", "c2", "gsp"), "plain", None, "4f216bae4f"),
+        (("inshop", "c1+xbm", "gsp"), "plain", None, "27a34e6ecf"),
+        (("cars196", "c1", "gsp"), "ccp", None, "1211e4d642"),
+        # Until samples became the anchors of CCP, these two were 245a01c24c and a4020c3fbc (`ccp_anchors=references`).
+        (("cars196", "triplet", "gap"), "ccp", None, "52cf2b5173"),
+        (("cars196", "ms", "gap"), "ccp", None, "880d31678b"),
+        (("sop", "panchor", "gap+gmp"), "plain", "conventional", "15a6e611af"),
+    ],
+)
+def test_the_thesis_recipe_keeps_its_hashes_so_that_finished_runs_are_found_again(method, way, protocol, expected):
+    assert resolve(*method, "thesis", "full", {}, way, protocol).hash("data") == expected
+
+
+def test_overrides_win_and_useless_ones_are_refused():
+    assert resolve("glyphs", "pnca", "gap", "thesis", "demo", {"max_steps": 7}).max_steps == 7
+    with pytest.raises(InvalidInput, match="--margin, --smoothing would have no effect with --loss=pnca --pooling=gap"):
+        resolve("glyphs", "pnca", "gap", "thesis", "full", {"margin": 0.1, "smoothing": 5.0})
+    with pytest.raises(InvalidInput, match="--recipe.*'paper'.*thesis, published_code"):
+        resolve("glyphs", "pnca", "gap", "paper", "full", {})
+    with pytest.raises(InvalidInput, match="--chapter.*4.*3, 5"):
+        resolve("glyphs", "pnca", "gap", "thesis", "full", {"chapter": 4})
+
+
+@pytest.mark.parametrize("loss", ["c1", "c1+xbm", "ms"])
+def test_the_mean_over_active_partners_is_a_switch_of_c1_and_ms(loss):
+    def resolved(**overrides):
+        return resolve("glyphs", loss, "gap", "thesis", "full", overrides)
+
+    assert resolved(pair_reduction="mean_of_active").hash("data") != resolved().hash("data")
+    with pytest.raises(InvalidInput, match="--pair_reduction.*'mean'.*sum, mean_of_active"):
+        resolved(pair_reduction="mean")
+    with pytest.raises(InvalidInput, match="--pair_reduction would have no effect with --loss=c2"):
+        resolve("glyphs", "c2", "gap", "thesis", "full", {"pair_reduction": "sum"})
+
+
+@pytest.mark.parametrize("protocol", [None, "conventional"])
+def test_departures_are_what_was_set_by_hand(protocol):
+    given = {"backbone": "resnet50", "normalization": "clip", "chapter": 5}
+    plain = resolve("cub200", "c2", "gsp", "thesis", "full", given, protocol=protocol)
+    assert departures(plain) == {}
+    changed = resolve(
+        "cub200", "c2", "gsp", "thesis", "full", {**given, "smoothing": 9.0, "seed": 2}, protocol=protocol
+    )
+    assert departures(changed) == {"smoothing": 5.0, "seed": 0}
+    assert departures(changed, given=("chapter",))["backbone"] == "bn_inception"
+
+
+def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
+    config = resolve("glyphs", "c1+xbm", "gsp", "thesis", "full", {})
+    assert config.hash("data") == config.hash("data") != config.hash("other data")
+    seen = {config.hash("data")}
+    for field in dataclasses.fields(ExperimentConfig):
+        value = getattr(config, field.name)
+        changed = {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: v / 2 + 0.123, str: lambda v: v + "x"}
+        if value is None or field.name in ("weights", "fold_order", "clip_norm", "clip_value"):
+            continue
+        other = dataclasses.replace(config, **{field.name: changed[type(value)](value)})
+        assert other.hash("data") not in seen, field.name
+        seen.add(other.hash("data"))
+
+
+def test_a_weights_file_counts_by_its_content(tmp_path):
+    np.savez(tmp_path / "a.npz", parameters=np.zeros(3))
+    np.savez(tmp_path / "c.npz", parameters=np.ones(3))
+    shutil.copy(tmp_path / "a.npz", tmp_path / "b.npz")
+    base = resolve("cub200", "c2", "gap", "thesis", "full", {})
+    hashes = [dataclasses.replace(base, weights=str(tmp_path / name)).hash("d") for name in ("a.npz", "b.npz", "c.npz")]
+    assert hashes[0] == hashes[1] != hashes[2]
+    with pytest.raises(InvalidInput, match=r"missing\.npz cannot be read"):
+        dataclasses.replace(base, weights=str(tmp_path / "missing.npz")).hash("d")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"transport_ratio": 1.5}, r"transport_ratio: received 1.5, expected a number in \(0, 1\]"),
+        ({"zero_shot_weight": -0.1}, "zero_shot_weight"),
+        ({"num_folds": 1}, r"--num_folds: received 1, expected a number in \[2, inf\)"),
+        ({"fold_order": "shuffled"}, "--fold_order.*forward, backward"),
+        ({"learning_rate": 0.0}, "--learning_rate: received 0.0"),
+        ({"beta_2": 1.0}, "--beta_2"),
+        ({"clip_norm": 10.0}, "given together"),
+        ({"weight_decay": -1e-4}, "--weight_decay"),
+    ],
+)
+def test_values_out_of_range(overrides, message):
+    with pytest.raises(InvalidInput, match=message):
+        resolve("glyphs", "pnca", "gsp", "thesis", "full", overrides)
+
+
+def conventional(
+    dataset, loss, recipe="thesis", method="plain", pooling="gap+gmp", protocol="conventional", **overrides
+):
+    return resolve(dataset, loss, pooling, recipe, "full", overrides, method, protocol)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "backbone", "expected"),
+    [
+        ("cub200", "bn_inception", (1e-5, 1e-4, 32, 25, 15)),
+        ("cars196", "bn_inception", (1e-4, 1e-4, 32, 25, 15)),
+        ("sop", "bn_inception", (1e-4, 1e-4, 32, 250, 10)),
+        ("inshop", "resnet50", (1e-4, 4e-4, 28, 250, 10)),
+        ("cub200", "resnet50", (1e-5, 4e-4, 28, 25, 15)),
+    ],
+)
+def test_conventional_values_of_the_thesis(dataset, backbone, expected):
+    for protocol in ("conventional", "held_out"):
+        config = conventional(dataset, "c2", backbone=backbone, protocol=protocol)
+        found = (config.learning_rate, config.weight_decay, config.classes_per_batch)
+        assert (*found, config.steps_per_evaluation, config.patience) == expected
+        assert (config.samples_per_class, config.embedding_dim, config.plateau_patience) == (4, 512, 4)
+        assert (config.monitor, config.normalization, config.beta_2) == ("P@1", "unit", 0.99)
+        assert config.held_out_fraction == (0.1 if protocol == "held_out" else None)
+    assert config.negative_margin == resolve(dataset, "c2", "gap", "thesis", "full", {}).negative_margin
+
+
+def test_conventional_values_of_the_published_code():
+    def settings(config, *names):
+        return tuple(getattr(config, name) for name in names)
+
+    small = conventional("cub200", "c1+xbm", "published_code")
+    assert settings(small, "memory_batches", "memory_start", "plateau_patience") == (50, 1000, 4)
+    assert settings(small, "beta_2", "clip_norm", "fold_order") == (0.999, 10.0, "forward")
+    resnet = conventional("cub200", "c1+xbm", "published_code", backbone="resnet50", embedding_dim=128)
+    assert settings(resnet, "memory_batches", "memory_start", "embedding_dim") == (25, 100, 128)
+    large = conventional("sop", "c1+xbm", "published_code")
+    assert settings(large, "memory_batches", "memory_start", "plateau_patience", "patience") == (1400, 1000, 3, 10)
+    assert conventional("inshop", "c2", "published_code", method="ccp").patience == 15
+    assert conventional("inshop", "c2", "published_code", method="ccp", backbone="resnet50").patience == 10
+    assert conventional("cars196", "c2", "published_code").learning_rate == 1e-5
+    assert settings(conventional("sop", "c2", "published_code"), "positive_margin", "negative_margin") == (0.0, 1.0)
+    assert conventional("sop", "triplet", "published_code").margin == 0.2
+    assert settings(conventional("cars196", "ms", "published_code"), "ms_alpha", "ms_beta", "ms_base") == (2, 40, 0.5)
+
+
+def test_proxy_losses_take_one_image_a_class_and_never_more_classes_than_there_are():
+    for dataset, protocol, classes in [
+        ("sop", "conventional", 128),
+        ("cub200", "conventional", 100),
+        ("cars196", "conventional", 96),
+        ("cub200", "held_out", 90),
+        ("cars196", "held_out", 86),
+    ]:
+        config = conventional(dataset, "panchor", protocol=protocol)
+        assert (config.classes_per_batch, config.samples_per_class) == (classes, 1)
+
+
+def test_a_protocol_is_part_of_the_identity_and_the_fair_one_leaves_it_as_it_was():
+    fair = resolve("glyphs", "c2", "gap", "thesis", "full", {})
+    assert "protocol" not in fair.identity("data")
+    assert fair.monitor == "MAP@R"
+    hashes = {dataclasses.replace(fair, protocol=name).hash("data") for name in (None, "conventional", "held_out")}
+    assert len(hashes) == 3
+    chapter_3 = conventional("sop", "c2", method="ccp")
+    assert (chapter_3.chapter, chapter_3.normalization, chapter_3.projection_patience) == (3, "clip", 3)
+    for overrides in ({"num_folds": 5}, {"held_out_fraction": 0.2}):
+        with pytest.raises(InvalidInput, match=f"--{next(iter(overrides))} would have no effect"):
+            conventional("sop", "c2", **overrides)
+    with pytest.raises(InvalidInput, match="--held_out_fraction: received 1.0"):
+        conventional("sop", "c2", protocol="held_out", held_out_fraction=1.0)
+    with pytest.raises(InvalidInput, match="protocol: .*'fare'.*conventional, held_out"):
+        conventional("sop", "c2", protocol="fare")
+
+
+@pytest.mark.parametrize("budget", ["smoke", "demo"])
+def test_short_budgets_have_a_shorter_plateau(budget):
+    config = resolve("glyphs", "c2", "gap+gmp", "thesis", budget, {}, protocol="conventional")
+    assert config.plateau_patience == 2
+    assert config.max_steps // config.steps_per_evaluation == {"smoke": 2, "demo": 10}[budget]
+
+
+def test_from_scratch_nothing_is_selected_before_the_memory_or_the_proxies_are_on():
+    def start(dataset, loss, method="plain", budget="demo", **overrides):
+        return resolve(dataset, loss, "gap", "thesis", budget, overrides, method).selection_start
+
+    assert start("glyphs", "c1", "ccp") == 400
+    assert start("glyphs", "c1+xbm") == 200
+    assert start("glyphs", "c1+xbm", memory_start=600) == 600
+    assert start("glyphs", "c1+xbm", budget="full") == 1000
+    assert start("glyphs", "c1") is None
+    assert start("sop", "c1+xbm") is start("sop", "c1", "ccp") is None  # as printed: ImageNet weights
+    assert start("glyphs", "c1+xbm", max_steps=100) is None  # it never is
+    assert start("glyphs", "c1", selection_start=200) == 200
+    with pytest.raises(InvalidInput, match=r"--selection_start=100 leaves nothing to select in --max_steps=100"):
+        start("glyphs", "c1", selection_start=100, max_steps=100)

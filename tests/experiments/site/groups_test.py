@@ -1,0 +1,105 @@
+"""What stands in one table: methods of the same data and size, under both stopping rules, complete or not."""
+
+import dataclasses
+import json
+
+import pytest
+
+from experiments import reports
+from experiments.site.groups import read_studies
+
+
+def test_methods_of_one_name_say_in_what_they_differ(empty_study):
+    for smoothing in (5.0, 20.0):
+        empty_study.finish(empty_study.config("c2", "gsp", smoothing=smoothing))
+    (found,), problems = read_studies(reports.collect(empty_study.folder))
+    assert problems == []
+    assert {method.label for method in found.methods} == {"c2+gsp, smoothing 5.0", "c2+gsp, smoothing 20.0"}
+
+
+def test_few_fields_tell_methods_apart_or_their_hashes(empty_study):
+    settings = [{"smoothing": smoothing, "transport_ratio": smoothing / 40} for smoothing in (5.0, 20.0)]
+    for values in settings:
+        empty_study.finish(empty_study.config("c2", "gsp", **values))
+    for seed, rate, decay, patience in ((0, 1e-3, 0.0, 5), (1, 1e-3, 0.0, 5), (0, 2e-3, 0.0, 5), (0, 1e-3, 1e-4, 5)):
+        config = empty_study.config("c2", "gap", seed=seed, learning_rate=rate, weight_decay=decay, patience=patience)
+        empty_study.finish(config)
+    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    labels = [method.label for method in found.methods]
+    hashes = [method.runs.config_hash for method in found.methods]
+    assert labels[:4] == [f"c2+gap, configuration {text}" for text in hashes[:4]]
+    assert set(labels[4:]) == {"c2+gsp, transport_ratio 0.125", "c2+gsp, transport_ratio 0.5"}
+
+
+def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
+    for dim, repeats in ((8, 1), (8, 2), (16, 1)):
+        config = empty_study.config("c2" if repeats == 1 else "pnca", "gap", embedding_dim=dim)
+        for fold in (0, 1):
+            for repeat in range(repeats):
+                empty_study.finish(config, fold, repeat)
+    found, _ = read_studies(reports.collect(empty_study.folder))
+    assert sorted(one.title for one in found) == [
+        "Fair protocol on glyphs, budget smoke, 16-D: 2 folds, 1 repeat",
+        "Fair protocol on glyphs, budget smoke, 8-D: 2 folds, 1 repeat",
+        "Fair protocol on glyphs, budget smoke, 8-D: 2 folds, 2 repeats",
+    ]
+    (repeated,) = [one for one in found if "2 repeats" in one.title]
+    assert repeated.rows[1].cells["single 8-D", "MAP@R"].estimate.std is not None
+
+
+def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study):
+    for loss, noise in (("c2", 0.9), ("pnca", 0.2)):
+        empty_study.finish(empty_study.config(loss, "gap"), fold=1, noise=noise)
+    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap", "pnca+gap"]
+    assert "what all begun methods have: fold 1 repeat 0" in found.notes[0]
+    difference = found.rows[2].cells["single minus c2+gap", "MAP@R"]
+    single = [row.cells["single 8-D", "MAP@R"].estimate.mean for row in found.rows[1:]]
+    assert difference.is_difference
+    assert difference.estimate.mean == pytest.approx(single[1] - single[0])
+    assert len(found.missing) == 4
+
+
+def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(empty_study):
+    biased, held_out = (empty_study.config("c2", "gap", protocol) for protocol in ("conventional", "held_out"))
+    alone = empty_study.config("pnca", "gap", "held_out")
+    empty_study.finish(biased)
+    empty_study.finish(held_out, noise=0.8)
+    empty_study.finish(alone)
+    (found,), problems = read_studies(reports.collect(empty_study.folder))
+    assert problems == []
+    assert found.metric == "P@1"
+    names = [row.method for row in found.rows]
+    assert "c2+gap, optimism" in names
+    assert "pnca+gap, unbiased, mean of 1" in names
+    assert "pnca+gap, best of 1" not in names
+    assert any("pnca+gap: missing stops on the test set, repeat 0" in line for line in found.missing)
+    assert any(note.startswith("c2+gap: optimism of the protocol") for note in found.notes)
+
+
+def test_the_revisiting_protocol_has_a_table_of_its_own(empty_study):
+    conventional = empty_study.config("c2", "gap", "conventional")
+    empty_study.finish(conventional)
+    empty_study.finish(dataclasses.replace(conventional, recipe="revisiting"))
+    found, _ = read_studies(reports.collect(empty_study.folder))
+    assert [one.title.split(" protocol")[0] for one in found] == ["Conventional", '"Revisiting"']
+    row = found[1].rows[0]
+    assert row.method == "c2+gap, best test epoch of each metric"
+    assert row.cells["8-D", "R@2"].estimate.mean == pytest.approx(0.6)
+    assert "Best test epoch" in found[1].notes[0]
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_shown(empty_study):
+    whole, damaged, foreign = (empty_study.config(loss, "gap") for loss in ("c2", "pnca", "ms"))
+    for config in (whole, damaged, foreign):
+        for fold in (0, 1):
+            path = empty_study.finish(config, fold)
+            if config is damaged:
+                (path / "test_embeddings.npz").write_bytes(b"PK")
+            if config is foreign:
+                (path / "config.json").write_text(json.dumps({"loss": "ms"}))
+    (found,), problems = read_studies(reports.collect(empty_study.folder))
+    assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap"]
+    assert any("pnca+gap is not in the table" in line and "cannot be read" in line for line in found.missing)
+    assert len(problems) == 1
+    assert "another version of this code" in problems[0]

@@ -1,0 +1,45 @@
+"""What the collage study trains: its own values on glyphs, the printed ones on photographs."""
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.settings.recipes import resolve
+from experiments.studies.collages import COLLAGES_OF_PHOTOGRAPHS, start_notes, start_settings, starts_of
+from experiments.studies.poolings import Poolings
+from experiments.studies.study import StudyOptions
+
+
+@pytest.mark.parametrize("dataset", COLLAGES_OF_PHOTOGRAPHS)
+def test_collages_of_photographs_train_as_printed(dataset):
+    overrides = start_settings(dataset, "pretrained", "resnet20.npz")
+    config = resolve(dataset, "pnca", "gsp", "thesis", "full", overrides)
+    assert (config.weights, config.learning_rate, config.frozen_batch_norm) == ("resnet20.npz", 1e-3, False)
+    assert (config.memory_features, config.memory_delay) == (None, None)
+    assert (config.num_prototypes, config.transport_ratio, config.smoothing) == (64, 0.2, 10.0)
+    assert (config.zero_shot_weight, config.plateau_patience) == (0.5, 5)
+
+
+def test_glyphs_keep_the_values_that_were_found_for_them():
+    glyphs = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
+    assert start_settings("glyph_collage", "scratch", "none") == {**glyphs, "memory_delay": 200}
+    pretrained = {**glyphs, "learning_rate": 3e-4, "frozen_batch_norm": True, "weights": "a.npz"}
+    assert start_settings("glyph_collage", "pretrained", "a.npz") == pretrained
+    frozen = {**pretrained, "learning_rate": 1e-3, "frozen_backbone": True}
+    assert start_settings("glyph_collage", "frozen", "a.npz") == frozen
+
+
+def test_starts_are_those_that_have_a_network():
+    assert starts_of("glyph_collage", None) == ["scratch", "pretrained", "frozen"]
+    assert starts_of("cifar_collage", None) == ["scratch"]
+    assert starts_of("cifar_collage", "a.npz", ["frozen"]) == ["frozen"]
+    with pytest.raises(InvalidInput, match="--starts=frozen with --dataset=cifar_collage needs a backbone"):
+        starts_of("cifar_collage", None, ["frozen"])
+
+
+def test_a_start_from_nowhere_is_named():
+    for weights, count in ((None, 1), ("none", 1), ("a.npz", 0)):
+        assert len(start_notes("cifar_collage", weights)) == count
+    assert start_notes("glyph_collage", None) == []
+    (note,) = Poolings(StudyOptions("cifar_collage", "full")).notes
+    assert "from scratch" in note
+    assert Poolings(StudyOptions("cifar_collage", "full", overrides={"weights": "imagenet"})).notes == ()

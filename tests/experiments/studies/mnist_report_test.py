@@ -1,0 +1,110 @@
+"""What the MNIST study prints and draws of finished runs."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from common.data import Dataset, Examples
+from common.retrieval import evaluate_retrieval
+from common.training import RunDirectory, write_arrays
+from experiments.studies.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report
+from experiments.studies.mnist_training import MnistSettings
+from experiments.units.problem_record import problem_path
+
+LABELS = np.repeat(np.arange(3), 20)
+CORNERS = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
+STATES = [
+    State(0, 0, 0.1, 0.2, None, 0.1),
+    State(1, 800, 0.85, 0.96, 0.52, 0.4),
+    State(2, 200, 0.97, 1.31, 0.27, 0.2),
+]
+
+
+def digits(name="mnist"):
+    examples = Examples(LABELS, np.zeros((60, 4, 4, 1), np.uint8))
+    return Dataset(name, examples, examples, class_names="012", kind="memory_images", native_size=4, channels=1)
+
+
+def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
+    """A run of two problems whose classes draw together around three corners."""
+    settings = MnistSettings(anchors=anchors, seed=repeat)
+    run = RunDirectory(path / f"{anchors}{repeat}", settings.as_dict())
+    generator = np.random.default_rng(repeat)
+    for index, spread in enumerate(spreads):
+        points = (CORNERS[LABELS] + spread * generator.normal(size=(60, 2))).astype(np.float32)
+        arrays = {"queries": points, "chosen": points.reshape(3, 20, 2)[:, :4]}
+        if index:
+            arrays["converged"] = np.repeat(CORNERS[:, None], 4, axis=1).astype(np.float32)
+        write_arrays(problem_path(run.path, index), arrays)
+    result = {
+        "test": evaluate_retrieval(points, LABELS).as_dict(),
+        "problems": [{"index": index, "start_step": 40, "steps": 100 * (index + 1)} for index in range(len(spreads))],
+        "steps": 300,
+    }
+    run.write_result(result, {"queries": points, "query_labels": LABELS}, [])
+    return StudyRun(settings, repeat, run.path, run.read_result())
+
+
+def test_states_are_measured_once(tmp_path):
+    run = finished_run(tmp_path, "proxies", 0)
+    states = states_of(run, digits())
+    assert [state.steps for state in states] == [40, 100, 200]
+    assert states[0].map_at_r < states[1].map_at_r < states[2].map_at_r
+    assert states[0].cover_of_converged is None
+    assert states[1].cover_of_converged > states[2].cover_of_converged
+    kept = json.loads((run.path / "states.json").read_text())
+    kept["states"][0]["map_at_r"] = 0.125
+    (run.path / "states.json").write_text(json.dumps(kept))
+    assert states_of(run, digits())[0].map_at_r == 0.125
+
+
+def test_problems_stand_beside_the_printed_panels():
+    lines = problems_table("proxies", [STATES]).as_text().splitlines()
+    assert lines[4].split() == ["before", "problem", "1", "0", "0.10", "-", "-", "-", "0.10", "0.20", "-"]
+    assert lines[5].split() == ["(a)", "problem", "1", "800", "0.85", "0.85", "0.52", "0.52", "0.40", "0.96", "0.96"]
+    assert lines[6].split() == ["(b.1)", "problem", "2", "200", "0.97", "0.87", "0.27", "0.54", "0.20", "1.31", "0.92"]
+    of_samples = problems_table("samples", [STATES]).as_text()
+    assert "0.54" not in of_samples
+
+
+def test_the_direction_is_said_in_words():
+    assert direction(STATES, 0) == (
+        "seed 1: MAP@R 0.850 -> 0.970, rises as printed; covering radius 0.520 -> 0.270, falls as printed."
+    )
+    worse = [STATES[0], STATES[2], STATES[1]]
+    assert direction(worse, 1) == (
+        "seed 2: MAP@R 0.970 -> 0.850, does not go as printed (rises there); "
+        "covering radius 0.270 -> 0.520, does not go as printed (falls there)."
+    )
+    assert "no direction" in direction(STATES[:2], 0)
+
+
+def test_the_report_compares_kinds_of_anchors(tmp_path):
+    kinds = {"proxies": 0.1, "samples": 0.05, "fixed proxies": 0.4}
+    runs = [
+        finished_run(tmp_path, kind, repeat, (0.9, 0.5, spread)) for kind, spread in kinds.items() for repeat in (0, 1)
+    ]
+    text = write_report(runs, digits(), tmp_path / "report")
+    written = {path.name for path in (tmp_path / "report").iterdir()}
+    tables = {"problems_proxies.md", "problems_samples.md", "samples_and_proxies.md", "samples_and_proxies.csv"}
+    assert written == tables | {"problems_proxies.png", "problems_samples.png"}
+    assert text.count("seed 2:") == 2
+    assert "97.21" in text
+    assert "98.06" in text
+    assert "below" in text or "above" in text or "reproduced" in text
+    assert "minus proxies" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "deviations", "reason"),
+    [({"max_steps": 9}, (), "other settings than the full budget's (max_steps)"), ({}, ("cut",), "data set: cut")],
+)
+def test_what_cannot_be_compared_is_said(tmp_path, changes, deviations, reason):
+    run = finished_run(tmp_path, "proxies", 0)
+    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes))
+    dataset = dataclasses.replace(digits(), deviations=deviations)
+    text = write_report([run], dataset, tmp_path / "report")
+    assert "not comparable" in text
+    assert reason in " ".join(text.split())

@@ -1,0 +1,51 @@
+"""The comparison of poolings, of what has been trained so far."""
+
+import csv
+
+import numpy as np
+
+from experiments.reports.collect import UnitRun
+from experiments.settings.recipes import resolve
+from experiments.studies import collages
+from experiments.studies.pooling_comparison import report
+
+
+def drawn_unit(folder, name, repeat):
+    """A finished unit of five well separated classes."""
+    labels = np.repeat(np.arange(5), 8)
+    noise = np.random.default_rng([*name.encode(), repeat]).normal(size=(40, 5))
+    path = folder / f"{name}-{repeat}"
+    path.mkdir(parents=True)
+    np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + 0.8 * noise, query_labels=labels)
+    return UnitRun(path, 0, repeat, {}, {"test": {}})
+
+
+def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path):
+    repeats = {"gap": (0, 1), "gmp": (0, 1), "gsp": (0,), "gemean": ()}
+    configs = [resolve("glyphs", "c2", pooling, "thesis", "smoke", {}) for pooling in repeats]
+    runs = [[drawn_unit(tmp_path, pooling, repeat) for repeat in chosen] for pooling, chosen in repeats.items()]
+    text = report(configs, runs, tmp_path / "out")
+    lines = list(csv.DictReader((tmp_path / "out" / "pooling_comparison.csv").read_text().splitlines()))
+    differences = {line["method"]: line for line in lines if line["size"] == "minus gap"}
+    assert set(differences) == {"c2+gmp"}
+    assert f"{float(differences['c2+gmp']['mean']):+.2f}" in text
+    assert float(differences["c2+gmp"]["detectable"]) > 0
+    assert "Not trained yet: c2+gemean." in text
+    assert "Not all trainings are finished: c2+gsp (1 of 2)." in text
+
+
+def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch):
+    trained = iter([(0, 1), (0,), (0, 1), ()])  # gap, gsp, gsp + L_ZS, gap distilled
+    monkeypatch.setattr(collages, "_configuration", lambda *names: names)
+    monkeypatch.setattr(
+        collages,
+        "_trained",
+        lambda dataset, names: [drawn_unit(tmp_path, "-".join(map(str, names)), repeat) for repeat in next(trained)],
+    )
+    monkeypatch.setattr(collages, "_shares_of", lambda unit, dataset: None)
+    rows, units = collages.study_rows({"": None, "_distilled": None}, "glyph_collage", "pnca", "scratch", "none")
+    compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
+    assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
+    assert set(compared) == {"scratch: pnca gsp + L_ZS"}
+    assert len(units) == 5  # all that is finished is recorded
+    assert compared["scratch: pnca gsp + L_ZS"].is_difference
