@@ -13,7 +13,7 @@ keras = tf.keras
 AGGREGATIONS = ("max", "generalized_mean")
 
 
-@keras.utils.register_keras_serializable(package="gsp_dml")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CombinedSumHead(keras.layers.Layer):
     """Pools and projects with one linear map W, which the prototypes and a second aggregation share.
 

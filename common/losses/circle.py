@@ -11,7 +11,7 @@ from common.references.comparison import ANCHORS, compare
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Circle(MetricLoss):
     """Circle loss on inner products s, over pairs.
 

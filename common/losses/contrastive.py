@@ -30,7 +30,7 @@ def contrastive(distances, positive, negative, positive_margin, negative_margin)
     return mean_of_nonzero(too_far) + mean_of_nonzero(too_close)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Contrastive(MetricLoss):
     """Contrastive loss C2 on (unsquared) Euclidean distances.
 

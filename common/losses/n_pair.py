@@ -12,7 +12,7 @@ from common.references.comparison import ANCHORS, compare
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NPair(MetricLoss):
     """N-pair loss on inner products s.
 

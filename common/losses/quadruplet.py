@@ -78,7 +78,7 @@ def _place(ordered, values, side):
     return tf.searchsorted(ordered, values, side=side, out_type=tf.int64)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Quadruplet(MetricLoss):
     """Quadruplet loss on (unsquared) Euclidean distances.
 

@@ -8,7 +8,7 @@ from common.ops.checks import invalid
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class WeightedSum(MetricLoss):
     """`Σ_i w_i loss_i(embeddings, labels, references)`: all losses see the same references.
 

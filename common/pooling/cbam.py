@@ -12,7 +12,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_me
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CBAMPooling(WeightedPooling):
     """Average of features that a convolutional block attention module has gated (CBAM).
 

@@ -10,7 +10,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_me
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class DeLFPooling(WeightedPooling):
     """Features weighted by a learned score (DeLF).
 

@@ -11,7 +11,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GeneralizedMaxPooling(WeightedPooling):
     """The vector whose inner product with every local feature is as close to one as a ridge allows (GeMax).
 

@@ -11,7 +11,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NetVLADPooling(WeightedPooling):
     """Sums of residuals to the centers of clusters, to which features are softly assigned (NetVLAD).
 

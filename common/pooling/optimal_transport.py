@@ -14,7 +14,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares
 keras = tf.keras
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class OptimalTransportPooling(WeightedPooling):
     """Concatenated averages of the features that optimal transport gives to each prototype (OTP).
 

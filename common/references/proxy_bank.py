@@ -11,7 +11,7 @@ keras = tf.keras
 PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ProxyBank(keras.layers.Layer):
     """Proxies of each class as a reference set.
 
