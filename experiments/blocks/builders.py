@@ -54,7 +54,7 @@ def markdown_of(block: Block, study: StudyRows) -> str:
 
 
 def text_of(value: Value, study: StudyRows) -> str:
-    """A single value: a metric in per cent, an interval, a difference `minus METHOD`, or the number of `runs`.
+    """A single value: a metric in per cent, an interval, a difference `minus METHOD`, the number of `runs`, or the mean of an `extra NAME`.
 
     Args:
         value: which one.
@@ -67,6 +67,10 @@ def text_of(value: Value, study: StudyRows) -> str:
     kind, metric = training_scores, value.metric
     if metric == "runs":
         return str(len(kind(study, label).rows))
+    if metric.startswith("extra "):
+        rows, name = kind(study, label).rows, metric.removeprefix("extra ")
+        values = [row["extras"][check_choice(f"extra in the value {value}", name, row["extras"])] for row in rows]
+        return f"{np.mean(values):.3f}"
     if metric.startswith("minus "):
         other, ending = metric.removeprefix("minus "), " interval"
         wants_interval = other.endswith(ending)

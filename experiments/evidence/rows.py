@@ -85,6 +85,7 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
     best = dict(result["validation"]["best"])
     extras = {name: result[name] for name in ("diagnostics", "problems") if name in result}
+    extras |= _perplexities(unit, best.get("step"))
     return {
         "kind": TRAINING,
         "command": command,
@@ -108,6 +109,12 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
         "untrained": unit.untrained_metrics(),
         "extras": extras,
     }
+
+
+def _perplexities(unit: reports.UnitRun, step: int | None) -> dict[str, float]:
+    """Of the weights of GSP, at the validation that was selected; empty for other poolings."""
+    curves = {name: unit.validation_curve(name) for name in ("position_perplexity", "prototype_perplexity")}
+    return {name: float(values[steps == step][0]) for name, (steps, values) in curves.items() if step in steps}
 
 
 def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str, float]) -> dict:

@@ -71,6 +71,11 @@ def test_values_are_those_of_the_rows(recorded):
     assert said("runs") == "2"
     assert said("minus pnca+gap", "pnca+gsp").startswith("+")
     assert said("minus pnca+gap interval", "pnca+gsp").startswith("[")
+    for place, row in enumerate(rows[:2]):
+        row["extras"]["position_perplexity"] = 0.5 + 0.25 * place
+    assert said("extra position_perplexity") == "0.625"
+    with pytest.raises(InvalidInput, match="received 'nothing'.*position_perplexity"):
+        said("extra nothing")
 
 
 @pytest.mark.parametrize(

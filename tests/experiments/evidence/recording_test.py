@@ -16,6 +16,7 @@ from experiments.evidence.scores import collection_scores, training_scores
 from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows
 from experiments.protocols.fair_report import MethodReport
 from tests.command_line import check_clean_failure, run_module
+from tests.experiments.tiny_study import TinyStudy
 
 
 def lines(folder):
@@ -38,6 +39,22 @@ def test_every_training_and_every_collection_has_a_row(recorded, tiny):
     assert first["environment"]["tensorflow"]
     assert collection["members"] == [[0, 0], [1, 0]]
     assert str(tiny.folder) not in (recorded / ROWS).read_text()
+
+
+def test_rows_keep_the_perplexities_of_the_selected_validation(tmp_path):
+    study = TinyStudy(tmp_path / "runs")
+    path = study.finish(study.config("pnca", "gsp"), 0)
+    lines_of_run = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for place, line in enumerate(lines_of_run):
+        line["validation"] |= {"position_perplexity": 0.9 - 0.1 * place, "prototype_perplexity": 0.8 - 0.1 * place}
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of_run))
+    record(
+        reports.collect(study.folder), tmp_path / "results", ExtrasReader(), command="python -m experiments.fair_eval"
+    )
+    (row,) = lines(tmp_path / "results")
+    place = [line["step"] for line in lines_of_run].index(row["best_step"])
+    assert row["extras"]["position_perplexity"] == pytest.approx(0.9 - 0.1 * place)
+    assert row["extras"]["prototype_perplexity"] == pytest.approx(0.8 - 0.1 * place)
 
 
 def test_rows_have_the_figures_of_the_runs_report(recorded, tiny_methods, tiny):
