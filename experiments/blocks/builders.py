@@ -54,7 +54,10 @@ def markdown_of(block: Block, study: StudyRows) -> str:
 
 
 def text_of(value: Value, study: StudyRows) -> str:
-    """A single value: a metric in per cent, an interval, a difference `minus METHOD`, the number of `runs`, or the mean of an `extra NAME`.
+    """A single value: a metric in per cent, an interval, a difference, a number of trainings, or a mean of extras.
+
+    `minus METHOD` is the difference of MAP@R from another method, `runs` the number, and `extra NAME` the mean of what
+    the rows keep beside metrics.
 
     Args:
         value: which one.
