@@ -14,9 +14,10 @@ from common.ops.checks import InvalidInput, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, config_fields
+from experiments.settings.layers import GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.number_ranges import RANGES
-from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, resolve
+from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of, resolve
 
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
 
@@ -97,6 +98,7 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
         lower_bound=1,
     )
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
+    flags.DEFINE_boolean("explain", False, "Print every value of each method with the layer that set it, and end.")
 
 
 def refuse_flags(*names: str, because: str = "this command has its own") -> None:
@@ -122,6 +124,8 @@ def configurations_from_flags(
 ) -> list[ExperimentConfig]:
     """One configuration for each method that the flags name, after a check of all names.
 
+    With `--explain` the command ends here, and prints every value with the layer that set it last.
+
     Methods that are compared in one command follow the settings of one chapter: 3 if CCP is among them, else 5.
 
     Args:
@@ -136,6 +140,7 @@ def configurations_from_flags(
         build.check_loss_name(loss)
         check_choice("--pooling", pooling, build.POOLINGS)
         check_choice("--method", method, METHODS)
+    chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
     overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
     configs = [
         resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
@@ -144,6 +149,13 @@ def configurations_from_flags(
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
     check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
+    if values.explain:
+        for config, (loss, method, pooling) in zip(configs, named):
+            of_method = (values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
+            layers = layers_of(*of_method)
+            layers.set(chapter_source, {"chapter": overrides["chapter"]})
+            print(f"{config.name}\n{layers.as_text()}\n")
+        sys.exit(0)
     return configs
 
 

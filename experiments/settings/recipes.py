@@ -12,10 +12,12 @@ from experiments.settings.ccp_recipe import ccp_parameters
 from experiments.settings.config import ExperimentConfig, config_fields
 from experiments.settings.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.settings.cut_settings import cut_settings
+from experiments.settings.layers import GIVEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, parse_loss
 from experiments.settings.milbich_recipe import benchmark_loss, proxy_pace, switch_probability
 from experiments.settings.published_code_recipe import published_code_switches, unset_switches
 from experiments.settings.revisiting_recipe import RECIPE, revisiting_setting
+from experiments.settings.thesis_losses import SOP_LOSSES, THESIS_LOSSES
 
 RECIPES = ("thesis", "published_code", RECIPE)
 METHODS = ("plain", "ccp")
@@ -46,64 +48,7 @@ _COLLAGE_EPOCHS = {"cifar_collage": 300, "cifar_collage_published_code": 600, "c
 _SHORT_WEIGHT_DECAY = 1e-4  # of short budgets, where the recipe has none: their figures here were measured with it
 _CIFAR_COLLAGE_GSP = {"transport_ratio": 0.2, "smoothing": 10.0, "zero_shot_weight": 0.5}
 
-# Per data set, by loss. Thesis section 3.3.2.1, "Hyperparameters"; the embedded data sets are shaped like SOP (many
-# classes, few images) and take its values.
-_SOP_LOSSES = {
-    "c2": {"positive_margin": 0.2858, "negative_margin": 0.5130},
-    "triplet": {"margin": 0.0451},
-    "ms": {"ms_alpha": 2.0, "ms_beta": 40.0, "ms_base": 0.5},
-    "softtriple": {
-        "centers_per_class": 4,
-        "softtriple_scale": 100.0,
-        "softtriple_gamma": 47.9,
-        "softtriple_tau": 0.2,
-        "softtriple_margin": 0.3145,
-    },
-}
-_CUB_LOSSES = {
-    "c2": {"positive_margin": 0.0, "negative_margin": 0.3841},
-    "triplet": {"margin": 0.0961},
-    "ms": {"ms_alpha": 2.0, "ms_beta": 40.0, "ms_base": 0.5},
-    "softtriple": {
-        "centers_per_class": 10,
-        "softtriple_scale": 20.0,
-        "softtriple_gamma": 0.1,
-        "softtriple_tau": 0.2,
-        "softtriple_margin": 0.01,
-    },
-}
-_CARS_LOSSES = {
-    "c2": {"positive_margin": 0.2652, "negative_margin": 0.5409},
-    "triplet": {"margin": 0.1190},
-    "ms": {"ms_alpha": 14.35, "ms_beta": 75.83, "ms_base": 0.66},
-    "softtriple": {
-        "centers_per_class": 10,
-        "softtriple_scale": 17.69,
-        "softtriple_gamma": 19.18,
-        "softtriple_tau": 0.0669,
-        "softtriple_margin": 0.3588,
-    },
-}
-_IN_SHOP_LOSSES = {
-    "c2": {"positive_margin": 0.2858, "negative_margin": 0.5130},
-    "triplet": {"margin": 0.0451},
-    "ms": {"ms_alpha": 8.49, "ms_beta": 57.38, "ms_base": 0.41},
-    "softtriple": {**_CUB_LOSSES["softtriple"], "centers_per_class": 4},
-}
-DATASET_LOSSES = {
-    "cub200": _CUB_LOSSES,
-    "folder": _CUB_LOSSES,
-    "manifest": _CUB_LOSSES,
-    "cars196": _CARS_LOSSES,
-    "inshop": _IN_SHOP_LOSSES,
-    "sop": _SOP_LOSSES,
-    "glyphs": _SOP_LOSSES,
-    "glyph_scripts": _CUB_LOSSES,  # hundreds of classes that are hard to tell apart, as birds
-    "glyph_collage": _SOP_LOSSES,
-    "glyph_collage_distilled": _SOP_LOSSES,
-    "synthetic_tokens": _CUB_LOSSES,
-    **dict.fromkeys(CIFAR, _SOP_LOSSES),
-}
+DATASET_LOSSES = {**THESIS_LOSSES, **dict.fromkeys(CIFAR, SOP_LOSSES)}
 CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
 # Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
 COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
@@ -135,6 +80,21 @@ def resolve(
     Raises:
         InvalidInput: unknown names, or an override that would have no effect.
     """
+    layers = layers_of(dataset, loss, pooling, recipe, budget, overrides, method, protocol)
+    return ExperimentConfig(**layers.values)
+
+
+def layers_of(
+    dataset: str,
+    loss: str,
+    pooling: str,
+    recipe: str,
+    budget: str,
+    overrides: dict,
+    method: str = "plain",
+    protocol: str | None = None,
+) -> Layers:
+    """The values of `resolve`, each with the layer that set it last; arguments and errors as there."""
     check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
     name = parse_loss(loss)
@@ -142,35 +102,47 @@ def resolve(
     check_choice("--method", method, METHODS)
     chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
-    values = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
-    values |= {"recipe": recipe, "budget": budget, "chapter": chapter}
-    values |= _model_and_training(dataset, base_loss, chapter)
-    values |= _loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
+    layers = Layers()
+    layers.set("the method", {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method})
+    layers.set("the method", {"recipe": recipe, "budget": budget, "chapter": chapter})
+    values = layers.values
+    is_printed = dataset in PHOTOGRAPHS
+    section = {3: "thesis 3.3.2.1", 5: "thesis 5.3.4.1"}[chapter]
+    training = section if is_printed else "embedded data: ours, after thesis 5.3.1 and 5.3.2"
+    layers.set(training, _model_and_training(dataset, base_loss, chapter))
+    parameters = _loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
+    is_benchmark = benchmark_loss(dataset, base_loss, values["normalization"]) is not None
+    layers.set('"Revisiting" benchmark, losses' if is_benchmark else "thesis 3.3.2.1, losses", parameters)
     backbone = overrides.get("backbone", values["backbone"])
-    size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
+    size = ("large" if dataset in LARGE_DATASETS else "small") if is_printed else None
     if protocol is not None:
-        values |= conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
+        setting = conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
+        layers.set("conventional protocol", setting)
     if name.switches:
-        values["p_switch"] = switch_probability(dataset, base_loss)
+        layers.set('"Revisiting" benchmark, rho', {"p_switch": switch_probability(dataset, base_loss)})
     if name.memory:
-        values |= {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
-        values |= {"memory_fills_first": False, "memory_holds_batch": False}
+        memory = {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
+        layers.set("thesis 3.3.2.1, memory", {**memory, "memory_fills_first": False, "memory_holds_batch": False})
     if method == "ccp":
-        values |= ccp_parameters(dataset, loss, _begins_at_random(values, overrides), dataset in PHOTOGRAPHS)
+        ccp = ccp_parameters(dataset, loss, _begins_at_random(values, overrides), is_printed)
+        layers.set("thesis 3.3.2.1, CCP", ccp)
     if uses_gsp(pooling):
-        values |= _gsp_parameters(dataset, base_loss)
+        layers.set("thesis 5.3.4.1, GSP", _gsp_parameters(dataset, base_loss))
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
-        values["embedding_dim"] = 64 * 128
+        layers.set("the pooling", {"embedding_dim": 64 * 128})
     if recipe == "published_code":
-        values |= published_code_switches(values, base_loss, backbone)
+        layers.set("published code", published_code_switches(values, base_loss, backbone))
         if protocol is not None:
-            values |= published_code_conventional(values, size, backbone)
+            layers.set("published code, conventional protocol", published_code_conventional(values, size, backbone))
     if recipe == RECIPE:
-        values |= revisiting_setting(dataset, base_loss, size)
-    values |= _budget_limits(budget, values)
-    values |= cut_settings(overrides, values["crop"])
+        layers.set('"Revisiting" benchmark', revisiting_setting(dataset, base_loss, size))
+    layers.set(f"--budget={budget}", _budget_limits(budget, values))
+    layers.set("--trained_from", cut_settings(overrides, values["crop"]))
     _refuse_unused(values, overrides)
-    return ExperimentConfig(**{**_selection(values | overrides), **values, **overrides})
+    late_start = _selection(values | overrides)
+    layers.set(GIVEN, overrides)
+    layers.set_missing("what has to wait", late_start)
+    return layers
 
 
 def _begins_at_random(values: dict, overrides: dict) -> bool:

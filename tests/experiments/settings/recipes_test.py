@@ -10,7 +10,7 @@ import pytest
 from common.ops.checks import InvalidInput
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, resolve
+from experiments.settings.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, layers_of, resolve
 
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
@@ -189,6 +189,52 @@ def test_the_mean_over_active_partners_is_a_switch_of_c1_and_ms(loss):
         resolved(pair_reduction="mean")
     with pytest.raises(InvalidInput, match="--pair_reduction would have no effect with --loss=c2"):
         resolve("glyphs", "c2", "gap", "thesis", "full", {"pair_reduction": "sum"})
+
+
+@pytest.mark.parametrize(
+    ("method", "way", "protocol", "overrides", "expected"),
+    [
+        (
+            ("cars196", "ms", "gsp", "thesis", "full"),
+            "plain",
+            None,
+            {"learning_rate": 1e-4},
+            {
+                "ms_beta": (75.83, "thesis 3.3.2.1, losses"),
+                "learning_rate": (1e-4, "given on the command line"),
+                "smoothing": (5.0, "thesis 5.3.4.1, GSP"),
+                "patience": (15, "thesis 5.3.4.1"),
+            },
+        ),
+        (
+            ("glyphs", "c2", "gap", "thesis", "demo"),
+            "ccp",
+            None,
+            {},
+            {
+                "max_steps": (1000, "--budget=demo"),
+                "pool_size": (7, "thesis 3.3.2.1, CCP"),
+                "selection_start": (400, "what has to wait"),
+            },
+        ),
+        (
+            ("sop", "pnca", "gsp", "published_code", "full"),
+            "plain",
+            "conventional",
+            {},
+            {
+                "solver": ("fixed_point", "published code"),
+                "plateau_patience": (3, "published code, conventional protocol"),
+            },
+        ),
+    ],
+)
+def test_every_value_has_the_layer_that_set_it_last(method, way, protocol, overrides, expected):
+    layers = layers_of(*method, overrides, way, protocol)
+    assert layers.values.keys() == layers.sources.keys()
+    assert {name: (layers.values[name], layers.sources[name]) for name in expected} == expected
+    lines = layers.as_text().splitlines()
+    assert [line.split()[0] for line in lines] == [name for name, value in layers.values.items() if value is not None]
 
 
 @pytest.mark.parametrize("protocol", [None, "conventional"])

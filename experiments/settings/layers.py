@@ -1,0 +1,42 @@
+"""Values of configuration fields and where each is from: recipes are layers, and the last that sets a field wins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+GIVEN = "given on the command line"
+
+
+class Layers:
+    """Fields set layer by layer.
+
+    Attributes:
+        values: of configuration fields, by name.
+        sources: the layer that set each of them last, by name.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
+
+    def set(self, source: str, values: Mapping[str, Any]) -> None:
+        """Sets fields, whatever they were before.
+
+        Args:
+            source: what the layer is, for people: a section of the thesis, a protocol, a budget.
+            values: by field name.
+        """
+        self.values |= values
+        self.sources |= dict.fromkeys(values, source)
+
+    def set_missing(self, source: str, values: Mapping[str, Any]) -> None:
+        """Sets those fields that no layer has set; arguments as of `set`."""
+        self.set(source, {name: value for name, value in values.items() if name not in self.values})
+
+    def as_text(self) -> str:
+        """A line for each field that is set: name, value, source."""
+        shown = {name: str(value) for name, value in self.values.items() if value is not None}
+        name_width, value_width = (max(map(len, part)) for part in (shown, shown.values()))
+        lines = [f"{name:{name_width}}  {value:{value_width}}  {self.sources[name]}" for name, value in shown.items()]
+        return "\n".join(lines)

@@ -1,0 +1,23 @@
+"""`--explain` prints every value with the layer that set it, and begins nothing."""
+
+import pytest
+
+from tests.command_line import run_module
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "expected"),
+    [
+        ("fair_eval", ["--methods=c2+gap,c2+ccp+gap", "--seed=3"], {"seed": "3  given on the command line"}),
+        ("conventional_eval", ["--loss=c1+xbm"], {"memory_start": "1000  thesis 3.3.2.1, memory"}),
+        ("revisiting_eval", ["--loss=margin"], {"margin": '0.2  "Revisiting" benchmark, losses'}),
+    ],
+)
+def test_explain_names_values_and_layers_and_writes_nothing(command, arguments, expected, tmp_path):
+    dataset = ["--dataset=cars196", "--data_dir=nowhere", f"--runs_dir={tmp_path / 'runs'}", "--explain"]
+    result = run_module(f"experiments.{command}", *dataset, *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = [line.split(maxsplit=2) for line in result.stdout.splitlines() if line.startswith(tuple(expected))]
+    assert rows
+    assert {row[0]: f"{row[1]}  {row[2]}" for row in rows if row[0] in expected} == expected
+    assert list(tmp_path.iterdir()) == []
