@@ -1,12 +1,16 @@
 """C1: the contrastive loss on inner products."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.references.comparison import compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 # A positive pair as similar as this needs no pull; it keeps the self-matches of a memory out of the loss.
 SIMILARITY_TOLERANCE = 1e-5
@@ -30,11 +34,11 @@ class CosineContrastive(MetricLoss):
         >>> CosineContrastive(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.5, **kwargs):
+    def __init__(self, margin: float = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.margin = margin
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
@@ -44,6 +48,6 @@ class CosineContrastive(MetricLoss):
         num_anchors = tf.cast(tf.maximum(tf.shape(similarities)[0], 1), similarities.dtype)
         return tf.reduce_sum(too_far + too_close) / num_anchors
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "margin": self.margin}

@@ -1,14 +1,18 @@
 """The multi-similarity loss."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="common")
@@ -33,14 +37,21 @@ class MultiSimilarity(MetricLoss):
         >>> MultiSimilarity(2.0, 40.0, 0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, positive_scale=2.0, negative_scale=40.0, threshold=0.5, anchors="embeddings", **kwargs):
+    def __init__(
+        self,
+        positive_scale: float = 2.0,
+        negative_scale: float = 40.0,
+        threshold: float = 0.5,
+        anchors: str = "embeddings",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.positive_scale = check_positive("positive_scale", positive_scale)
         self.negative_scale = check_positive("negative_scale", negative_scale)
         self.threshold = threshold
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         excess = pairwise_inner_products(pairs.anchors, pairs.references) - self.threshold  # [anchors, references]
@@ -48,7 +59,7 @@ class MultiSimilarity(MetricLoss):
         push = log1p_sum_exp(self.negative_scale * excess, pairs.negative) / self.negative_scale
         return masked_mean(pull + push, pairs.valid_anchors)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),
