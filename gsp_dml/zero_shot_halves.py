@@ -18,7 +18,7 @@ _ADVICE = (
 )
 
 
-def check_halves(class_places: np.ndarray, halves: str) -> None:
+def check_halves(class_places: np.ndarray | None, halves: str) -> None:
     """Makes sure, before training, that the two halves of every batch have no class in common.
 
     Args:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 Choice = TypeVar("Choice")
+Value = TypeVar("Value")
 Number = TypeVar("Number", bound=float)
 
 
@@ -30,6 +31,13 @@ def invalid(name: str, *, received: object, expected: str, fix: str | None = Non
     """
     message = f"Invalid {name}: received {received!r}, expected {expected}."
     return InvalidInput(f"{message} {fix}" if fix else message)
+
+
+def check_given(name: str, value: Value | None) -> Value:
+    """Returns `value` if there is one, else raises `InvalidInput`: for settings that not every method has."""
+    if value is None:
+        raise invalid(name, received=None, expected="a value")
+    return value
 
 
 def check_choice(name: str, value: Choice, choices: Collection[Choice]) -> Choice:

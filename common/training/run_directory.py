@@ -75,7 +75,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def write_json(path: str | os.PathLike, content: dict) -> None:
+def write_json(path: str | os.PathLike, content: dict | None) -> None:
     """Writes `content` as indented JSON, atomically; NaN is refused (`ValueError`)."""
     write_text(path, json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
