@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 
 from absl import flags
 
@@ -19,10 +20,11 @@ from experiments.quiet_start import quiet_start
 
 with quiet_start():
     import numpy as np
+    from tensorflow import keras
 
     from common import backbones
     from common.downloads import Fingerprint, download, file_digest
-    from common.ops.checks import InvalidInput, check_choice, invalid
+    from common.ops.checks import InvalidInput, check_choice, check_given, invalid
     from experiments import flags as experiment_flags
 
 # Before 2.10, files exist that run code of their own in spite of weights_only=True (CVE-2025-32434, CVE-2026-24747).
@@ -30,7 +32,7 @@ SAFE_TORCH = (2, 10)
 CONTAINERS = ("state_dict", "model_state_dict", "model")
 PARALLEL_PREFIX = "module."
 
-BACKBONES = {
+BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "bn_inception": backbones.bn_inception,
     "efficientnet_lite0": backbones.efficientnet_lite0,
     "mobilenet_v2": backbones.mobilenet_v2,
@@ -48,7 +50,8 @@ def main() -> None:
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")
     print(f"Left over ({len(result.ignored)}): {', '.join(result.ignored) or 'none'}")
-    print(f"Made from {describe_source(values.backbone, backbones.read_record(values.output).source_sha256)}.")
+    record = check_given("record", backbones.read_record(values.output))
+    print(f"Made from {describe_source(values.backbone, record.source_sha256)}.")
 
 
 def fetch_checkpoint(backbone: str, folder: str) -> str:

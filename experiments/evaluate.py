@@ -27,7 +27,7 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     import numpy as np
 
-    from common.ops.checks import InvalidInput, invalid
+    from common.ops.checks import InvalidInput, check_given, invalid
     from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
     from common.retrieval.clustering import LARGEST_SEED
     from common.retrieval.diagnostics import NAMES
@@ -80,7 +80,10 @@ def scores() -> dict:
     )
     figures = result.as_dict()
     counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
-    bounds = {name: {"lowest": low, "highest": high} for name, (low, high) in result.tie_bounds.items()}
+    bounds = {
+        name: {"lowest": low, "highest": high}
+        for name, (low, high) in check_given("tie_bounds", result.tie_bounds).items()
+    }
     if _FLAGS.clustering:
         clustered = gallery or (embeddings, labels)
         figures |= evaluate_clustering(*clustered, seed=_FLAGS.seed).as_dict()
@@ -146,7 +149,7 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
-    seeds = {"lower_bound": 0, "upper_bound": LARGEST_SEED}
-    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.", **seeds)
+    help_text = "Seed of k-means, and of what uniformity looks at."
+    flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

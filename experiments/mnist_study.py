@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
+from typing import Any
 
 from absl import flags
 
@@ -60,8 +61,9 @@ def main() -> None:
     dataset = data.load_mnist(values.data_dir)
     fingerprint = build.data_fingerprint(dataset)
     overrides = {name: flags.FLAGS[name].value for name in TUNABLE if flags.FLAGS[name].present}
-    settings = MnistSettings(**{**BUDGET_SETTINGS[values.budget], **overrides})
-    runs = []
+    chosen_values: dict[str, Any] = {**BUDGET_SETTINGS[values.budget], **overrides}
+    settings = MnistSettings(**chosen_values)
+    runs: list[StudyRun] = []
     for repeat in range(values.repeats):
         for anchors in values.anchors:
             chosen = dataclasses.replace(settings, anchors=anchors, seed=unit_seed(values.seed, 0, repeat))

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from ccp_dml import (
     AlternatingProjections,
@@ -26,7 +27,7 @@ from common.data import (
     training_batches,
 )
 from common.losses import Contrastive
-from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
+from common.ops.checks import check_choice, check_given, check_non_negative, check_positive, invalid
 from common.pooling import GlobalAveragePooling
 from common.references import ProxyBank
 from common.retrieval import evaluate_retrieval
@@ -43,8 +44,6 @@ from common.training import (
     training_session,
 )
 from experiments.problem_record import problem_recorder
-
-keras = tf.keras
 
 ANCHORS = ("proxies", "samples", "fixed proxies")
 _EVALUATION_BATCH = 500
@@ -185,10 +184,10 @@ class MnistTraining:
         return SampleBasedLoss(
             loss,
             lambda images, training: head(backbone(images, training=training), training=training)["embeddings"],
-            lambda problem, positions: self.training.inputs[pools.examples_at(problem, positions)],
+            lambda problem, positions: self.training.arrays[pools.examples_at(problem, positions)],
             num_classes,
             settings.anchors_per_class,
-            self.training.inputs.shape[1:],
+            self.training.arrays.shape[1:],
             settings.in_batch_weight,
         )
 
@@ -242,7 +241,7 @@ class MnistTraining:
             "deviations": list(self.dataset.deviations),
         }
         self.run.write_result(result, embeddings, model.get_weights())
-        return self.run.read_result()
+        return check_given("result", self.run.read_result())
 
 
 class EndAfterProblems(ResumableCallback):
@@ -260,6 +259,6 @@ class EndAfterProblems(ResumableCallback):
             self.model.stop_training = True
 
     @property
-    def stopped(self) -> bool:
+    def stopped(self) -> bool:  # type: ignore[override]  # follows from `projections`; nobody sets it
         """Whether all problems are solved; known from the restored `projections` too."""
         return len(self.projections.problems) > self.num_problems

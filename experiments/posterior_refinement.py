@@ -29,7 +29,7 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     import numpy as np
 
-    from common.ops.checks import InvalidInput, check_choice, check_fraction, check_positive, invalid
+    from common.ops.checks import InvalidInput, check_choice, check_fraction, check_given, check_positive, invalid
     from common.retrieval import bilinear_embeddings, evaluate_retrieval, matrix_properties, metric_matrix
     from common.retrieval.posterior_refinement import (
         RESTRAINTS,
@@ -154,7 +154,7 @@ def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
     for mode, normalization in MODES.items():
         queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
         same_items = trunk.gallery is None
-        if not same_items:
+        if trunk.gallery is not None:
             others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
         labels = trunk.query_labels if same_items else trunk.gallery_labels
         found = evaluate_retrieval(
@@ -212,8 +212,9 @@ def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
         row = _PRINTED.get(config.loss, "") + suffix
         place = ("PR-1", config.dataset, row, dimensions)
         values = [reports.published_value(*place, _PRINTED_METRICS[metric]) for metric in METRICS]
-        if None not in values:
-            printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in values))
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in known))
     if printed:
         notes.append(
             f"The paper prints for {_PRINTED[config.loss]} on {config.dataset} ({' / '.join(METRICS)}; BN-Inception, "
@@ -229,10 +230,10 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
         return []
     paths = []
     for mode, metric in itertools.product(MODES, DRAWN):
-        series = {}
+        series: dict[str, list[SweepValue]] = {}
         for row in rows:
             values = row.scores[mode][metric]
-            places = [row.ratio] if row.restraint else [ratios[0], ratios[-1]]
+            places = [check_given("ratio", row.ratio)] if row.restraint else [ratios[0], ratios[-1]]
             points = [
                 SweepValue(place, float(np.mean(values)), min(values), max(values), "range of draws")
                 for place in places
@@ -288,7 +289,7 @@ def main() -> None:
         trunk = trunk_of(load_trained_model(path, data_dir=values.data_dir, cache_dir=values.cache_dir))
         rows.append(refinements(trunk, restraints, ratios, draws, values.seed))
         first = first or trunk
-    print(write_report(first, mean_over_runs(rows), folder, draws, len(runs)))
+    print(write_report(check_given("runs", first), mean_over_runs(rows), folder, draws, len(runs)))
 
 
 if __name__ == "__main__":

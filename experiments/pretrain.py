@@ -27,10 +27,11 @@ from experiments.quiet_start import quiet_start
 with quiet_start():
     import numpy as np
     import tensorflow as tf
+    from tensorflow import keras
 
     from common import backbones, data
     from common.losses import MetricLoss
-    from common.ops.checks import check_choice, invalid
+    from common.ops.checks import check_choice, check_given, invalid
     from common.pooling import GlobalAveragePooling
     from common.training import (
         CoupledWeightDecay,
@@ -48,8 +49,6 @@ with quiet_start():
     from experiments import flags as experiment_flags
     from experiments.convert_weights import check_output
     from experiments.recipes import BUDGETS
-
-keras = tf.keras
 
 GLYPHS = "glyphs_latin"
 
@@ -165,14 +164,14 @@ def _pretrain(settings: PretrainSettings, dataset: data.Dataset, run: RunDirecto
         "deviations": list(dataset.deviations),
     }
     run.write_result(result, {}, model.get_weights())
-    return run.read_result()
+    return check_given("result", run.read_result())
 
 
 def _batches_from(settings: PretrainSettings, train: data.Examples, step: int) -> tf.data.Dataset:
     classes = min(settings.classes_per_batch, train.num_classes)
     batches = data.ClassBalancedBatches(train.labels, classes, settings.samples_per_class, settings.seed)
     # A character that is turned round is another one.
-    augmentation = data.RandomShift(4, flip=True) if train.inputs.shape[-1] == 3 else data.RandomShift(2)
+    augmentation = data.RandomShift(4, flip=True) if train.arrays.shape[-1] == 3 else data.RandomShift(2)
     return data.training_batches(train, batches, augmentation, settings.seed, start_step=step)
 
 
@@ -197,7 +196,7 @@ def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
         return dataset
     if name != "cifar100":
         raise invalid("--classes", received=classes, expected="all", fix="Only CIFAR-100 has the thesis' collages.")
-    chosen = data.collage_training_classes(data_dir)
+    chosen = np.array(data.collage_training_classes(data_dir))
     return dataclasses.replace(
         dataset,
         train=dataset.train.select_classes(chosen),

@@ -6,10 +6,11 @@ import sys
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 from tqdm import tqdm
 
 from common.data import Dataset, Examples, training_batches
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, check_given
 from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
@@ -26,6 +27,7 @@ from common.training import (
     training_session,
     write_json,
 )
+from common.training.optimizers import GradientTransform
 from experiments import build
 from experiments.cached_training import FeaturePlace, features_below_cut
 from experiments.config import ExperimentConfig
@@ -33,8 +35,6 @@ from experiments.problem_record import problem_recorder
 from experiments.projections import projection_parts
 from experiments.selection import image_batches, selection_callbacks
 from experiments.splits import split_of, unit_seed
-
-keras = tf.keras
 
 MONITORED = {"conventional": "stops on the test set", "held_out": "stops on held-out classes"}
 
@@ -112,7 +112,7 @@ class Unit:
             history["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
         result, embeddings = self._result(model, history, untrained, cost)
         self.run.write_result(result, embeddings, whole.get_weights())
-        return self.run.read_result()
+        return check_given("result", self.run.read_result())
 
     def _describe_batch(self, step: int) -> str:
         """The examples of a training batch, for people: places in the unit's training part, or files."""
@@ -186,7 +186,7 @@ class Unit:
 
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
         """What is done to gradients, in order, and the callbacks of the method."""
-        transforms = [CoupledWeightDecay(self.config.weight_decay, model)]
+        transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
         callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
         if self.config.method == "ccp":
             augmentation = build.build_augmentation(self.config, self.dataset)

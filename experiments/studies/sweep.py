@@ -96,7 +96,11 @@ class Sweep(Study):
             value = self._value(point.x, units)
             series.setdefault(point.series, []).append(value)
             mark = MARKS.get(value.kind.removeprefix(_INTERVAL), "")
-            bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
+            bounds = (
+                "-"
+                if value.low is None or value.high is None
+                else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
+            )
             lines.append([point.series, f"{point.x:g}", f"{100 * value.value:.2f}", bounds, f"{len(units)}"])
         spread = "range over trainings" if self.axes.held_out == "validation" else "95 % interval"
         metric = f"{self.axes.held_out} MAP@R (%)"
@@ -116,5 +120,9 @@ class Sweep(Study):
             interval = SplitScores(units).estimate("MAP@R")
             return SweepValue(x, interval.estimate, *interval.ends(), _INTERVAL + interval.kind)
         values = best_validation(units)
-        bounds = (min(values), max(values)) if len(values) > 1 else (None, None)
-        return SweepValue(x, float(np.mean(values)), *bounds, "range of trainings" if len(values) > 1 else "")
+        mean = float(np.mean(values))
+        return (
+            SweepValue(x, mean, min(values), max(values), "range of trainings")
+            if len(values) > 1
+            else SweepValue(x, mean)
+        )
