@@ -9,8 +9,7 @@ import json
 import resource
 import statistics
 import time
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Callable, Sequence
 
 
 def paired_seconds(functions: dict[str, Callable], repeats: int) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ Reference: thesis sections 3.3.2.1 and 5.3.4.1; errata and undecided points as n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from common.ops.checks import InvalidInput, check_choice
 from experiments.settings.ccp_recipe import ccp_parameters
@@ -142,7 +143,7 @@ def resolve(
     check_choice("--method", method, METHODS)
     chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
-    values = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
+    values: dict[str, Any] = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     values |= {"recipe": recipe, "budget": budget, "chapter": chapter}
     values |= _model_and_training(dataset, base_loss, chapter)
     values |= _loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
@@ -297,7 +298,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
         return {}
     frequent = values["chapter"] == 3 and values["weights"] == "none"
     if budget == "smoke":
-        changes = {"steps_per_evaluation": 4, "max_steps": 8, "patience": 5}
+        changes: dict[str, Any] = {"steps_per_evaluation": 4, "max_steps": 8, "patience": 5}
     else:
         changes = {
             "steps_per_evaluation": 50 if frequent else 200,
