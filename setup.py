@@ -1,21 +1,50 @@
 """Installs the four packages; pick TensorFlow by requirements.txt or requirements-thesis.txt."""
 
 import pathlib
+import re
 
 from setuptools import find_packages, setup
 
+ROOT = pathlib.Path(__file__).resolve().parent
+# Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
+EXTRAS = ("dev", "oracles", "peers", "torch")
+
+
+def version() -> str:
+    """`common.__version__`, without importing anything."""
+    text = (ROOT / "common" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)[1]
+
+
+def requirements(extra: str) -> list[str]:
+    """The lines of a file of requirements, which are the only place of their versions."""
+    lines = (ROOT / f"requirements-{extra}.txt").read_text(encoding="utf-8").splitlines()
+    return [requirement for line in lines if (requirement := line.partition("#")[0].strip())]
+
+
 setup(
     name="deep-metric-learning",
-    version="0.1.0",
+    version=version(),
     description="Deep metric learning in TensorFlow/Keras: CCP, generalised sum pooling, fair evaluation",
-    long_description=pathlib.Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    author="The deep-metric-learning authors",
     license="MIT",
+    license_files=["LICENSE"],
+    keywords=[
+        *("deep metric learning", "image retrieval", "embeddings", "pooling", "optimal transport"),
+        *("proxy", "TensorFlow", "Keras"),
+    ],
     python_requires=">=3.10",
     packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
-    package_data={"experiments.reports": ["published/*.csv"], "experiments.site": ["style.css"]},
+    package_data={
+        **{package: ["py.typed"] for package in ("common", "gsp_dml", "ccp_dml", "experiments")},
+        "experiments.reports": ["published/*.csv"],
+        "experiments.site": ["style.css"],
+    },
     install_requires=[
         "tensorflow>=2.15.1",
+        "tensorboard>=2.15",  # `tf.summary` needs it; TensorFlow 2.21 does not bring it
         "numpy>=1.26",
         "scipy>=1.11",
         "scikit-learn>=1.4",
@@ -24,5 +53,12 @@ setup(
         "pillow>=10.3",
         "tqdm>=4.66",
     ],
-    classifiers=["License :: OSI Approved :: MIT License", "Programming Language :: Python :: 3"],
+    extras_require={extra: requirements(extra) for extra in EXTRAS},
+    classifiers=[
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
 )

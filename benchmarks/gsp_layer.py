@@ -27,19 +27,24 @@ import argparse
 import functools
 import statistics
 
-import matplotlib
-import matplotlib.pyplot as plt
 import tensorflow as tf
 
-from benchmarks.measure import paired_clocks, paired_ratio, paired_seconds, peak_growth_gb, print_figures, print_table
+from benchmarks.measure import paired_clocks, paired_ratio, peak_growth_gb, print_figures, print_table
+from experiments.studies.transport_time import (
+    ITERATIONS,
+    RATIO,
+    SMOOTHING,
+    curve,
+    curve_table,
+    draw,
+    transport_step,
+)
 from gsp_dml import GeneralizedSumPooling, partial_transport, prototype_costs
 
 keras = tf.keras
-matplotlib.use("Agg")
 
 # batch, height = width, channels, embedding, prototypes
 SETTINGS = ((32, 7, 1024, 128, 64), (32, 7, 1024, 128, 128), (112, 7, 2048, 512, 128))
-RATIO, SMOOTHING = 0.3, 5.0
 STEPS_IN_A_ROW = 5  # of one variant, before the turn of the next
 
 
@@ -134,76 +139,12 @@ def extra_ratio(seconds, numerator, denominator) -> float:
     return added[numerator] / max(added[denominator], 0.01 * statistics.median(seconds["gap"]))
 
 
-def curve(iterations, repeats) -> dict[str, list[list[float]]]:
-    """Milliseconds of forward + backward of the transport alone: lower quartile, median and upper quartile.
-
-    Args:
-        iterations: numbers of fixed-point iterations.
-        repeats: rounds, in each of which every variant has its turn.
-
-    Returns:
-        By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, which has one entry.
-    """
-    costs = tf.random.Generator.from_seed(0).uniform([32, 49, 64], 0.5, 1.5)
-    steps = {(kind, count): transport_step(kind, count) for kind in ("closed_form", "unrolled") for count in iterations}
-    steps["exact", 0] = transport_step("closed_form", None)
-    calls = {name: (lambda step=step: step(costs).numpy()) for name, step in steps.items()}
-    for call in calls.values():
-        call()
-    quartiles: dict[str, list[list[float]]] = {}
-    for (kind, _), seconds in paired_seconds(calls, repeats).items():
-        quartiles.setdefault(kind, []).append([1e3 * value for value in statistics.quantiles(seconds)])
-    return quartiles
-
-
-def transport_step(gradient: str, num_iterations: int | None):
-    """A function from costs of any size to their gradient through the fixed point, or (None) the exact solver."""
-    solver = (
-        {"solver": "exact"} if num_iterations is None else {"solver": "fixed_point", "num_iterations": num_iterations}
-    )
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
-    def step(costs):
-        with tf.GradientTape() as tape:
-            tape.watch(costs)
-            weights = partial_transport(costs, RATIO, SMOOTHING, gradient=gradient, **solver).weights
-            value = tf.reduce_sum(weights * weights)
-        return tape.gradient(value, costs)
-
-    return step
-
-
 def peak_megabytes(gradient: str, num_iterations: int) -> float:
     """How far memory rises during one forward and backward pass over 64 x 400 positions and 64 prototypes."""
     step = transport_step(gradient, num_iterations)
     step(tf.zeros([1, 2, 2]))  # traces
     costs = tf.random.Generator.from_seed(0).uniform([64, 400, 64], 0.5, 1.5)
     return 1e3 * peak_growth_gb(lambda: step(costs).numpy())[1]
-
-
-def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
-    """Figure 5.9: computation time against the number of iterations, autodiff and closed form, and the exact solver."""
-    figure, axes = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-    labels = {
-        "unrolled": "k iterations, gradient through each",
-        "closed_form": "k iterations, closed-form gradient",
-        "exact": "exact solver, closed-form gradient",
-    }
-    for kind, label in labels.items():
-        places = list(iterations) if len(milliseconds[kind]) > 1 else [min(iterations), max(iterations)]
-        low, median, high = zip(*(milliseconds[kind] * (len(places) // len(milliseconds[kind]))))
-        (line,) = axes.plot(places, median, marker="o" if kind != "exact" else "", label=label)
-        axes.fill_between(places, low, high, color=line.get_color(), alpha=0.25, linewidth=0)
-    axes.set(
-        xlabel="fixed-point iterations k",
-        ylabel="forward + backward of the transport alone [ms]",
-        ylim=(0, None),
-        title=f"32 x 49 positions, 64 prototypes; median and quartiles of {repeats} rounds",
-    )
-    axes.title.set_fontsize(9)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -252,18 +193,11 @@ def main() -> None:
     print_table(["peak memory of a pass", "MB"], [[name, f"{value:.0f}"] for name, value in memory.items()])
     figures.update({f"peak_mb_{name}": value for name, value in memory.items()})
     if arguments.curve:
-        iterations = (1, 5, 10, 25, 50, 100, 150, 200)
-        milliseconds = curve(iterations, arguments.repeats)
+        milliseconds = curve(ITERATIONS, arguments.repeats)
         print()
-        medians = {kind: [quartiles[1] for quartiles in of_kind] for kind, of_kind in milliseconds.items()}
-        rows = [
-            [count, f"{closed_form:.2f}", f"{unrolled:.2f}"]
-            for count, closed_form, unrolled in zip(iterations, medians["closed_form"], medians["unrolled"])
-        ]
-        print_table(
-            ["iterations", "closed form ms", "autodiff ms"], [*rows, ["exact", f"{medians['exact'][0]:.2f}", "-"]]
-        )
-        draw(arguments.curve, iterations, milliseconds, arguments.repeats)
+        table = curve_table(ITERATIONS, milliseconds)
+        print_table(table.header, table.rows)
+        draw(arguments.curve, ITERATIONS, milliseconds, arguments.repeats)
     print_figures(figures)
 
 

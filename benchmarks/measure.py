@@ -8,49 +8,19 @@ import gc
 import json
 import resource
 import statistics
-import time
 from collections.abc import Callable, Sequence
 
+from experiments.studies.paired_clocks import paired_clocks, paired_ratio, paired_seconds
 
-def paired_seconds(functions: dict[str, Callable], repeats: int) -> dict[str, list[float]]:
-    """Wall-clock seconds of each function in the order A B A B ..., so that a busy machine slows all of them alike."""
-    return paired_clocks(functions, repeats)[0]
-
-
-def paired_clocks(functions: dict[str, Callable], repeats: int) -> tuple[dict, dict]:
-    """Like `paired_seconds`, with the processor seconds of all threads: steadier on a busy machine.
-
-    Garbage is collected between the rounds and not within: a collection before every call would empty the caches of the
-    short ones. Each round begins with another function, since the first one finds the caches emptied.
-    """
-    clocks = (time.perf_counter, time.process_time)
-    seconds: tuple[dict, dict] = tuple({name: [] for name in functions} for _ in clocks)
-    with _no_garbage_collection():
-        for turn in range(repeats):
-            gc.collect()
-            begin = turn % len(functions)
-            for name, function in [*functions.items()][begin:] + [*functions.items()][:begin]:
-                start = [clock() for clock in clocks]
-                function()
-                for clock, begun, found in zip(clocks, start, seconds):
-                    found[name].append(clock() - begun)
-    return seconds
-
-
-@contextlib.contextmanager
-def _no_garbage_collection():
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
-    """The median over the rounds of numerator / denominator."""
-    return statistics.median(above / below for above, below in zip(numerator, denominator))
+__all__ = [
+    "paired_clocks",
+    "paired_ratio",
+    "paired_seconds",
+    "peak_growth_gb",
+    "print_figures",
+    "print_table",
+    "spread",
+]
 
 
 def spread(seconds: Sequence[float]) -> str:

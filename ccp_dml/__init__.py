@@ -1,5 +1,6 @@
 """Chance-constrained proxies (CCP): deep metric learning by alternating projections, for any metric loss."""
 
+from ccp_dml import own_common  # first, for it says so where another `common` hides ours
 from ccp_dml.alternating_projections import AlternatingProjections
 from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
 from ccp_dml.chance_constrained_model import ChanceConstrainedModel
@@ -24,3 +25,5 @@ __all__ = [
     "covering_radii",
     "sample_pools",
 ]
+
+__version__ = own_common.__version__

@@ -16,7 +16,7 @@ from common.references.proxy_bank import ProxyBank
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="ccp_dml")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ChanceConstrainedLoss(MetricLoss):
     """Any metric loss between a batch and the proxies: `loss(batch, proxies) + w · loss(batch, batch)`.
 

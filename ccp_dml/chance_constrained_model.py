@@ -15,7 +15,7 @@ from common.ops.checks import invalid
 from common.ops.normalization import normalize
 
 
-@keras.utils.register_keras_serializable(package="ccp_dml")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ChanceConstrainedModel(keras.Model):
     """Trains a network's embeddings under a chance-constrained loss and its proximal term.
 

@@ -1,5 +1,6 @@
 """Generalized sum pooling (GSP) and the zero-shot prediction loss that trains its prototypes."""
 
+from gsp_dml import own_common  # first, for it says so where another `common` hides ours
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 from gsp_dml.partial_transport import Transport, partial_transport, weight_perplexity
 from gsp_dml.prototype_combination import (
@@ -24,3 +25,5 @@ __all__ = [
     "prototype_costs",
     "weight_perplexity",
 ]
+
+__version__ = own_common.__version__

@@ -15,7 +15,7 @@ from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 AGGREGATIONS = ("max", "generalized_mean")
 
 
-@keras.utils.register_keras_serializable(package="gsp_dml")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CombinedSumHead(keras.layers.Layer):
     """Pools and projects with one linear map W, which the prototypes and a second aggregation share.
 

@@ -29,7 +29,7 @@ from gsp_dml.prototype_initializer import (
 from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_of, transport_pooling
 
 
-@keras.utils.register_keras_serializable(package="gsp_dml")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GeneralizedSumPooling(WeightedPooling):
     """Weighted average of local features whose weights solve a partial transport problem to m trainable prototypes.
 

@@ -15,7 +15,7 @@ from gsp_dml.zero_shot_halves import HALVES, half_of
 REDUCTIONS = ("sum_of_means", "mean")
 
 
-@keras.utils.register_keras_serializable(package="gsp_dml")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ZeroShotPredictionLoss(keras.layers.Layer):
     """Fits attributes to label embeddings on half of the classes of a batch and classifies the other half with it.
 

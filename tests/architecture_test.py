@@ -220,7 +220,7 @@ def test_nothing_imports_a_command(path):
     assert sorted(names & imported_modules(ast.parse(path.read_text()))) == []
 
 
-RUN_BY_NAME = ["experiments/studies/delegated.py"]  # known exceptions: who mends one takes it off this list
+RUN_BY_NAME = []  # known exceptions: who mends one takes it off this list
 
 
 def test_nothing_below_benchmarks_runs_them_by_name():

@@ -13,7 +13,7 @@ from common.ops.checks import invalid
 HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CutNetwork(keras.Model):
     """`upper(lower(images))`; the lower part runs in inference mode always, and no gradient goes into it.
 

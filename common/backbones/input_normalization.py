@@ -18,7 +18,7 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class InputNormalization(keras.layers.Layer):
     """Maps images in 0..255 to what the weights were trained on.
 

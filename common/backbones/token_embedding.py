@@ -8,7 +8,7 @@ from tensorflow import keras
 from common.ops.checks import check_positive
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class WithinBound(keras.constraints.Constraint):
     """Keeps every entry of a weight in [-bound, bound]: after each update, what lies outside goes to the nearer end.
 

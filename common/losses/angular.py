@@ -41,7 +41,7 @@ def log_sum_exp_of_sums(
     return tf.math.log(tf.where(sums != 0.0, sums, tf.ones_like(sums))) + 2.0 * scale
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Angular(MetricLoss):
     """Angular loss, over all triplets.
 

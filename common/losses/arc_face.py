@@ -34,7 +34,7 @@ def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
     return tf.where(cosines >= -math.cos(margin), wider, cosines - margin * math.sin(margin))
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ArcFace(ProxyLoss):
     """ArcFace: `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch.
 

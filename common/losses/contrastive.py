@@ -36,7 +36,7 @@ def contrastive(
     return mean_of_nonzero(too_far) + mean_of_nonzero(too_close)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Contrastive(MetricLoss):
     """Contrastive loss C2 on (unsquared) Euclidean distances.
 

@@ -18,7 +18,7 @@ from common.references.reference_set import References
 SIMILARITY_TOLERANCE = 1e-5
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CosineContrastive(MetricLoss):
     """Contrastive loss C1 on inner products s, the one of XBM.
 

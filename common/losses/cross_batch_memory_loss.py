@@ -13,7 +13,7 @@ from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CrossBatchMemoryLoss(MetricLoss):
     """XBM around any metric loss: `loss(batch) + w · loss(batch, memory)`.
 

@@ -35,7 +35,7 @@ def soft_histogram(values: tf.Tensor, mask: tf.Tensor, num_nodes: int) -> tf.Ten
     return histogram / tf.cast(tf.maximum(tf.math.count_nonzero(mask), 1), histogram.dtype)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Histogram(MetricLoss):
     """Histogram loss on inner products of unit vectors.
 

@@ -60,7 +60,7 @@ def generalized_lifted_structure(
     return masked_mean(tf.nn.relu(terms), tf.reduce_any(positive, axis=1) & tf.reduce_any(negative, axis=1))
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class LiftedStructure(MetricLoss):
     """Lifted structure loss on (unsquared) Euclidean distances.
 

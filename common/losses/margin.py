@@ -43,7 +43,7 @@ def margin_terms(
     return tf.reduce_sum(times * terms) / tf.maximum(tf.reduce_sum(times), 1.0)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Margin(MetricLoss):
     """Margin loss on (unsquared) Euclidean distances, with a learnable boundary β.
 

@@ -23,7 +23,7 @@ MINERS = {
 }
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class MinedLoss(MetricLoss):
     """`loss` over one triplet an anchor, drawn by a miner; with `p_switch`, rho-regularised.
 

@@ -15,7 +15,7 @@ from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class MultiSimilarity(MetricLoss):
     """Multi-similarity loss on inner products s, over all pairs (no mining).
 

@@ -13,7 +13,7 @@ from common.ops.checks import check_positive
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NormalizedSoftmax(ProxyLoss):
     """Normalised softmax: the cross-entropy of `softmax_c(cos(x, w_c) / T)`, the mean over the batch.
 

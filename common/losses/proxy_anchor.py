@@ -14,7 +14,7 @@ from common.ops.reductions import log1p_sum_exp, masked_mean
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ProxyAnchor(ProxyLoss):
     """Proxy anchor loss: each proxy is an anchor over the batch.
 

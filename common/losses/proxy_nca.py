@@ -36,7 +36,7 @@ def softmax_loss(pairs: Comparison, temperature: float) -> tf.Tensor:
     return negative_log_probability(logits, pairs.positive, pairs.negative)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ProxyNCA(ProxyLoss):
     """ProxyNCA++: the cross-entropy of the softmax over all proxies.
 

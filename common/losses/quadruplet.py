@@ -89,7 +89,7 @@ def _place(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
     return tf.searchsorted(ordered, values, side=side, out_type=tf.int64)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Quadruplet(MetricLoss):
     """Quadruplet loss on (unsquared) Euclidean distances.
 

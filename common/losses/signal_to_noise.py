@@ -38,7 +38,7 @@ def noise_to_signal_ratios(signals: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     return tf.where(varies, ratios, tf.zeros_like(ratios))
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SignalToNoise(MetricLoss):
     """SNR loss on noise-to-signal ratios `d_ij = var(x_j - x_i) / var(x_i)` of an embedding i and a reference j.
 

@@ -33,7 +33,7 @@ def mean_center_distance(centers: tf.Tensor) -> tf.Tensor:
     return total / max(num_classes * num_centers * (num_centers - 1), 1)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SoftTriple(ProxyLoss):
     """SoftTriple loss.
 

@@ -146,7 +146,7 @@ def triplet(
     return (total + margin * num_active) / tf.maximum(num_terms, 1.0)
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class Triplet(MetricLoss):
     """Triplet loss on (unsquared) Euclidean distances, over all triplets or over semi-hard ones.
 

@@ -13,7 +13,7 @@ from common.ops.checks import invalid
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class WeightedSum(MetricLoss):
     """`Σ_i w_i loss_i(embeddings, labels, references)`: all losses see the same references.
 

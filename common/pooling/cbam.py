@@ -14,7 +14,7 @@ from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighb
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CBAMPooling(WeightedPooling):
     """Average of features that a convolutional block attention module has gated (CBAM).
 

@@ -14,7 +14,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_me
 CHANNEL_RATES = ("nonzero", "sigmoid")
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CrossDimensionalPooling(WeightedPooling):
     """Average weighted by activation over positions and by sparsity over channels (CroW). No weights to train.
 

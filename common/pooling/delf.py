@@ -12,7 +12,7 @@ from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class DeLFPooling(WeightedPooling):
     """Features weighted by a learned score (DeLF).
 

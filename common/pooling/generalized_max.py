@@ -13,7 +13,7 @@ from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GeneralizedMaxPooling(WeightedPooling):
     """The vector whose inner product with every local feature is as close to one as a ridge allows (GeMax).
 

@@ -10,7 +10,7 @@ from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling, masked_max, masked_mean
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GlobalAveragePooling(FeaturePooling):
     """The mean over positions: `(1/n) sum_j f_j`. Half precision is summed in float32. Exact gradient.
 
@@ -31,7 +31,7 @@ class GlobalAveragePooling(FeaturePooling):
         return (input_shape[0], self.num_channels(input_shape))
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GlobalMaxPooling(FeaturePooling):
     """The maximum over positions, channel by channel: `max_j f_j`. The gradient is shared evenly among equal maxima.
 
@@ -52,7 +52,7 @@ class GlobalMaxPooling(FeaturePooling):
         return (input_shape[0], self.num_channels(input_shape))
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GlobalAverageMaxPooling(FeaturePooling):
     """The sum of both: `(1/n) sum_j f_j + max_j f_j`.
 

@@ -13,7 +13,7 @@ from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NetVLADPooling(WeightedPooling):
     """Sums of residuals to the centers of clusters, to which features are softly assigned (NetVLAD).
 

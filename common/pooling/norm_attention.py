@@ -12,7 +12,7 @@ from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighb
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NormAttentionPooling(WeightedPooling):
     """Smoothed features weighted by the norm of the raw ones (the thesis' T-SMK; NAP in its published code).
 

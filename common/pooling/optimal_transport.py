@@ -16,7 +16,7 @@ from common.pooling.position_counts import num_positions
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class OptimalTransportPooling(WeightedPooling):
     """Concatenated averages of the features that optimal transport gives to each prototype (OTP).
 

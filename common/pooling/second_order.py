@@ -16,7 +16,7 @@ from common.pooling.position_counts import static_num_positions
 ROW_OUTPUTS = 4  # what the row-wise convolution makes of one row of a covariance
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SecondOrderPooling(FeaturePooling):
     """Average of features gated by attention that global second-order pooling computes (GSoP).
 

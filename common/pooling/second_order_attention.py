@@ -14,7 +14,7 @@ from common.pooling.full_precision import in_full_precision
 from common.pooling.generalized_mean import GeneralizedMeanPooling
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SecondOrderAttentionPooling(FeaturePooling):
     """Self-attention with a residual, then the generalised mean (SOLAR's second-order attention).
 

@@ -14,7 +14,7 @@ from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions, static_num_positions
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class WeldonPooling(FeaturePooling):
     """The mean of the k largest plus the mean of the k smallest values over positions, channel by channel (WELDON).
 

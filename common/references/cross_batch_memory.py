@@ -12,7 +12,7 @@ from common.ops.pair_masks import integer_labels
 from common.references.reference_set import References
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CrossBatchMemory(keras.layers.Layer):
     """A ring buffer of embeddings and labels, in non-trainable weights: it is saved and restored with the model.
 

@@ -14,7 +14,7 @@ from common.references.reference_set import References
 PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ProxyBank(keras.layers.Layer):
     """Proxies of each class as a reference set.
 

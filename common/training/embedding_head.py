@@ -11,7 +11,7 @@ from common.ops.checks import check_positive, invalid
 from common.ops.shapes import InputShape
 
 
-@keras.utils.register_keras_serializable(package="common")
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class EmbeddingHead(keras.layers.Layer):
     """Pools local features and projects them linearly, without bias.
 

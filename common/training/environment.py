@@ -16,15 +16,22 @@ import tensorflow as tf
 # TensorFlow can switch determinism on in public, and tell whether it is on only here.
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
+from common import __version__
+
+_KNOWN_FILE = "common/training/environment.py"  # to this project's git, not to another into which it was installed
+_SET_BY_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE")  # lead to another repository
+
 
 def environment() -> dict:
     """Versions and hardware of this process, as JSON values; what cannot be found out is `None`.
 
-    Nothing in it names a person or a machine. `commit` is of the checkout that this code lies in, with `+` where files
-    that git knows differ from it; `threads` are those of one operation, `None`: as many as TensorFlow chooses.
+    Nothing in it names a person or a machine. `version` is this project's; `commit` is of the checkout that this code
+    lies in, with `-dirty` where files that git knows differ from it, and None for an installed package; `threads` are
+    those of one operation, None: as many as TensorFlow chooses.
     """
     memory, keras_version = _memory_bytes(), importlib.metadata.version("keras")
     return {
+        "version": __version__,
         "commit": _commit(),
         "python": platform.python_version(),
         "tensorflow": tf.__version__,
@@ -45,13 +52,24 @@ def environment() -> dict:
 
 @functools.cache
 def _commit() -> str | None:
-    folder = pathlib.Path(__file__).resolve().parents[2]
+    return commit_of(pathlib.Path(__file__).resolve().parents[2])
+
+
+def commit_of(folder: pathlib.Path) -> str | None:
+    """`git describe --always --dirty` of a checkout of this project, the commit itself even where it has a tag.
+
+    None where there is no git, and for an installation, also one inside of another repository.
+
+    Args:
+        folder: that holds `common`.
+    """
     if not (folder / ".git").exists():  # installed as a package, perhaps below somebody else's checkout
         return None
+    env = {name: value for name, value in os.environ.items() if name not in _SET_BY_HOOKS}
+    ask = functools.partial(subprocess.run, cwd=folder, env=env, check=True, capture_output=True, text=True, timeout=10)
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        ask = functools.partial(subprocess.run, cwd=folder, check=True, capture_output=True, text=True, timeout=10)
-        changed = ask(["git", "status", "--porcelain", "--untracked-files=no"]).stdout.strip()
-        return ask(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip() + ("+" if changed else "")
+        ask(["git", "ls-files", "--error-unmatch", _KNOWN_FILE])
+        return ask(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]).stdout.strip()
     return None
 
 

@@ -1,7 +1,7 @@
 """Figures that a command of their own makes: listed and run by `experiments.figure` like the others.
 
 Regenerates: thesis figures 3.2 (`experiments.mnist_study`), 5.5 (`experiments.collage_study`) and 5.9
-    (`benchmarks.gsp_layer --curve`).
+    (`experiments.studies.transport_time`).
 Command: python -m experiments.figure --id=3.2 --data_dir=mnist --run; likewise --id=5.5 and --id=5.9
 Expected: what these commands say; their tables have the printed figures and the verdicts.
 Cost: what these commands say, and the list of cells; `--budget=smoke` one to three minutes each on 2 CPU cores.
@@ -130,11 +130,11 @@ DELEGATED = {
     ),
     "5.9": DelegatedFigure(
         title="Time of the transport over the number of iterations (thesis figure 5.9)",
-        module="benchmarks.gsp_layer",
+        module="experiments.studies.transport_time",
         cells={"closed form and autodiff at 8 numbers of iterations": ""},
-        minutes={"full": 6, "demo": 3, "smoke": 1},
+        minutes={"full": 1, "demo": 1, "smoke": 1},
         forwarded=("repeats",),
-        flags_of=_by_budget(full="", demo="--repeats=10 --settings=1", smoke="--repeats=2 --settings=1"),
+        flags_of=_by_budget(full="", demo="--repeats=10", smoke="--repeats=2"),
         picture_flag="curve",
     ),
 }

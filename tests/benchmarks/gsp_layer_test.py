@@ -1,19 +1,12 @@
-"""The benchmark of GSP: figure 5.9's curve at two numbers of iterations, and its picture."""
+"""The benchmark of GSP: its command line, and its curve, which is that of figure 5.9."""
 
-from benchmarks.gsp_layer import curve, draw, make_parser
+from benchmarks import gsp_layer
+from benchmarks.gsp_layer import make_parser
+from experiments.studies import transport_time
 
 
-def test_the_curve_is_timed_and_drawn(tmp_path):
-    milliseconds = curve((1, 4), repeats=3)
-    assert {kind: len(of_kind) for kind, of_kind in milliseconds.items()} == {
-        "closed_form": 2,
-        "unrolled": 2,
-        "exact": 1,
-    }
-    for low, median, high in (quartiles for of_kind in milliseconds.values() for quartiles in of_kind):
-        assert 0 < low <= median <= high
-    draw(str(tmp_path / "curve.png"), (1, 4), milliseconds, 3)
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+def test_the_curve_is_that_of_the_figure():
+    assert (gsp_layer.curve, gsp_layer.draw) == (transport_time.curve, transport_time.draw)
 
 
 def test_flags_are_read():

@@ -118,6 +118,18 @@ def test_every_result_says_where_it_was_made(tmp_path):
     assert found == environment()
     assert found["tensorflow"] in found["stack"]
     assert found["cores"] >= 1
+    assert found["version"]
+
+
+def test_a_result_of_before_versions_were_kept_is_read(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    run.write_result({"test": {"MAP@R": 0.5}}, {}, [])
+    old = run.read_result()
+    for name in ("version", "commit"):
+        del old["environment"][name]
+    for path in (tmp_path / "result.json", tmp_path / "result.copy.json"):
+        path.write_text(json.dumps(old))
+    assert run.read_result() == old
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):

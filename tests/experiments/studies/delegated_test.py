@@ -4,10 +4,10 @@ import pathlib
 
 import pytest
 
-from benchmarks.gsp_layer import make_parser
 from common.ops.checks import InvalidInput
 from experiments.studies import delegated
 from experiments.studies.delegated import DELEGATED
+from experiments.studies.transport_time import make_parser
 from tests.command_line import check_clean_failure, run_module, run_study_here
 
 
@@ -40,10 +40,10 @@ def test_only_what_can_be_made_of_collages_of_photographs_is_listed(tmp_path, ca
     assert "from scratch:" not in listed
 
 
-def test_the_benchmark_reads_its_command(tmp_path):
+def test_the_times_of_the_transport_read_their_command(tmp_path):
     command = DELEGATED["5.9"].command("smoke", {}, tmp_path, next(iter(DELEGATED["5.9"].cells)))
     arguments = make_parser().parse_args(command[1:])
-    assert (arguments.repeats, arguments.settings) == (2, 1)
+    assert arguments.repeats == 2
     assert pathlib.Path(arguments.curve) == tmp_path / "picture.png"
 
 
@@ -65,7 +65,7 @@ def test_what_the_command_said_is_kept_with_its_flags(tmp_path, monkeypatch, cap
 
 
 def test_a_flag_that_the_command_does_not_have_is_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="--loss would have no effect.*benchmarks.gsp_layer"):
+    with pytest.raises(InvalidInput, match="--loss would have no effect.*experiments.studies.transport_time"):
         run_study_here("figure", "--id=5.9", "--loss=c2", f"--runs_dir={tmp_path}")
 
 

@@ -1,0 +1,130 @@
+"""What iterations cost: time of the transport alone, forward and backward, against the number of its iterations.
+
+Regenerates: thesis figure 5.9 (computation time by the number of iterations; gradient in closed form and by autodiff).
+Command: python -m experiments.figure --id=5.9 --run; it runs python -m experiments.studies.transport_time
+Expected: autodiff through the iterations takes longer than the closed form, the more so the more iterations there are;
+    the exact solver, which is ours, has no iterations. Nothing is printed as a number in the thesis.
+Cost: a minute on 2 CPU cores; nothing is trained. `benchmarks.gsp_layer --curve` draws the same beside its own times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+
+import tensorflow as tf
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from common.ops.checks import InvalidInput, invalid
+from experiments.reports import PlainTable
+from experiments.studies.paired_clocks import paired_seconds
+from gsp_dml import partial_transport
+
+RATIO, SMOOTHING = 0.3, 5.0
+ITERATIONS = (1, 5, 10, 25, 50, 100, 150, 200)
+
+
+def curve(iterations, repeats) -> dict[str, list[list[float]]]:
+    """Milliseconds of forward + backward of the transport alone: lower quartile, median and upper quartile.
+
+    Args:
+        iterations: numbers of fixed-point iterations.
+        repeats: rounds, in each of which every variant has its turn.
+
+    Returns:
+        By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, which has one entry.
+
+    Raises:
+        InvalidInput: fewer than two rounds, which have no quartiles.
+    """
+    if repeats < 2:
+        raise invalid("--repeats", received=repeats, expected="at least 2 rounds, which have quartiles")
+    costs = tf.random.Generator.from_seed(0).uniform([32, 49, 64], 0.5, 1.5)
+    steps = {(kind, count): transport_step(kind, count) for kind in ("closed_form", "unrolled") for count in iterations}
+    steps["exact", 0] = transport_step("closed_form", None)
+    calls = {name: (lambda step=step: step(costs).numpy()) for name, step in steps.items()}
+    for call in calls.values():
+        call()
+    quartiles: dict[str, list[list[float]]] = {}
+    for (kind, _), seconds in paired_seconds(calls, repeats).items():
+        quartiles.setdefault(kind, []).append([1e3 * value for value in statistics.quantiles(seconds)])
+    return quartiles
+
+
+def transport_step(gradient: str, num_iterations: int | None):
+    """A function from costs of any size to their gradient through the fixed point, or (None) the exact solver."""
+    solver = (
+        {"solver": "exact"} if num_iterations is None else {"solver": "fixed_point", "num_iterations": num_iterations}
+    )
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
+    def step(costs):
+        with tf.GradientTape() as tape:
+            tape.watch(costs)
+            weights = partial_transport(costs, RATIO, SMOOTHING, gradient=gradient, **solver).weights
+            value = tf.reduce_sum(weights * weights)
+        return tape.gradient(value, costs)
+
+    return step
+
+
+def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[float]]]) -> PlainTable:
+    """The medians of `curve`, a row per number of iterations and one for the exact solver."""
+    medians = {kind: [quartiles[1] for quartiles in of_kind] for kind, of_kind in milliseconds.items()}
+    rows = [
+        [str(count), f"{closed_form:.2f}", f"{unrolled:.2f}"]
+        for count, closed_form, unrolled in zip(iterations, medians["closed_form"], medians["unrolled"])
+    ]
+    rows.append(["exact", f"{medians['exact'][0]:.2f}", "-"])
+    return PlainTable("", ["iterations", "closed form ms", "autodiff ms"], rows)
+
+
+def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
+    """Figure 5.9: computation time against the number of iterations, autodiff and closed form, and the exact solver."""
+    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.subplots()
+    labels = {
+        "unrolled": "k iterations, gradient through each",
+        "closed_form": "k iterations, closed-form gradient",
+        "exact": "exact solver, closed-form gradient",
+    }
+    for kind, label in labels.items():
+        places = list(iterations) if len(milliseconds[kind]) > 1 else [min(iterations), max(iterations)]
+        low, median, high = zip(*(milliseconds[kind] * (len(places) // len(milliseconds[kind]))))
+        (line,) = axes.plot(places, median, marker="o" if kind != "exact" else "", label=label)
+        axes.fill_between(places, low, high, color=line.get_color(), alpha=0.25, linewidth=0)
+    axes.set(
+        xlabel="fixed-point iterations k",
+        ylabel="forward + backward of the transport alone [ms]",
+        ylim=(0, None),
+        title=f"32 x 49 positions, 64 prototypes; median and quartiles of {repeats} rounds",
+    )
+    axes.title.set_fontsize(9)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=30, help="rounds, in each of which every variant has its turn")
+    parser.add_argument("--curve", required=True, help="path of a PNG of time against iterations")
+    return parser
+
+
+def main() -> None:
+    """Measures, draws and prints the table."""
+    parser = make_parser()
+    arguments = parser.parse_args()
+    try:
+        milliseconds = curve(ITERATIONS, arguments.repeats)
+    except InvalidInput as error:
+        parser.error(str(error))
+    draw(arguments.curve, ITERATIONS, milliseconds, arguments.repeats)
+    print(curve_table(ITERATIONS, milliseconds).as_text(), end="")
+
+
+if __name__ == "__main__":
+    main()

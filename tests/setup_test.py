@@ -1,0 +1,97 @@
+"""What setup.py asks for, beside the files of requirements, the sources and this environment."""
+
+import ast
+import importlib.metadata
+import re
+import runpy
+import sys
+
+import pytest
+import setuptools
+from packaging.requirements import Requirement
+
+import common
+from tests.architecture_test import PACKAGES, ROOT
+
+DISTRIBUTIONS = {"PIL": "pillow", "absl": "absl-py", "sklearn": "scikit-learn"}  # where modules have another name
+BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
+BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "requirements-thesis.txt": {"tensorboard"}}
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """The arguments of `setup`."""
+    found = {}
+    monkeypatch.setattr(setuptools, "setup", found.update)
+    runpy.run_path(str(ROOT / "setup.py"))
+    return found
+
+
+def required(lines) -> dict[str, Requirement]:
+    requirements = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+    return {requirement.name: requirement for requirement in requirements}
+
+
+def lines_of(name: str) -> list[str]:
+    return (ROOT / name).read_text(encoding="utf-8").splitlines()
+
+
+def test_the_version_is_that_of_the_package(settings):
+    assert settings["version"] == common.__version__
+
+
+@pytest.mark.parametrize(("file", "brought"), BROUGHT_BY_TENSORFLOW.items())
+def test_both_stacks_have_what_the_package_asks_for(settings, file, brought):
+    wanted, stack = required(settings["install_requires"]), required(lines_of(file))
+    assert set(wanted) - set(stack) == brought
+    for name, requirement in stack.items():
+        lowest = [each.version for each in requirement.specifier if each.operator in ("==", ">=")]
+        assert all(wanted[name].specifier.contains(version) for version in lowest if name in wanted), name
+
+
+def test_this_environment_has_what_the_package_asks_for(settings):
+    for name, requirement in required(settings["install_requires"]).items():
+        assert requirement.specifier.contains(importlib.metadata.version(name)), name
+
+
+def test_extras_are_the_files_of_requirements(settings):
+    assert set(settings["extras_require"]) == {"dev", "oracles", "peers", "torch"}
+    for extra, requirements in settings["extras_require"].items():
+        assert required(requirements) == required(lines_of(f"requirements-{extra}.txt")) != {}
+
+
+def test_what_builds_the_package_is_there_for_tests():
+    (text,) = re.findall(r"^requires = \[(.+)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    development = required(lines_of("requirements-dev.txt"))
+    for name, requirement in required(ast.literal_eval(f"[{text}]")).items():
+        assert set(requirement.specifier) <= set(development[name].specifier)
+
+
+def test_what_the_packages_import_is_asked_for(settings):
+    imported = set()
+    for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.partition(".")[0])
+    others = imported - set(PACKAGES) - set(sys.stdlib_module_names)
+    distributions = {DISTRIBUTIONS.get(module, BROUGHT.get(module, module)) for module in others}
+    assert distributions - set(required(settings["install_requires"])) == set()
+
+
+def test_the_licence_is_an_identifier_alone(settings):
+    assert settings["license"] == "MIT"
+    assert [text for text in settings["classifiers"] if text.startswith("License ::")] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_names_a_module_of_the_benchmarks_to_run_it(package):
+    """They are not installed; the test of imports cannot see a name in a string."""
+    strings = [
+        (path.name, node.value)
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert [place for place in strings if re.fullmatch(r"benchmarks(\.\w+)+", place[1])] == []
