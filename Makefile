@@ -32,6 +32,7 @@ test: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy common gsp_dml ccp_dml experiments
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .

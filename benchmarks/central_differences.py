@@ -14,8 +14,8 @@ which is exact to h^2 like the central difference; tangential directions are amo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Callable, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 

@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 import types
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 from unittest import mock
 
 from experiments.process.quiet_start import quiet_start

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf

@@ -10,8 +10,8 @@ replaced by itself times `1 + units 2^-23`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import Callable, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import tensorflow as tf
 

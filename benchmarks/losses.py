@@ -26,7 +26,8 @@ import statistics
 import subprocess
 import sys
 import time
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from absl import flags
 

@@ -8,8 +8,7 @@ import gc
 import json
 import resource
 import statistics
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Callable, Sequence
 
 from experiments.studies.paired_clocks import paired_clocks, paired_ratio, paired_seconds
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from typing import Callable, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from tqdm import tqdm
@@ -79,7 +80,7 @@ class AlternatingProjections(ResumableCallback):
         embed_pools: Callable[[int], np.ndarray],
         rules: ProjectionRules | None = None,
         observe: Callable[[int, np.ndarray | None, Representatives], None] | None = None,
-    ):
+    ) -> None:
         super().__init__()
         self.loss, self.proximal_term, self.embed_pools = loss, proximal_term, embed_pools
         self.rules, self.observe = rules or ProjectionRules(), observe
@@ -99,27 +100,27 @@ class AlternatingProjections(ResumableCallback):
         """Whether the first problem waits for the in-batch loss to converge."""
         return self.rules.start_patience is not None and not self.problems
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         if not self.problems:
             self.proximal_term.set_targets()  # of the right shapes for a checkpoint, whenever the problem begins
             self._set_rate()
             if not self.rules.waits:
                 self._begin_problem(previous=None, best_before=None)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._steps_of_epoch = 0
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self._steps_of_epoch = batch + 1
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._steps += self._steps_of_epoch
         if not self.problems:
             self._train_in_batch(epoch, logs)
         elif self.problems[-1].outcome != STOPPED:
             self._train_on_proxies(epoch, logs)
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         if not self.problems:
             _warn("no projection problem has begun: training ended before, and its result is the in-batch loss'.")
 
@@ -213,11 +214,11 @@ class AlternatingProjections(ResumableCallback):
             return
         problem.outcome = WENT_BACK
         has_proxies = any(earlier.outcome == CONVERGED for earlier in self.problems)  # θ* is not the in-batch loss'
-        is_last = self._num_failures() == self.rules.max_failures
+        num_failures = self._num_failures()
+        is_last = num_failures == self.rules.max_failures
         if is_last:
             problem.outcome = STOPPED
-            metric, failures = self.rules.metric, self.rules.max_failures
-            self._note(alternation_stopped(metric, failures, self._best, problem.best_before))
+            self._note(alternation_stopped(self.rules.metric, num_failures, self._best, problem.best_before))
         if has_proxies or not is_last:
             self.model.set_weights(self._target_weights)
         if not is_last:

@@ -1,15 +1,19 @@
 """The loss of one projection problem: a batch against the proxies of all classes."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from ccp_dml.class_representatives import Representatives
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_non_negative, invalid
 from common.ops.normalization import normalize
 from common.references.proxy_bank import ProxyBank
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -47,8 +51,13 @@ class ChanceConstrainedLoss(MetricLoss):
     """
 
     def __init__(
-        self, loss: MetricLoss, proxies: ProxyBank, in_batch_weight=0.0, starts_in_batch: bool = False, **kwargs
-    ):
+        self,
+        loss: MetricLoss,
+        proxies: ProxyBank,
+        in_batch_weight: float = 0.0,
+        starts_in_batch: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(normalization=loss.normalization, **kwargs)
         self.loss = loss
         self.proxies = proxies
@@ -60,11 +69,17 @@ class ChanceConstrainedLoss(MetricLoss):
             )
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """Those of the loss, and the proxies."""
         return [*self.loss.fast_variables, self.proxies.proxies]
 
-    def call(self, embeddings, labels, references=None, training=None):  # noqa: D102 (MetricLoss)
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:  # noqa: D102 (MetricLoss)
         del training  # taken so that Keras 2 hands it on to a loss with a memory
         if references is not None:
             return self.loss(embeddings, labels, references)
@@ -77,7 +92,7 @@ class ChanceConstrainedLoss(MetricLoss):
             lambda: self.loss(embeddings, labels),
         )
 
-    def _problem_loss(self, embeddings, labels):
+    def _problem_loss(self, embeddings: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         proxy_loss = self.loss(embeddings, labels, self.proxies.references())
         if self.in_batch_weight == 0:
             return proxy_loss
@@ -111,10 +126,10 @@ class ChanceConstrainedLoss(MetricLoss):
             self.has_begun.assign(1)
 
     @property
-    def _shape(self):
+    def _shape(self) -> tuple[int, int, int]:
         return self.proxies.num_classes, self.proxies.proxies_per_class, self.proxies.embedding_dim
 
-    def get_config(self):  # noqa: D102
+    def get_config(self) -> dict:  # noqa: D102
         config = super().get_config()
         del config["normalization"]
         return {
@@ -126,7 +141,7 @@ class ChanceConstrainedLoss(MetricLoss):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> ChanceConstrainedLoss:
         """The loss that `get_config` describes."""
         layers = {name: keras.utils.deserialize_keras_object(config[name]) for name in ("loss", "proxies")}
         return cls(**{**config, **layers})

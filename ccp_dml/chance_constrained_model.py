@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
 from ccp_dml.proximal_term import ProximalTerm
 from common.ops.checks import invalid
 from common.ops.normalization import normalize
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -40,7 +40,7 @@ class ChanceConstrainedModel(keras.Model):
         InvalidInput: a network without weights yet, or a negative rate.
     """
 
-    def __init__(self, network: keras.Model, metric_loss: ChanceConstrainedLoss, rate: float = 2e-4):
+    def __init__(self, network: keras.Model, metric_loss: ChanceConstrainedLoss, rate: float = 2e-4) -> None:
         super().__init__(name="chance_constrained_model")
         if not network.built:
             fix = "Begin it with keras.Input, or call it once on a batch."
@@ -52,22 +52,24 @@ class ChanceConstrainedModel(keras.Model):
         self.built = True
         self._awaits_weights = False  # those of a file, which come after the constructor
 
-    def compile(self, optimizer="adam", jit_compile=False, **kwargs):
+    def compile(
+        self, optimizer: str | keras.optimizers.Optimizer = "adam", jit_compile: bool = False, **kwargs: Any
+    ) -> None:
         """As Keras' `compile`, without XLA by default: losses check labels and choose rows by the data."""
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
         if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
             self.optimizer.build(list(self.trainable_variables))  # its scale must exist before a step is traced
 
-    def make_train_function(self, force=False):  # noqa: D102
+    def make_train_function(self, force: bool = False) -> Callable:  # noqa: D102
         if self._awaits_weights:
             self.proximal_term.set_targets()
             self._awaits_weights = False
         return super().make_train_function(force)
 
-    def call(self, inputs, training=None):  # noqa: D102
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:  # noqa: D102
         return normalize(self.network(inputs, training=training), self.metric_loss.normalization)
 
-    def train_step(self, data):  # noqa: D102
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:  # noqa: D102
         inputs, labels = data
         variables = list(self.trainable_variables)
         with tf.GradientTape() as tape:
@@ -84,7 +86,7 @@ class ChanceConstrainedModel(keras.Model):
         return {"loss": self.mean_loss.result()}
 
     @property
-    def metrics(self):
+    def metrics(self) -> list[keras.metrics.Metric]:
         """The mean loss of the epoch, which Keras resets."""
         return [self.mean_loss]
 
@@ -93,25 +95,25 @@ class ChanceConstrainedModel(keras.Model):
         return np.concatenate([self._embedding_step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)
-    def _embedding_step(self, inputs):
+    def _embedding_step(self, inputs: tf.Tensor) -> tf.Tensor:
         return self(inputs, training=False)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self) -> dict:  # noqa: D102
         parts = {"network": self.network, "metric_loss": self.metric_loss}
         serialized = {name: keras.utils.serialize_keras_object(part) for name, part in parts.items()}
         return {**serialized, "rate": self.proximal_term.rate}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> ChanceConstrainedModel:
         """The model that `get_config` describes, before it has the weights of a file."""
         names = ("network", "metric_loss")
-        parts = [keras.utils.deserialize_keras_object(config[name], custom_objects) for name in names]
-        model = cls(*parts, rate=config["rate"])
+        network, metric_loss = (keras.utils.deserialize_keras_object(config[name], custom_objects) for name in names)
+        model = cls(network, metric_loss, rate=config["rate"])
         model._awaits_weights = True
         return model
 
 
-def _loss_scale(optimizer) -> tuple:
+def _loss_scale(optimizer: keras.optimizers.Optimizer) -> tuple[float | tf.Tensor, bool]:
     """The factor of the loss that keeps float16 gradients from vanishing, and whether `apply_gradients` divides by it.
 
     Keras 3 does, Keras 2 leaves it to the train step. 1.0 without a `LossScaleOptimizer`.

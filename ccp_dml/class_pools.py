@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +17,7 @@ from common.ops.checks import check_positive, invalid
 _DRAWING_STREAM, _AUGMENTATION_STREAM = 1, 2
 
 
-def sample_pools(labels, pool_size: int, num_representatives: int, seed) -> np.ndarray:
+def sample_pools(labels: np.ndarray, pool_size: int, num_representatives: int, seed: int | Sequence[int]) -> np.ndarray:
     """Draws `pool_size` examples of every class, in random order.
 
     Without replacement; a class with fewer examples has all of them in its pool, again and again until it is full.
@@ -89,7 +88,7 @@ class ClassPools:
         num_representatives: int,
         seed: int,
         batch_size: int = 128,
-    ):
+    ) -> None:
         self.embed, self.examples, self.augmentation = embed, examples, augmentation
         self.pool_size, self.num_representatives = pool_size, num_representatives
         self.seed = seed
@@ -101,7 +100,7 @@ class ClassPools:
         seed = (self.seed, problem, 0, _DRAWING_STREAM)
         return sample_pools(self.examples.labels, self.pool_size, self.num_representatives, seed)
 
-    def examples_at(self, problem: int, positions) -> np.ndarray:
+    def examples_at(self, problem: int, positions: np.ndarray) -> np.ndarray:
         """Indices `[classes, representatives]` of the examples at positions in the pools (see `Representatives`)."""
         return np.take_along_axis(self.indices(problem), positions, axis=1)
 
@@ -119,7 +118,7 @@ class ClassPools:
 class _IndexBatches:
     """Given indices once, in the form of `ClassBalancedBatches`; the last one is repeated to fill the last batch."""
 
-    def __init__(self, indices: np.ndarray, batch_size: int, epoch: int):
+    def __init__(self, indices: np.ndarray, batch_size: int, epoch: int) -> None:
         self.batch_size = min(batch_size, len(indices))
         padding = -len(indices) % self.batch_size
         self._batches = np.pad(indices, (0, padding), mode="edge").reshape(-1, self.batch_size)

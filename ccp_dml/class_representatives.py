@@ -19,7 +19,9 @@ class Representatives(NamedTuple):
     embeddings: np.ndarray  # float [classes, representatives, dim]
 
 
-def choose_representatives(pools, num_representatives: int, previous=None) -> Representatives:
+def choose_representatives(
+    pools: np.ndarray, num_representatives: int, previous: np.ndarray | None = None
+) -> Representatives:
     """Picks from each class's pool by greedy k-center, repelled by the class's previous proxies.
 
         q = argmax_{u in pool, not picked} min_{v in previous + picked} ‖u - v‖
@@ -60,7 +62,7 @@ def choose_representatives(pools, num_representatives: int, previous=None) -> Re
     return Representatives(positions, np.take_along_axis(pools, positions[:, :, None], axis=1))
 
 
-def covering_radii(pools, centers) -> np.ndarray:
+def covering_radii(pools: np.ndarray, centers: np.ndarray) -> np.ndarray:
     """The covering radius of each class: the largest distance from a member of the pool to its nearest center.
 
     Reference: thesis section 3.2.2 (the bound) and figures 3.2 and 3.3, which print the mean over classes.
@@ -76,7 +78,7 @@ def covering_radii(pools, centers) -> np.ndarray:
     return np.concatenate(radii)
 
 
-def _check_finite(name: str, embeddings) -> None:
+def _check_finite(name: str, embeddings: np.ndarray) -> None:
     spoiled = np.argwhere(~np.isfinite(embeddings).all(axis=-1))
     if len(spoiled):
         raise invalid(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
 
@@ -56,7 +57,7 @@ class ProjectionRules:
     goes_back: bool = False
     max_failures: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_positive("projection_patience", self.patience)
         check_non_negative("min_delta", self.min_delta)
         check_non_negative("start_step", self.start_step)
@@ -76,7 +77,7 @@ class ProjectionRules:
         return self.start_step > 0 or self.start_patience is not None
 
     @classmethod
-    def published_code(cls, **changes) -> ProjectionRules:
+    def published_code(cls, **changes: Any) -> ProjectionRules:
         """The rules of the authors' published code, with `changes` to single ones."""
         switches = {"continue_from": "last", "first_centers": "origin", "first_rate": 0.0, "reads_late": True}
         return cls(**{**switches, **changes})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import tensorflow as tf
 
@@ -31,7 +33,7 @@ class ProximalTerm:
         >>> model.compile_training(update, gradient_transforms=[decay, term])
     """
 
-    def __init__(self, variables, rate: float = 2e-4):
+    def __init__(self, variables: Iterable[tf.Variable], rate: float = 2e-4) -> None:
         self.variables = list(variables)
         if not self.variables:
             raise invalid("variables", received=[], expected="the trainable weights of a network that is built")
@@ -48,13 +50,13 @@ class ProximalTerm:
         """θ*, in the order of `variables`."""
         return [self._targets[id(variable)].numpy() for variable in self.variables]
 
-    def set_targets(self, values=None) -> None:
+    def set_targets(self, values: Sequence[np.ndarray | tf.Tensor | tf.Variable] | None = None) -> None:
         """θ* := `values`, arrays in the order of `variables`; None: the present θ."""
         values = self.variables if values is None else values
         for variable, value in zip(self.variables, values):
             self._targets[id(variable)].assign(tf.convert_to_tensor(value))
 
-    def _add(self, gradient, variable):
+    def _add(self, gradient: tf.Tensor, variable: tf.Variable) -> tf.Tensor:
         target = self._targets.get(id(variable))
         if target is None:
             return gradient

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,8 +13,6 @@ from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_non_negative, check_positive
 from common.ops.normalization import normalize
 from common.references.reference_set import References
-
-keras = tf.keras
 
 
 class SampleBasedLoss(MetricLoss):
@@ -56,8 +55,8 @@ class SampleBasedLoss(MetricLoss):
         samples_per_class: int,
         input_shape: tuple[int, ...],
         in_batch_weight: float = 0.0,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(normalization=loss.normalization, **kwargs)
         self.loss = loss
         self.embed, self.inputs_of = embed, inputs_of
@@ -72,11 +71,17 @@ class SampleBasedLoss(MetricLoss):
         )
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """Those of the loss."""
         return self.loss.fast_variables
 
-    def call(self, embeddings, labels, references=None, training=None):  # noqa: D102 (MetricLoss)
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:  # noqa: D102 (MetricLoss)
         if references is not None:
             return self.loss(embeddings, labels, references)
         anchors = self.embed(tf.convert_to_tensor(self.samples), training=training)
@@ -96,6 +101,6 @@ class SampleBasedLoss(MetricLoss):
         inputs = np.asarray(self.inputs_of(problem, chosen.positions))
         self.samples.assign(inputs.reshape(self.samples.shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """Not available; see the class."""
         raise NotImplementedError("SampleBasedLoss calls the network: rebuild it in code and load its weights.")

@@ -18,7 +18,7 @@ from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
     from common import backbones
-    from common.ops.checks import check_choice
+    from common.ops.checks import check_choice, check_given
     from experiments.preparation.converted_weights import (
         BACKBONES,
         check_output,
@@ -39,7 +39,8 @@ def main() -> None:
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")
     print(f"Left over ({len(result.ignored)}): {', '.join(result.ignored) or 'none'}")
-    print(f"Made from {describe_source(values.backbone, backbones.read_record(values.output).source_sha256)}.")
+    record = check_given("record", backbones.read_record(values.output))
+    print(f"Made from {describe_source(values.backbone, record.source_sha256)}.")
 
 
 def define_flags() -> None:

@@ -57,7 +57,7 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
-    seeds = {"lower_bound": 0, "upper_bound": LARGEST_SEED}
-    flags.DEFINE_integer("seed", 0, "Seed of k-means, and of what uniformity looks at.", **seeds)
+    help_text = "Seed of k-means, and of what uniformity looks at."
+    flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
+from typing import Any
 
 from absl import flags
 
@@ -22,7 +23,7 @@ with quiet_start():
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
     from experiments.settings.recipes import BUDGETS
-    from experiments.studies.mnist_report import write_report
+    from experiments.studies.mnist_report import StudyRun, write_report
     from experiments.studies.mnist_runs import BUDGET_SETTINGS, TUNABLE, as_long_as, trained
     from experiments.studies.mnist_training import ANCHORS, MnistSettings
     from experiments.units.splits import unit_seed
@@ -37,9 +38,10 @@ def main() -> None:
     dataset = data.load_mnist(values.data_dir)
     fingerprint = build.data_fingerprint(dataset)
     overrides = {name: flags.FLAGS[name].value for name in TUNABLE if flags.FLAGS[name].present}
-    settings = MnistSettings(**{**BUDGET_SETTINGS[values.budget], **overrides})
+    chosen_values: dict[str, Any] = {**BUDGET_SETTINGS[values.budget], **overrides}
+    settings = MnistSettings(**chosen_values)
     places = {"runs_dir": values.runs_dir, "checkpoint_seconds": values.checkpoint_seconds}
-    runs = []
+    runs: list[StudyRun] = []
     for repeat in range(values.repeats):
         for anchors in values.anchors:
             chosen = dataclasses.replace(settings, anchors=anchors, seed=unit_seed(values.seed, 0, repeat))

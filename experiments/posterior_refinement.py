@@ -24,7 +24,7 @@ from absl import flags
 from experiments.process.quiet_start import quiet_start
 
 with quiet_start():
-    from common.ops.checks import InvalidInput, check_choice, check_positive
+    from common.ops.checks import InvalidInput, check_choice, check_given, check_positive
     from common.retrieval.posterior_refinement import (
         RESTRAINTS,
     )
@@ -57,7 +57,7 @@ def main() -> None:
         trunk = trunk_of(load_trained_model(path, data_dir=values.data_dir, cache_dir=values.cache_dir))
         rows.append(refinements(trunk, restraints, ratios, draws, values.seed))
         first = first or trunk
-    print(write_report(first, mean_over_runs(rows), folder, draws, len(runs)))
+    print(write_report(check_given("runs", first), mean_over_runs(rows), folder, draws, len(runs)))
 
 
 if __name__ == "__main__":

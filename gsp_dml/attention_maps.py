@@ -7,7 +7,7 @@ import numpy as np
 from common.ops.checks import invalid
 
 
-def upsample_map(attention, height: int, width: int):
+def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:
     """Enlarges maps over positions to the size of the image, bilinearly, so that they can be laid over it.
 
     Position (r, c) of an H x W map stands for the image around ((r + 1/2) height/H, (c + 1/2) width/W).
@@ -25,7 +25,7 @@ def upsample_map(attention, height: int, width: int):
     return rows @ attention @ columns.T
 
 
-def weighted_feature_norm(weights, features):
+def weighted_feature_norm(weights: np.ndarray, features: np.ndarray) -> np.ndarray:
     """The share of each position in the sum of the lengths of what is added up: `w_j ||f_j|| / sum_l w_l ||f_l||`.
 
     A weight tells where a pooling looks, this tells what reaches the embedding: a feature that the network has set to
@@ -44,7 +44,9 @@ def weighted_feature_norm(weights, features):
     return np.divide(contributions, total, out=uniform, where=total > 0)
 
 
-def target_share(weights, targets, map_shape: tuple[int, int], tiles_per_side: int = 2):
+def target_share(
+    weights: np.ndarray, targets: np.ndarray, map_shape: tuple[int, int], tiles_per_side: int = 2
+) -> np.ndarray:
     """The part of the weight that falls on the target's tile of a collage; `1 / tiles_per_side^2` by chance.
 
     A position that lies on the border of tiles counts for each of them with the part of its area.
@@ -76,7 +78,7 @@ def target_share(weights, targets, map_shape: tuple[int, int], tiles_per_side: i
     return shares[np.arange(len(targets)), targets]
 
 
-def _overlap(num_positions: int, num_tiles: int):
+def _overlap(num_positions: int, num_tiles: int) -> np.ndarray:
     """The part of each position that lies in each tile, along one side, `[tiles, positions]`; columns sum to one."""
     edges = np.arange(num_positions + 1) * num_tiles / num_positions  # in units of tiles
     tiles = np.arange(num_tiles)[:, None]
@@ -84,7 +86,7 @@ def _overlap(num_positions: int, num_tiles: int):
     return np.maximum(inside, 0) * num_positions / num_tiles
 
 
-def _interpolation(num_positions: int, num_pixels: int):
+def _interpolation(num_positions: int, num_pixels: int) -> np.ndarray:
     """Weights of linear interpolation between the centers of positions, `[pixels, positions]`; rows sum to one."""
     places = (np.arange(num_pixels) + 0.5) * num_positions / num_pixels - 0.5
     places = np.clip(places, 0, num_positions - 1)

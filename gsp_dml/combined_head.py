@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice, check_positive
+from common.ops.shapes import InputShape
 from common.pooling import GeneralizedMeanPooling, GlobalMaxPooling
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
-
-keras = tf.keras
 
 AGGREGATIONS = ("max", "generalized_mean")
 
@@ -41,7 +43,7 @@ class CombinedSumHead(keras.layers.Layer):
 
     project_first = True  # what `pooling` looks at are projected features
 
-    def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: int, aggregation: str, **kwargs):
+    def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: int, aggregation: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.pooling = pooling
         self.pooling.return_attributes = True
@@ -50,7 +52,7 @@ class CombinedSumHead(keras.layers.Layer):
         self.second_pooling = GlobalMaxPooling() if aggregation == "max" else GeneralizedMeanPooling()
         self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         channels = input_shape[-1]
         self.projection.build((None, channels))
         if not self.pooling.built:
@@ -59,7 +61,7 @@ class CombinedSumHead(keras.layers.Layer):
             self.second_pooling.build((None, None, channels))
         super().build(input_shape)
 
-    def call(self, features, training=None):
+    def call(self, features: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         projected, _ = self.pooling.full_precision_positions(self.projection(features))
         features, _ = self.pooling.full_precision_positions(features)
         collects = training and self.pooling.collects_features
@@ -74,11 +76,11 @@ class CombinedSumHead(keras.layers.Layer):
             embeddings = self.projection(self.second_pooling(weighted))
         return {"embeddings": embeddings, "attributes": transport.attributes}
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> dict[str, tuple[int | None, ...]]:
         batch = input_shape[0]
         return {"embeddings": (batch, self.embedding_dim), "attributes": (batch, self.pooling.num_prototypes)}
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "pooling": keras.layers.serialize(self.pooling),
@@ -87,7 +89,7 @@ class CombinedSumHead(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> CombinedSumHead:
         config = dict(config)
         config["pooling"] = keras.layers.deserialize(config["pooling"])
         return cls(**config)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -35,23 +36,23 @@ class Dual(NamedTuple):
     rest: tf.Tensor
     smoothing: float
 
-    def logits(self, reference_cost):
+    def logits(self, reference_cost: tf.Tensor) -> tf.Tensor:
         """`e (reference - d_j) + l_j`: exact differences where they matter, near the threshold."""
         return self.smoothing * (reference_cost - self.nearest_cost) + self.log_multiplicity
 
-    def total(self, values):
+    def total(self, values: tf.Tensor) -> tf.Tensor:
         """The sum over valid positions, `[..., positions]` -> `[..., 1]`."""
         return tf.reduce_sum(values if self.valid is None else values * self.valid, axis=-1, keepdims=True)
 
-    def totals(self, *values):
+    def totals(self, *values: tf.Tensor) -> list[tf.Tensor]:
         """The sums of several tensors `[..., positions]`, `[..., 1]` each, for little more than the cost of one."""
         return tf.unstack(self.total(tf.stack(values)))
 
-    def mean(self, values):
+    def mean(self, values: tf.Tensor) -> tf.Tensor:
         """The mean over valid positions, `[..., positions]` -> `[..., 1]`; 0 if there are none."""
         return tf.math.divide_no_nan(self.total(values), self.total(tf.ones_like(values)))
 
-    def bracket(self, logits):
+    def bracket(self, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The interval `[logit mu - max_j logits, logit mu - min_j logits]` that holds the solution."""
         target = self.target()
         largest = smallest = logits
@@ -63,12 +64,16 @@ class Dual(NamedTuple):
             target - tf.reduce_min(smallest, axis=-1, keepdims=True),
         )
 
-    def target(self):
+    def target(self) -> tf.Tensor:
         """The logit of the transport ratio."""
         return tf.math.log(self.ratio) - tf.math.log(1.0 - self.ratio)
 
 
-def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS):
+# One Newton step: of a dual, its logits, a shift and its bracket, to the next shift and bracket.
+_Step: TypeAlias = Callable[[Dual, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
+
+
+def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS) -> tf.Tensor:
     """Solves the dual in at most `num_steps` bracketed Newton steps; returns the logits tau + a_j `[..., positions]`.
 
     Two phases. The first is Newton on `logit M(tau) - logit mu`, M the mean of the sigmoids, from `logit mu - mean(a)`;
@@ -97,7 +102,7 @@ def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS):
     return tf.cond(tf.reduce_any(is_wide), lambda: tf.where(is_wide, _solve_wide(dual), solution), lambda: solution)
 
 
-def _solve_wide(dual: Dual):
+def _solve_wide(dual: Dual) -> tf.Tensor:
     """The logits of problems whose costs are so far apart that bisection would not arrive.
 
     All but a few positions are saturated there. With n mu = k - 1 + f, 0 < f <= 1, the threshold is at the k-th
@@ -124,7 +129,9 @@ def _solve_wide(dual: Dual):
     start = tf.maximum(low, tf.minimum(high, tf.math.log(share) - log_left))  # as if k alone were not saturated
     rounding = np.finfo(logits.dtype.as_numpy_dtype).eps ** 0.5
 
-    def step(shift, low, high, _):
+    def step(
+        shift: tf.Tensor, low: tf.Tensor, high: tf.Tensor, _: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         moved, low, high = _tail_step(dual, logits, shift, low, high)
         return moved, low, high, tf.reduce_max(tf.abs(moved - shift))
 
@@ -133,7 +140,7 @@ def _solve_wide(dual: Dual):
     return logits + state[0]
 
 
-def iterate_fixed_point(dual: Dual, costs, num_iterations: int):
+def iterate_fixed_point(dual: Dual, costs: tf.Tensor, num_iterations: int) -> tf.Tensor:
     """The thesis' iteration from t = 1; returns the logits log t + a_j `[..., positions]`.
 
         rho = (1/n) (1 + t exp(-e c) 1)^-1,     t <- mu / (rho^T exp(-e c) 1)
@@ -149,7 +156,7 @@ def iterate_fixed_point(dual: Dual, costs, num_iterations: int):
     ones = tf.ones_like(kernel[..., 0, :])
     mass = dual.whole + dual.rest  # n mu
 
-    def iterate(scale):
+    def iterate(scale: tf.Tensor) -> tuple[tf.Tensor]:
         left = 1.0 / (1.0 + scale * tf.linalg.matvec(kernel, ones))  # n rho, [..., positions]
         return (tf.math.divide_no_nan(mass, dual.total(left * tf.linalg.matvec(kernel, ones))),)
 
@@ -158,7 +165,9 @@ def iterate_fixed_point(dual: Dual, costs, num_iterations: int):
     return dual.logits(smallest) + tf.math.log(scale)
 
 
-def _iterate(step, dual, logits, shift, num_steps, settled: float):
+def _iterate(
+    step: _Step, dual: Dual, logits: tf.Tensor, shift: tf.Tensor, num_steps: tuple[int, int], settled: float
+) -> tf.Tensor:
     """At least and at most so many steps: the rest is skipped when no problem moved further than `settled`."""
     fewest, most = num_steps
     state = (shift, *dual.bracket(logits))
@@ -167,7 +176,7 @@ def _iterate(step, dual, logits, shift, num_steps, settled: float):
     if most <= fewest:
         return state[0]
 
-    def remaining_steps():
+    def remaining_steps() -> tf.Tensor:
         last = state
         for _ in range(most - fewest):
             last = step(dual, logits, *last)
@@ -176,7 +185,9 @@ def _iterate(step, dual, logits, shift, num_steps, settled: float):
     return tf.cond(tf.reduce_max(tf.abs(state[0] - before)) <= settled, lambda: state[0], remaining_steps)
 
 
-def _mass_step(dual, logits, shift, low, high):
+def _mass_step(
+    dual: Dual, logits: tf.Tensor, shift: tf.Tensor, low: tf.Tensor, high: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One Newton step on `logit M(shift) - logit mu`.
 
     The mass that is left behind is `sum (1 - s)`, rounded where it is tiny; the second phase makes good for it.
@@ -189,7 +200,9 @@ def _mass_step(dual, logits, shift, low, high):
     return _safeguard(shift, newton, residual, low, high)
 
 
-def _tail_step(dual, logits, shift, low, high):
+def _tail_step(
+    dual: Dual, logits: tf.Tensor, shift: tf.Tensor, low: tf.Tensor, high: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One Newton step on `log(lower tail) - log(upper tail)`."""
     moved = logits + shift
     above = tf.cast(moved > 0, moved.dtype)
@@ -210,7 +223,9 @@ def _tail_step(dual, logits, shift, low, high):
     return _safeguard(shift, newton, residual, low, high)
 
 
-def _safeguard(shift, newton, residual, low, high):
+def _safeguard(
+    shift: tf.Tensor, newton: tf.Tensor, residual: tf.Tensor, low: tf.Tensor, high: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Narrows the bracket by the sign of the residual, and bisects where Newton left it (or is not a number)."""
     is_low = residual <= 0
     low, high = tf.where(is_low, shift, low), tf.where(is_low, high, shift)
@@ -218,5 +233,5 @@ def _safeguard(shift, newton, residual, low, high):
     return tf.where(inside, newton, 0.5 * (low + high)), low, high
 
 
-def _tiny(tensor):
+def _tiny(tensor: tf.Tensor) -> np.floating:
     return tensor.dtype.as_numpy_dtype(2.0 ** (-120 if tensor.dtype == tf.float32 else -1000))

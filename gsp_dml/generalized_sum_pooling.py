@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice, check_fraction, check_non_negative, check_positive, invalid
 from common.ops.normalization import normalize
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import masked_mean
 from common.pooling.weighted_pooling import WeightedPooling
 from gsp_dml.partial_transport import Transport, check_solver
@@ -15,6 +18,7 @@ from gsp_dml.prototype_initializer import (
     FEATURE_MEMORY,
     IMAGE_AVERAGES,
     MEMORY_FEATURES,
+    PrototypeInitializer,
     check_prototype_initializer,
     one_feature_an_image,
     pick_prototypes,
@@ -23,8 +27,6 @@ from gsp_dml.prototype_initializer import (
     weight_initializer,
 )
 from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_of, transport_pooling
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -93,7 +95,7 @@ class GeneralizedSumPooling(WeightedPooling):
         *,
         solver: str = "exact",
         num_iterations: int | None = None,
-        prototype_initializer=FEATURE_MEMORY,
+        prototype_initializer: PrototypeInitializer = FEATURE_MEMORY,
         memory_size: int = 1024,
         memory_features: str = IMAGE_AVERAGES,
         memory_delay: int = 0,
@@ -101,8 +103,8 @@ class GeneralizedSumPooling(WeightedPooling):
         return_attributes: bool = False,
         return_attention: bool = False,
         jit_compile: bool = False,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_prototypes = int(check_positive("num_prototypes", num_prototypes))
         self.transport_ratio = float(check_fraction("transport_ratio", transport_ratio))
@@ -127,7 +129,7 @@ class GeneralizedSumPooling(WeightedPooling):
             self.prototype_initializer == FEATURE_MEMORY
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
         self.prototypes = self.add_weight(
             name="prototypes",
@@ -155,7 +157,9 @@ class GeneralizedSumPooling(WeightedPooling):
             self._compiled_pooling = CompiledPooling(self._settings(self.return_attributes))
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(
+        self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> tf.Tensor | dict[str, tf.Tensor]:
         layout = features
         features, mask = self.full_precision_positions(features, mask)
         has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
@@ -183,18 +187,25 @@ class GeneralizedSumPooling(WeightedPooling):
             self.return_attention,
         )
 
-    def _inputs(self, features, mask, has_prototypes) -> PoolingInputs:
+    def _inputs(self, features: tf.Tensor, mask: tf.Tensor | None, has_prototypes: tf.Tensor) -> PoolingInputs:
         ratio = None
         if self.trainable_transport_ratio:
             ratio = tf.sigmoid(tf.convert_to_tensor(self.transport_ratio_logit))
         prototypes = tf.convert_to_tensor(self.prototypes)
         return PoolingInputs(features, prototypes, ratio, mask, has_prototypes if self.collects_features else None)
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)
         return self.transport(features, mask, return_attributes=False).weights
 
-    def transport(self, features, mask=None, has_prototypes=None, *, return_attributes: bool = True) -> Transport:
+    def transport(
+        self,
+        features: tf.Tensor,
+        mask: tf.Tensor | None = None,
+        has_prototypes: tf.Tensor | None = None,
+        *,
+        return_attributes: bool = True,
+    ) -> Transport:
         """The solution of the transport problem for local features.
 
         Args:
@@ -210,11 +221,11 @@ class GeneralizedSumPooling(WeightedPooling):
         has_prototypes = self.has_prototypes() if has_prototypes is None else has_prototypes
         return transport_of(self._inputs(features, mask, has_prototypes), self._settings(return_attributes))
 
-    def has_prototypes(self):
+    def has_prototypes(self) -> tf.Tensor:
         """A boolean scalar: whether prototypes are chosen, so that the layer is more than average pooling."""
         return tf.constant(True) if not self.collects_features else self.memory_count >= self.memory_size
 
-    def collect(self, features, mask=None):
+    def collect(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """Adds a vector an image to the feature memory; picks the prototypes when it is full.
 
         Args:
@@ -230,7 +241,7 @@ class GeneralizedSumPooling(WeightedPooling):
         # A collective operation cannot stand inside of a condition.
         gathered = replicas.all_gather(self._vectors_to_remember(features, mask), axis=0) if is_replicated else None
 
-        def fill():
+        def fill() -> tf.Tensor:
             vectors = self._vectors_to_remember(features, mask) if gathered is None else gathered
             memory, count = remember(
                 tf.convert_to_tensor(self.memory), tf.convert_to_tensor(self.memory_count), vectors
@@ -249,7 +260,7 @@ class GeneralizedSumPooling(WeightedPooling):
         tf.cond(had_prototypes, lambda: tf.convert_to_tensor(self.memory_count), fill)
         return had_prototypes
 
-    def _vectors_to_remember(self, features, mask):
+    def _vectors_to_remember(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """A clipped vector of each image, `[batch, channels]`."""
         if self.memory_features == IMAGE_AVERAGES:
             vectors = masked_mean(features, mask)
@@ -257,11 +268,13 @@ class GeneralizedSumPooling(WeightedPooling):
             vectors = one_feature_an_image(features, mask, tf.convert_to_tensor(self.memory_count))
         return tf.stop_gradient(normalize(vectors, "clip"))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(
+        self, input_shape: InputShape
+    ) -> tuple[int | None, ...] | dict[str, tuple[int | None, ...]]:
         pooled = (input_shape[0], self.num_channels(input_shape))
         if not (self.return_attributes or self.return_attention):
             return pooled
-        shapes = {"pooled": pooled}
+        shapes: dict[str, tuple[int | None, ...]] = {"pooled": pooled}
         if self.return_attributes:
             shapes["attributes"] = (input_shape[0], self.num_prototypes)
         if self.return_attention:
@@ -271,7 +284,7 @@ class GeneralizedSumPooling(WeightedPooling):
             shapes["attention"] = tuple(shape)
         return shapes
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "num_prototypes": self.num_prototypes,
@@ -289,7 +302,7 @@ class GeneralizedSumPooling(WeightedPooling):
             "jit_compile": self.jit_compile,
         }
 
-    def _in_layout_of(self, features, plan):
+    def _in_layout_of(self, features: tf.Tensor, plan: tf.Tensor) -> tf.Tensor:
         """`[batch, positions, prototypes]` -> `[batch, height, width, prototypes]` and the like."""
         if len(features.shape) == 3:
             return plan

@@ -15,6 +15,7 @@ sum_ij pi_ij = mu); ICCV 2023 Prop. 4.2, 4.3. Here c is [positions, prototypes],
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -55,13 +56,13 @@ class _Problem(NamedTuple):
 
 
 def partial_transport(
-    costs,
-    transport_ratio,
+    costs: tf.Tensor,
+    transport_ratio: float | tf.Tensor,
     smoothing: float,
     *,
     solver: str = "exact",
     num_iterations: int | None = None,
-    mask=None,
+    mask: tf.Tensor | None = None,
     gradient: str = "closed_form",
     return_attributes: bool = True,
     return_plan: bool = False,
@@ -100,21 +101,33 @@ def partial_transport(
     if gradient == "unrolled":
         outputs = _outputs(_state_of(problem, costs, ratio_tensor), return_attributes, return_plan)
     else:
-        outputs = _solve(problem, costs, ratio_tensor, state, (return_attributes, return_plan))
-    outputs = list(outputs)
+        outputs = list(_solve(problem, costs, ratio_tensor, state, (return_attributes, return_plan)))
     weights = outputs.pop(0)
     attributes = outputs.pop(0) if return_attributes else None
     return Transport(weights, attributes, outputs[0] * tf.expand_dims(ratio_tensor, -1) if return_plan else None)
 
 
 def transport_state(
-    costs, transport_ratio, smoothing: float, *, solver: str = "exact", num_iterations: int | None = None, mask=None
+    costs: tf.Tensor,
+    transport_ratio: float | tf.Tensor,
+    smoothing: float,
+    *,
+    solver: str = "exact",
+    num_iterations: int | None = None,
+    mask: tf.Tensor | None = None,
 ) -> TransportState:
     """The solution of the problem that `partial_transport` solves, as its gradient needs it; same arguments."""
     return _state_of(*_problem_of(costs, transport_ratio, smoothing, solver, num_iterations, mask))
 
 
-def _problem_of(costs, transport_ratio, smoothing, solver, num_iterations, mask):
+def _problem_of(
+    costs: tf.Tensor,
+    transport_ratio: float | tf.Tensor,
+    smoothing: float,
+    solver: str,
+    num_iterations: int | None,
+    mask: tf.Tensor | None,
+) -> tuple[_Problem, tf.Tensor, tf.Tensor]:
     """The problem, its costs (0 at padding) and its ratio as a tensor."""
     num_iterations = check_solver(solver, num_iterations)
     check_positive("smoothing", smoothing)
@@ -139,7 +152,7 @@ def check_solver(solver: str, num_iterations: int | None) -> int:
     return int(num_iterations)
 
 
-def weight_perplexity(weights):
+def weight_perplexity(weights: tf.Tensor) -> tf.Tensor:
     """The exponential of the entropy, `exp(-sum_j p_j log p_j)`: how many entries share the weight, evenly.
 
     n (the number of positions) for average pooling, 1 for a single position; on attributes it counts the prototypes in
@@ -154,19 +167,27 @@ def weight_perplexity(weights):
     return tf.exp(-tf.reduce_sum(tf.math.xlogy(weights, weights), axis=-1))
 
 
-def _solve(problem, costs, ratio_tensor, known_state, returned):
+def _solve(
+    problem: _Problem,
+    costs: tf.Tensor,
+    ratio_tensor: tf.Tensor,
+    known_state: TransportState | None,
+    returned: tuple[bool, bool],
+) -> tuple[tf.Tensor, ...]:
     """`_outputs` of the solution, with the closed-form gradient."""
     return_attributes, return_plan = returned
 
     @tf.custom_gradient
-    def transport(costs, ratio_tensor):
+    def transport(
+        costs: tf.Tensor, ratio_tensor: tf.Tensor
+    ) -> tuple[tuple[tf.Tensor, ...], Callable[..., tuple[tf.Tensor, tf.Tensor | None]]]:
         state = _state_of(problem, costs, ratio_tensor) if known_state is None else known_state
 
-        def backward(weights_gradient, *gradients):
-            gradients = list(gradients)
-            plan_gradient = gradients.pop(0)[..., None, :] if return_attributes else None
+        def backward(weights_gradient: tf.Tensor, *gradients: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+            others = list(gradients)
+            plan_gradient = others.pop(0)[..., None, :] if return_attributes else None
             if return_plan:
-                plan_gradient = gradients[0] if plan_gradient is None else gradients[0] + plan_gradient
+                plan_gradient = others[0] if plan_gradient is None else others[0] + plan_gradient
             costs_gradient, ratio_gradient = transport_gradient(
                 state, weights_gradient, plan_gradient, problem.smoothing
             )
@@ -177,7 +198,7 @@ def _solve(problem, costs, ratio_tensor, known_state, returned):
     return transport(costs, ratio_tensor)
 
 
-def _outputs(state, return_attributes, return_plan):
+def _outputs(state: TransportState, return_attributes: bool, return_plan: bool) -> list[tf.Tensor]:
     """[p, z if wanted, pi/mu if wanted]."""
     outputs, shares = [state.weights], state.weights / state.multiplicity
     if return_attributes:
@@ -187,7 +208,7 @@ def _outputs(state, return_attributes, return_plan):
     return outputs
 
 
-def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
+def _state_of(problem: _Problem, costs: tf.Tensor, ratio_tensor: tf.Tensor) -> TransportState:
     """Solves (P2)."""
     valid, smoothing = problem.valid, problem.smoothing
     nearest_cost = tf.reduce_min(costs, axis=-1)
@@ -211,19 +232,19 @@ def _state_of(problem: _Problem, costs, ratio_tensor) -> TransportState:
     return TransportState(kernel, multiplicity, _normalized(moved), slack, _shares_of_exponentials(log_sensitivity))
 
 
-def _shares_of_exponentials(logits):
+def _shares_of_exponentials(logits: tf.Tensor) -> tf.Tensor:
     """The softmax over the last axis; for so few numbers the library's own takes four times as long."""
     exponentials = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
     return exponentials / tf.reduce_sum(exponentials, axis=-1, keepdims=True)
 
 
-def _normalized(moved):
+def _normalized(moved: tf.Tensor) -> tf.Tensor:
     """Weights that sum to one; a problem without positions keeps zeros."""
     total = tf.reduce_sum(moved, axis=-1, keepdims=True)
     return moved / tf.maximum(total, np.finfo(moved.dtype.as_numpy_dtype).tiny)
 
 
-def _ratio_of(transport_ratio, costs):
+def _ratio_of(transport_ratio: float | tf.Tensor, costs: tf.Tensor) -> tuple[float | None, tf.Tensor]:
     """The transport ratio as a number (None if it is a tensor) and as a tensor, scalar or `[..., 1]`."""
     if not isinstance(transport_ratio, (tf.Tensor, tf.Variable)):
         ratio = float(check_fraction("transport_ratio", transport_ratio))
@@ -233,7 +254,9 @@ def _ratio_of(transport_ratio, costs):
     return None, tf.broadcast_to(ratio, tf.shape(costs[..., 0, :1]))  # [..., 1]
 
 
-def _nearest_integer(like, ratio, ratio_tensor, valid):
+def _nearest_integer(
+    like: tf.Tensor, ratio: float | None, ratio_tensor: tf.Tensor, valid: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The mass n mu as (integer, rest), rounded to the dtype last, so that a small rest keeps its digits."""
     if valid is None and ratio is not None and like.shape[-1] is not None:
         mass = like.shape[-1] * ratio

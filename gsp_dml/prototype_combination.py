@@ -48,7 +48,7 @@ class PrototypeCombination(NamedTuple):
         return np.linalg.norm(self.combinations - self.averages, axis=-1)
 
 
-def histogram_operator(features, prototypes) -> PrototypeHistogram:
+def histogram_operator(features: np.ndarray, prototypes: np.ndarray) -> PrototypeHistogram:
     """Shares each image's features out among prototypes at the least cost; that is, each goes to its nearest one.
 
         (p*, pi*) = argmin sum_ij c_ij pi_ij   s.t.  sum_i pi_ij = 1/n,  sum_j pi_ij = p_i,  pi >= 0
@@ -84,7 +84,7 @@ def histogram_operator(features, prototypes) -> PrototypeHistogram:
     return PrototypeHistogram(weights, nearest, distances.min(axis=-1))
 
 
-def prototype_combination(features, prototypes) -> PrototypeCombination:
+def prototype_combination(features: np.ndarray, prototypes: np.ndarray) -> PrototypeCombination:
     """Average pooling beside the combination of prototypes that the histogram operator gives.
 
         PCC = sum_i p*_i v_i,    GAP = (1/n) sum_j x_j,    |PCC - GAP| <= (1/n) sum_j |x_j - v_nu(j)| <= delta

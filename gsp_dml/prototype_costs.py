@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -28,7 +29,7 @@ class CostState(NamedTuple):
     center_norm: tf.Tensor
 
 
-def prototype_costs(features, prototypes, state: CostState | None = None):
+def prototype_costs(features: tf.Tensor, prototypes: tf.Tensor, state: CostState | None = None) -> tf.Tensor:
     """Distances between clipped vectors, not squared.
 
         c_ji = || clip(f_j) - clip(w_i) ||,     clip(v) = v / max(1, ||v||)
@@ -60,7 +61,9 @@ def prototype_costs(features, prototypes, state: CostState | None = None):
     features = at_least_float32(features)
 
     @tf.custom_gradient
-    def distances_of(rows, centers):
+    def distances_of(
+        rows: tf.Tensor, centers: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         found = _state_of_rows(rows, centers) if state is None else state
         return found.distances, lambda upstream: _gradients(rows, centers, found, upstream)
 
@@ -68,17 +71,17 @@ def prototype_costs(features, prototypes, state: CostState | None = None):
     return tf.reshape(costs, tf.concat([tf.shape(features)[:-1], [prototypes.shape[0]]], 0))
 
 
-def cost_state(features, prototypes) -> CostState:
+def cost_state(features: tf.Tensor, prototypes: tf.Tensor) -> CostState:
     """The costs of `prototype_costs`, without a gradient, and what it takes to compute their gradient later."""
     features = at_least_float32(features)
     return _state_of_rows(_rows(features), tf.cast(prototypes, features.dtype))
 
 
-def _rows(features):
+def _rows(features: tf.Tensor) -> tf.Tensor:
     return tf.reshape(features, [-1, features.shape[-1]])
 
 
-def _state_of_rows(rows, prototypes) -> CostState:
+def _state_of_rows(rows: tf.Tensor, prototypes: tf.Tensor) -> CostState:
     """Of rows `[rows, channels]` and prototypes `[prototypes, channels]`."""
     row_scale, row_norm = _scale_and_squared_norm(rows)
     center_scale, center_norm = _scale_and_squared_norm(prototypes)
@@ -93,7 +96,9 @@ def _state_of_rows(rows, prototypes) -> CostState:
     return CostState(distances, row_scale, row_norm, center_scale, center_norm)
 
 
-def _gradients(rows, prototypes, state: CostState, upstream):
+def _gradients(
+    rows: tf.Tensor, prototypes: tf.Tensor, state: CostState, upstream: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """With e_ji = upstream_ji / c_ji: `d/df_j = sum_i e_ji (f_j - w_i)` inside the ball, its tangent outside.
 
     Of clipped vectors, 2 f_j.w_i = |f_j|^2 + |w_i|^2 - c_ji^2 gives the radial part without another product.
@@ -116,18 +121,18 @@ def _gradients(rows, prototypes, state: CostState, upstream):
     return rows_gradient, own * centers - center_scale * others
 
 
-def _scale_and_squared_norm(vectors):
+def _scale_and_squared_norm(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The factor that clips each vector, and its squared norm after clipping, `[vectors, 1]`."""
     squared = _row_sums(vectors * vectors)
     return tf.math.rsqrt(tf.maximum(squared, 1.0)), tf.minimum(squared, 1.0)
 
 
-def _row_sums(values):
+def _row_sums(values: tf.Tensor) -> tf.Tensor:
     """`[rows, columns]` -> `[rows, 1]`, as a matrix product: XLA adds up short rows one number after the other."""
     return tf.matmul(values, tf.ones([values.shape[1], 1], values.dtype))
 
 
-def _clip(vectors):
+def _clip(vectors: tf.Tensor) -> tf.Tensor:
     """`v / max(1, ||v||)`, of vectors whose squares may overflow."""
     largest = tf.maximum(tf.reduce_max(tf.abs(vectors), axis=1, keepdims=True), 1.0)
     vectors = vectors / largest
@@ -135,7 +140,7 @@ def _clip(vectors):
     return vectors / tf.maximum(norms, 1.0 / largest)
 
 
-def _anchored_squared_distances(points, centers, estimates):
+def _anchored_squared_distances(points: tf.Tensor, centers: tf.Tensor, estimates: tf.Tensor) -> tf.Tensor:
     """Squared distances from differences to the nearest center; `estimates` `[rows, centers]` tell which that is."""
     nearest = tf.argmin(tf.where(tf.math.is_finite(estimates), estimates, 4.0), axis=1, output_type=tf.int32)
     offsets = points - tf.gather(centers, nearest)  # r_j
@@ -145,11 +150,11 @@ def _anchored_squared_distances(points, centers, estimates):
     return own + 2.0 * (along_nearest - along) + tf.gather(_squared_distances_among(centers), nearest)
 
 
-def _squared_distances_among(centers):
+def _squared_distances_among(centers: tf.Tensor) -> tf.Tensor:
     """`|w_k - w_i|^2`, one k at a time, `[centers, centers]`."""
     num_centers = centers.shape[0]
 
-    def row(index, squared):
+    def row(index: tf.Tensor, squared: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         differences = centers - tf.gather(centers, index)
         values = tf.reduce_sum(differences * differences, axis=1)
         return index + 1, tf.where(tf.range(num_centers)[:, None] == index, values[None, :], squared)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import invalid
 from common.ops.k_center import greedy_k_center
-
-keras = tf.keras
 
 FEATURE_MEMORY = "feature_memory"
 RANDOM = "random"
@@ -16,10 +17,14 @@ IMAGE_AVERAGES = "image_averages"
 LOCAL_FEATURES = "local_features"
 MEMORY_FEATURES = (IMAGE_AVERAGES, LOCAL_FEATURES)
 
+# What a user may give, and what `check_prototype_initializer` makes of it.
+PrototypeInitializer: TypeAlias = str | dict | list | np.ndarray | keras.initializers.Initializer
+CheckedInitializer: TypeAlias = str | np.ndarray | keras.initializers.Initializer
+
 _GOLDEN_RATIO = 0.6180339887498949
 
 
-def check_prototype_initializer(initializer, num_prototypes: int):
+def check_prototype_initializer(initializer: PrototypeInitializer, num_prototypes: int) -> CheckedInitializer:
     """Returns "feature_memory", a Keras initializer, or an array `[prototypes, channels]`; else raises `InvalidInput`.
 
     Args:
@@ -41,7 +46,7 @@ def check_prototype_initializer(initializer, num_prototypes: int):
     return array
 
 
-def weight_initializer(initializer, num_channels: int):
+def weight_initializer(initializer: CheckedInitializer, num_channels: int) -> keras.initializers.Initializer:
     """The Keras initializer of the prototype weights for a checked `prototype_initializer`."""
     if isinstance(initializer, str):
         return keras.initializers.RandomNormal(stddev=num_channels**-0.5)
@@ -53,14 +58,14 @@ def weight_initializer(initializer, num_channels: int):
     return initializer
 
 
-def serialized_initializer(initializer):
+def serialized_initializer(initializer: CheckedInitializer) -> str | list | dict:
     """A checked `prototype_initializer` as JSON can hold it."""
     if isinstance(initializer, np.ndarray):
         return initializer.tolist()
     return initializer if isinstance(initializer, str) else keras.initializers.serialize(initializer)
 
 
-def one_feature_an_image(features, mask, first_image):
+def one_feature_an_image(features: tf.Tensor, mask: tf.Tensor | None, first_image: tf.Tensor) -> tf.Tensor:
     """The feature at one position of each image, at another one in each: without randomness, but evenly spread.
 
     Args:
@@ -82,7 +87,7 @@ def one_feature_an_image(features, mask, first_image):
     return tf.gather(features, positions, axis=1, batch_dims=1)
 
 
-def remember(memory, count, embeddings):
+def remember(memory: tf.Tensor, count: tf.Tensor, embeddings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Appends a batch to a memory; what does not fit any more is dropped.
 
     Args:
@@ -103,7 +108,7 @@ def remember(memory, count, embeddings):
     return tf.where(is_new[:, None], rows, memory), tf.minimum(count + batch, memory_size)
 
 
-def pick_prototypes(memory, num_prototypes: int):
+def pick_prototypes(memory: tf.Tensor, num_prototypes: int) -> tf.Tensor:
     """Greedy k-center over a memory; its first vectors, as many as there are prototypes, only repel.
 
     Reference: the published code (the thesis does not say where prototypes start): the first m of 1,024 image-level

@@ -24,12 +24,12 @@ class SelectionMetrics(ResumableCallback):
         batches: yields inputs of the backbone; a few hundred images are enough.
     """
 
-    def __init__(self, embedding_model: EmbeddingModel, batches: tf.data.Dataset):
+    def __init__(self, embedding_model: EmbeddingModel, batches: tf.data.Dataset) -> None:
         super().__init__()
         self.embedding_model, self.batches = embedding_model, batches
         self._step = tf.function(self._perplexities, reduce_retracing=True, autograph=False)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is not None:
             logs.update(self.measure())
 
@@ -39,7 +39,7 @@ class SelectionMetrics(ResumableCallback):
         positions, prototypes = (np.concatenate([np.asarray(step[part]) for step in steps]) for part in (0, 1))
         return {"position_perplexity": float(positions.mean()), "prototype_perplexity": float(prototypes.mean())}
 
-    def _perplexities(self, inputs):
+    def _perplexities(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         pooling = self.embedding_model.head.pooling
         transport = pooling.transport(pooled_features(self.embedding_model, inputs)[0])
         num_positions = tf.cast(tf.shape(transport.weights)[1], transport.weights.dtype)
@@ -48,7 +48,7 @@ class SelectionMetrics(ResumableCallback):
         return share, tf.where(pooling.has_prototypes(), used, 1.0)
 
 
-def pooled_features(model: EmbeddingModel, inputs):
+def pooled_features(model: EmbeddingModel, inputs: tf.Tensor) -> tuple[tf.Tensor, tuple[int, ...]]:
     """What the model's pooling is given in inference mode: projected features where the projection stands before it.
 
     Args:
@@ -60,7 +60,7 @@ def pooled_features(model: EmbeddingModel, inputs):
     """
     features = model.backbone(inputs, training=False)
     map_shape = tuple(features.shape[1:-1])
-    if model.head.project_first:
+    if model.head.projection is not None and model.head.project_first:
         features = model.head.projection(features)
     features, _ = model.head.pooling.positions_of(tf.cast(features, tf.float32))
     return features, map_shape

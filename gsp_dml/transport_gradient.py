@@ -60,7 +60,9 @@ class TransportState(NamedTuple):
     sensitivity: tf.Tensor
 
 
-def transport_gradient(state: TransportState, weights_gradient, plan_gradient, smoothing: float):
+def transport_gradient(
+    state: TransportState, weights_gradient: tf.Tensor, plan_gradient: tf.Tensor | None, smoothing: float
+) -> tuple[tf.Tensor, tf.Tensor]:
     """The derivatives of a loss with respect to costs and (the logarithm of) the transport ratio.
 
         dL/dc_ji   = -e p_j P_ji [ G_ji - Gbar_j + (1 - s_j) (h_j - hbar) ]
@@ -92,7 +94,7 @@ def transport_gradient(state: TransportState, weights_gradient, plan_gradient, s
     return state.kernel * bracket, ratio_gradient
 
 
-def _mean_over_prototypes(state, gradient):
+def _mean_over_prototypes(state: TransportState, gradient: tf.Tensor) -> tf.Tensor:
     """`sum_i P_ji G_ji`."""
     if gradient.shape[-2] == 1:
         sums = tf.linalg.matvec(state.kernel, gradient[..., 0, :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -80,7 +81,7 @@ def transport_of(inputs: PoolingInputs, settings: PoolingSettings, state: Poolin
     )
 
 
-def transport_pooling(inputs: PoolingInputs, settings: PoolingSettings):
+def transport_pooling(inputs: PoolingInputs, settings: PoolingSettings) -> tuple[tf.Tensor, Transport]:
     """The weighted average of the features, `[batch, channels]`, and the `Transport` whose weights it has."""
     transport = transport_of(inputs, settings)
     return weighted_sum(transport.weights, inputs.features), transport
@@ -96,17 +97,19 @@ class CompiledPooling:
         settings: see `PoolingSettings`.
     """
 
-    def __init__(self, settings: PoolingSettings):
+    def __init__(self, settings: PoolingSettings) -> None:
         self.settings = settings
         self._forward = tf.function(self._solve_and_pool, jit_compile=True, autograph=False)
         self._backward = tf.function(self._differentiate, jit_compile=True, autograph=False)
 
-    def __call__(self, inputs: PoolingInputs):
+    def __call__(self, inputs: PoolingInputs) -> tuple[tf.Tensor, Transport]:
         """Pooled features `[batch, channels]` and the transport, which has no weights here."""
         has_ratio = inputs.ratio is not None
 
         @tf.custom_gradient
-        def pool(features, prototypes, *ratio):
+        def pool(
+            features: tf.Tensor, prototypes: tf.Tensor, *ratio: tf.Tensor
+        ) -> tuple[tuple[tf.Tensor, ...], Callable[..., list[tf.Tensor]]]:
             features, prototypes = tf.stop_gradient(features), tf.stop_gradient(prototypes)
             stopped = PoolingInputs(
                 features,
@@ -117,7 +120,7 @@ class CompiledPooling:
             )
             outputs, state = self._forward(stopped)
 
-            def backward(*upstream):
+            def backward(*upstream: tf.Tensor) -> list[tf.Tensor]:
                 return self._backward(stopped, state, list(upstream))
 
             return tuple(outputs), backward
@@ -127,7 +130,7 @@ class CompiledPooling:
         attributes = outputs.pop(0) if self.settings.return_attributes else None
         return pooled, Transport(None, attributes, outputs[0] if self.settings.return_plan else None)
 
-    def _solve_and_pool(self, inputs: PoolingInputs):
+    def _solve_and_pool(self, inputs: PoolingInputs) -> tuple[list[tf.Tensor], PoolingState]:
         costs = cost_state(inputs.features, inputs.prototypes)
         distances = prototype_costs(inputs.features, inputs.prototypes, costs)
         settings = self.settings
@@ -142,7 +145,7 @@ class CompiledPooling:
         state = PoolingState(costs, solution)
         return self._outputs(inputs, state), state
 
-    def _differentiate(self, inputs: PoolingInputs, state: PoolingState, upstream):
+    def _differentiate(self, inputs: PoolingInputs, state: PoolingState, upstream: list[tf.Tensor]) -> list[tf.Tensor]:
         """The gradients; what the tape computes forward once more is in the state, or is not needed and left out."""
         sources = [tensor for tensor in inputs[:3] if tensor is not None]
         with tf.GradientTape() as tape:
@@ -150,12 +153,12 @@ class CompiledPooling:
             outputs = self._outputs(inputs, state)
         return tape.gradient(outputs, sources, upstream, unconnected_gradients="zero")
 
-    def _outputs(self, inputs: PoolingInputs, state: PoolingState):
+    def _outputs(self, inputs: PoolingInputs, state: PoolingState) -> list[tf.Tensor]:
         transport = transport_of(inputs, self.settings, state)
         # One loop in XLA, unlike `weighted_sum`.
         pooled = tf.squeeze(tf.matmul(tf.expand_dims(transport.weights, 1), inputs.features), 1)
         return [output for output in (pooled, *transport[1:]) if output is not None]
 
 
-def _ratio(inputs: PoolingInputs, settings: PoolingSettings):
+def _ratio(inputs: PoolingInputs, settings: PoolingSettings) -> float | tf.Tensor:
     return settings.transport_ratio if inputs.ratio is None else inputs.ratio

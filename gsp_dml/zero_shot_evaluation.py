@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,14 @@ class ZeroShotAccuracy(NamedTuple):
 
 
 def zero_shot_accuracy(
-    attributes, embeddings, labels, *, num_splits: int = 1000, ridge: float = 0.05, fit: str = "samples", seed: int = 0
+    attributes: np.ndarray,
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    *,
+    num_splits: int = 1000,
+    ridge: float = 0.05,
+    fit: str = "samples",
+    seed: int = 0,
 ) -> ZeroShotAccuracy:
     """Fits attributes to the class means of one half of the classes, and predicts the class means of the other half.
 
@@ -71,19 +79,22 @@ def zero_shot_accuracy(
     else:
         grams = mean_attributes[:, :, None] * mean_attributes[:, None, :]  # [classes, prototypes, prototypes]
         moments = mean_attributes[:, :, None] * mean_embeddings[:, None, :]  # [classes, prototypes, dim]
-    generator = np.random.default_rng(seed)
-    num_seen = len(classes) // 2
-    accuracies = np.empty((2, int(num_splits)))
-    for split in range(int(num_splits)):
-        order = generator.permutation(len(classes))
+    num_seen, accuracies = len(classes) // 2, np.empty((2, int(num_splits)))
+    for split, order in enumerate(_orders(len(classes), int(num_splits), seed)):
         seen, unseen = order[:num_seen], order[num_seen:]
         damped = grams[seen].sum(axis=0) + ridge * np.eye(grams.shape[-1])
         predicted = mean_attributes[unseen] @ np.linalg.solve(damped, moments[seen].sum(axis=0))
         accuracies[:, split] = _nearest(predicted, mean_embeddings[unseen])
-    return ZeroShotAccuracy(*accuracies, chance=1 / (len(classes) - num_seen))
+    return ZeroShotAccuracy(accuracies[0], accuracies[1], chance=1 / (len(classes) - num_seen))
 
 
-def _nearest(predicted, means) -> tuple[float, float]:
+def _orders(num_classes: int, num_splits: int, seed: int) -> Iterator[np.ndarray]:
+    """Random orders of the classes, one for each split."""
+    generator = np.random.default_rng(seed)
+    return (generator.permutation(num_classes) for _ in range(num_splits))
+
+
+def _nearest(predicted: np.ndarray, means: np.ndarray) -> tuple[float, float]:
     """The share of predictions whose own mean is nearest, in l2 and in angle."""
     own = np.arange(len(means))
     products = predicted @ means.T

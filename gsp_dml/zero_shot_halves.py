@@ -18,7 +18,7 @@ _ADVICE = (
 )
 
 
-def check_halves(class_places, halves: str) -> None:
+def check_halves(class_places: np.ndarray | None, halves: str) -> None:
     """Makes sure, before training, that the two halves of every batch have no class in common.
 
     Args:
@@ -49,12 +49,12 @@ def check_halves(class_places, halves: str) -> None:
         raise invalid("zero_shot_halves", received=received, expected="halves without a class in common", fix=_ADVICE)
 
 
-def half_of(labels, halves: str):
+def half_of(labels: tf.Tensor, halves: str) -> tf.Tensor:
     """Half 0 or 1 of each sample, int32 `[batch]`, of integer labels `[batch]` and one of `HALVES`."""
     return half_of_classes(labels) if halves == "classes" else half_of_positions(labels)
 
 
-def half_of_classes(labels):
+def half_of_classes(labels: tf.Tensor) -> tf.Tensor:
     """Sends the classes of a batch, in order of their first appearance, to half 0 and half 1 in turn.
 
     Args:
@@ -69,6 +69,6 @@ def half_of_classes(labels):
     return tf.gather(tf.cumsum(is_first, exclusive=True), first) % 2
 
 
-def half_of_positions(labels):
+def half_of_positions(labels: tf.Tensor) -> tf.Tensor:
     """Even positions of a batch to half 0, odd ones to half 1; int32 `[batch]`."""
     return tf.range(tf.size(labels)) % 2

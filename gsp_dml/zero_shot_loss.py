@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice, check_positive
 from common.ops.precision import at_least_float32
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
 from gsp_dml.zero_shot_halves import HALVES, half_of
-
-keras = tf.keras
 
 REDUCTIONS = ("sum_of_means", "mean")
 
@@ -67,10 +68,10 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         logit_scale: float = 1.0,
         reduction: str = "sum_of_means",
         halves: str = "classes",
-        label_initializer="he_normal",
-        dtype="float32",
-        **kwargs,
-    ):
+        label_initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        dtype: str = "float32",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         check_positive("num_classes - 1", num_classes - 1)
         self.num_classes = int(num_classes)
@@ -89,11 +90,11 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """Label embeddings train at the base learning rate."""
         return []
 
-    def call(self, attributes, labels):
+    def call(self, attributes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         attributes = tf.cast(attributes, self.compute_dtype)
         labels = tf.reshape(tf.cast(labels, tf.int64), [-1])
         half = half_of(labels, self.halves)
@@ -110,7 +111,7 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         loss = tf.reduce_sum(sums / sizes) if self.reduction == "sum_of_means" else tf.reduce_mean(losses)
         return tf.where(tf.reduce_min(sizes) > 0, loss, float("nan"))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
@@ -123,7 +124,7 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         }
 
 
-def predict_other_half(attributes, targets, half, ridge: float):
+def predict_other_half(attributes: tf.Tensor, targets: tf.Tensor, half: tf.Tensor, ridge: float) -> tf.Tensor:
     """Predicts the targets of each half of a batch by ridge regression on the other half.
 
         t_i = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T z_i,       b the half that i is not in

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import IMAGENET_MEAN, InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 from common.ops.checks import check_choice
-
-keras = tf.keras
 
 INPUT_MEANS = {  # BGR, in 0..255
     "caffe": (104.0, 117.0, 128.0),
@@ -47,7 +47,13 @@ _MODULES = {
 _MAXIMUM_POOLED = ("5b",)  # the last module's projection is of a maximum, all others' of an average
 
 
-def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none", input_mean="caffe"):
+def bn_inception(
+    input_channels: int = 3,
+    *,
+    frozen_batch_norm: bool = True,
+    weights: str | os.PathLike = "none",
+    input_mean: str = "caffe",
+) -> keras.Model:
     """BN-Inception without its classifier, with the names and layers of pretrainedmodels 0.7.4's `bninception`.
 
     Reference: thesis sections 3.2.4 and 5.2.4 (backbone of all photograph experiments); Ioffe and Szegedy, Batch
@@ -89,7 +95,7 @@ def bn_inception(input_channels=3, *, frozen_batch_norm=True, weights="none", in
     return initialize_weights(model, weights, imagenet=conversion_instructions("bn_inception"))
 
 
-def _inception(x, widths, name, *, use_maximum):
+def _inception(x: tf.Tensor, widths: _Widths, name: str, *, use_maximum: bool) -> tf.Tensor:
     """Up to four branches side by side: 1 x 1, 3 x 3, twice 3 x 3, and a pooling (projected, or halving the map)."""
     stride = 2 if widths.projection is None else 1
     branches = []
@@ -107,7 +113,7 @@ def _inception(x, widths, name, *, use_maximum):
     return keras.layers.Concatenate(name=f"{name}_output")(branches)
 
 
-def _pooling(x, name, *, stride, use_maximum):
+def _pooling(x: tf.Tensor, name: str, *, stride: int, use_maximum: bool) -> tf.Tensor:
     """3 x 3 windows, centred like those of the convolutions beside it, so that all branches have one size."""
     if use_maximum or stride == 2:
         # For even sizes this is PyTorch's pooling with ceil_mode; for odd ones PyTorch's branches would not fit.
@@ -116,12 +122,12 @@ def _pooling(x, name, *, stride, use_maximum):
     return keras.layers.AveragePooling2D(3, strides=1, name=name)(x)
 
 
-def _halving_maximum(x, name):
+def _halving_maximum(x: tf.Tensor, name: str) -> tf.Tensor:
     """PyTorch's 3 x 3 maximum with stride 2, no padding and ceil_mode: [floor(height / 2), floor(width / 2)]."""
     x = keras.layers.ZeroPadding2D(((0, 1), (0, 1)), name=f"{name}.padding")(x)  # zeros never win over a rectifier's
     return keras.layers.MaxPooling2D(3, strides=2, name=name)(x)
 
 
-def _convolution(x, filters, kernel_size, name, *, stride=1):
+def _convolution(x: tf.Tensor, filters: int, kernel_size: int, name: str, *, stride: int = 1) -> tf.Tensor:
     x = convolution(x, filters, kernel_size, name, stride=stride, use_bias=True)
     return rectifier(batch_normalization(x, f"{name}_bn"), f"{name}_relu")

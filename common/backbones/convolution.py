@@ -4,12 +4,22 @@ Every layer that holds parameters is named after its module in torchvision's net
 in a parameter file is `<layer name>.<parameter>` and nothing has to be translated (see `pretrained_weights`).
 """
 
+from __future__ import annotations
+
 import tensorflow as tf
+from tensorflow import keras
 
-keras = tf.keras
 
-
-def convolution(x, filters, kernel_size, name, *, stride=1, use_bias=False, padding="symmetric"):
+def convolution(
+    x: tf.Tensor,
+    filters: int,
+    kernel_size: int,
+    name: str,
+    *,
+    stride: int = 1,
+    use_bias: bool = False,
+    padding: str = "symmetric",
+) -> tf.Tensor:
     """A convolution, by default without bias and padded by `kernel_size // 2` on all sides.
 
     TensorFlow's "same" pads a strided convolution more on the bottom and right than on the top and left (or not at all
@@ -39,7 +49,9 @@ def convolution(x, filters, kernel_size, name, *, stride=1, use_bias=False, padd
     )(x)
 
 
-def depthwise_convolution(x, kernel_size, name, *, stride=1, padding="symmetric"):
+def depthwise_convolution(
+    x: tf.Tensor, kernel_size: int, name: str, *, stride: int = 1, padding: str = "symmetric"
+) -> tf.Tensor:
     """The same with one kernel a channel: [batch, height, width, channels] -> [batch, height', width', channels]."""
     x, padding = _pad(x, kernel_size, stride, name, padding)
     return keras.layers.DepthwiseConv2D(
@@ -52,24 +64,24 @@ def depthwise_convolution(x, kernel_size, name, *, stride=1, padding="symmetric"
     )(x)
 
 
-def _pad(x, kernel_size, stride, name, padding):
+def _pad(x: tf.Tensor, kernel_size: int, stride: int, name: str, padding: str) -> tuple[tf.Tensor, str]:
     """`x` padded where "same" would not do it symmetrically, and the padding that is left to the convolution."""
     if stride == 1 or kernel_size == 1 or padding == "same":
         return x, "same"
     return keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}.padding")(x), "valid"
 
 
-def batch_normalization(x, name, *, momentum=0.9, epsilon=1e-5):
+def batch_normalization(x: tf.Tensor, name: str, *, momentum: float = 0.9, epsilon: float = 1e-5) -> tf.Tensor:
     """Batch normalisation, by default with PyTorch's constants (its momentum .1 is Keras' .9)."""
     return keras.layers.BatchNormalization(momentum=momentum, epsilon=epsilon, name=name)(x)
 
 
-def rectifier(x, name, *, max_value=None):
+def rectifier(x: tf.Tensor, name: str, *, max_value: float | None = None) -> tf.Tensor:
     """max(x, 0), and no more than `max_value` where there is one (6 in MobileNetV2)."""
     return keras.layers.ReLU(max_value=max_value, name=name)(x)
 
 
-def freeze_batch_norm(model):
+def freeze_batch_norm(model: keras.Model) -> keras.Model:
     """Puts every batch normalisation of `model` into inference mode, for good.
 
     The moving statistics stay as they are, in training too, and scale and offset do not train: what the thesis does

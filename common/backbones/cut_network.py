@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import invalid
-
-keras = tf.keras
 
 HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
 
@@ -30,20 +29,20 @@ class CutNetwork(keras.Model):
     Output shape: that of `upper`
     """
 
-    def __init__(self, lower: keras.Model, upper: keras.Model, **kwargs):
+    def __init__(self, lower: keras.Model, upper: keras.Model, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         lower.trainable = False
         self.lower, self.upper = lower, upper
 
-    def call(self, images, training=None):  # noqa: D102
+    def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:  # noqa: D102
         return self.upper(tf.stop_gradient(self.lower(images, training=False)), training=training)
 
-    def get_config(self):  # noqa: D102
+    def get_config(self) -> dict:  # noqa: D102
         parts = {"lower": self.lower, "upper": self.upper}
         return {name: keras.utils.serialize_keras_object(part) for name, part in parts.items()}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> CutNetwork:
         """The network that `get_config` describes, without its weights."""
         return cls(*(keras.utils.deserialize_keras_object(config[name], custom_objects) for name in ("lower", "upper")))
 
@@ -97,7 +96,8 @@ def _places(network: keras.Model) -> dict[str, _Place]:
     sources = [[number.get(id(tensor), -1) for tensor in _inputs(layer)] for layer in order]
     can_be_cut_behind = _without_arrows_over(sources)
     first_weights = min(index for index, layer in enumerate(order) if layer.weights)
-    places, seen = {}, set()
+    places: dict[str, _Place] = {}
+    seen: set[str] = set()
     for layer, taken in zip(order, sources):
         names = [name for name in _names(layer.name) if name not in seen]
         seen.update(names)
@@ -119,8 +119,8 @@ def _without_arrows_over(sources: list[list[int]]) -> list[bool]:
     return [reach[index] <= index for index in range(len(sources))]
 
 
-def _inputs(layer) -> list:
-    return layer.input if isinstance(layer.input, (list, tuple)) else [layer.input]
+def _inputs(layer: keras.layers.Layer) -> list[tf.Tensor]:
+    return list(layer.input) if isinstance(layer.input, (list, tuple)) else [layer.input]
 
 
 def _names(name: str) -> list[str]:
@@ -131,7 +131,7 @@ def _names(name: str) -> list[str]:
 def _listed(places: dict[str, _Place]) -> list[str]:
     """The shortest name of every place in front of a convolution, from the images on."""
     layers = keras.layers
-    names = {}
+    names: dict[int, str] = {}
     for name, place in places.items():
         if isinstance(place.above, (layers.Conv2D, layers.DepthwiseConv2D, layers.ZeroPadding2D)):
             names[id(place.below)] = min(names.get(id(place.below), name), name, key=len)

@@ -1,6 +1,11 @@
 """EfficientNet-lite0: a small network for photographs, without squeeze-and-excitation."""
 
+from __future__ import annotations
+
+import os
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import (
     batch_normalization,
@@ -12,8 +17,6 @@ from common.backbones.convolution import (
 from common.backbones.input_normalization import InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
-
-keras = tf.keras
 
 # Tan & Le, table 1, without attention: expansion, channels, number of blocks, stride of the first one, kernel.
 _STAGES = (
@@ -27,7 +30,9 @@ _STAGES = (
 )
 
 
-def efficientnet_lite0(input_channels=3, *, frozen_batch_norm=True, weights="none"):
+def efficientnet_lite0(
+    input_channels: int = 3, *, frozen_batch_norm: bool = True, weights: str | os.PathLike = "none"
+) -> keras.Model:
     """EfficientNet-lite0 without its classifier, with the names of timm's `tf_efficientnet_lite0`.
 
     Reference: Tan and Le, EfficientNet (ICML 2019), and its authors' "lite" networks for mobile devices: B0 with ReLU6
@@ -65,7 +70,9 @@ def efficientnet_lite0(input_channels=3, *, frozen_batch_norm=True, weights="non
     return initialize_weights(model, weights, imagenet=conversion_instructions("efficientnet_lite0"))
 
 
-def _inverted_residual(x, filters, kernel_size, name, expansion, stride):
+def _inverted_residual(
+    x: tf.Tensor, filters: int, kernel_size: int, name: str, expansion: int, stride: int
+) -> tf.Tensor:
     """Expand by a 1 x 1, filter each channel, project linearly; add the input where the shape stays."""
     channels = x.shape[-1]
     y, projection, norm = x, "conv_pw", 1
@@ -81,9 +88,9 @@ def _inverted_residual(x, filters, kernel_size, name, expansion, stride):
     return y
 
 
-def _activate(x, name):
+def _activate(x: tf.Tensor, name: str) -> tf.Tensor:
     return rectifier(_normalize(x, name), f"{name}.act", max_value=6.0)
 
 
-def _normalize(x, name):
+def _normalize(x: tf.Tensor, name: str) -> tf.Tensor:
     return batch_normalization(x, name, momentum=0.99, epsilon=1e-3)

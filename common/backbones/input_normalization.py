@@ -1,10 +1,14 @@
 """The normalisation that a backbone expects, as its first layer."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice, invalid
-
-keras = tf.keras
+from common.ops.shapes import InputShape
 
 CHANNEL_ORDERS = ("rgb", "bgr")
 
@@ -37,7 +41,14 @@ class InputNormalization(keras.layers.Layer):
         ValueError: images whose channels are neither 1 nor as many as there are means.
     """
 
-    def __init__(self, mean=0.0, std=1.0, scale=1.0 / 255.0, channel_order="rgb", **kwargs):
+    def __init__(
+        self,
+        mean: float | list[float] | tuple[float, ...] = 0.0,
+        std: float | list[float] | tuple[float, ...] = 1.0,
+        scale: float = 1.0 / 255.0,
+        channel_order: str = "rgb",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.mean = _plain(mean)
         self.std = _plain(std)
@@ -46,7 +57,7 @@ class InputNormalization(keras.layers.Layer):
         if not tf.nest.flatten(self.std) or min(tf.nest.flatten(self.std)) <= 0:
             raise invalid("std", received=std, expected="numbers greater than 0")
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         """Checks the number of channels; there are no weights."""
         num_means = max(len(tf.nest.flatten(self.mean)), len(tf.nest.flatten(self.std)))
         if num_means > 1 and input_shape[-1] not in (1, num_means):
@@ -56,7 +67,7 @@ class InputNormalization(keras.layers.Layer):
             )
         super().build(input_shape)
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Images [batch, height, width, channels] -> the same, normalised."""
         images = tf.cast(inputs, tf.float32)
         if self.channel_order == "bgr":
@@ -65,18 +76,18 @@ class InputNormalization(keras.layers.Layer):
         normalized = images * (self.scale / std) - tf.constant(self.mean, tf.float32) / std
         return tf.cast(normalized, self.compute_dtype)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """What a saved model needs to make this layer again."""
         settings = {"mean": self.mean, "std": self.std, "scale": self.scale, "channel_order": self.channel_order}
         return {**super().get_config(), **settings}
 
 
-def _plain(values):
+def _plain(values: float | list[float] | tuple[float, ...]) -> float | list[float]:
     """A float, or a list of floats: what a saved configuration can hold."""
     return [float(value) for value in values] if isinstance(values, (list, tuple)) else float(values)
 
 
-def check_image_channels(input_channels):
+def check_image_channels(input_channels: int) -> int:
     """Returns `input_channels` if ImageNet networks can read such images (1 or 3), else raises `InvalidInput`."""
     if input_channels not in (1, 3):
         raise invalid("input_channels", received=input_channels, expected="3 (RGB) or 1 (grey)")

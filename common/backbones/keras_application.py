@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import freeze_batch_norm
 from common.backbones.input_normalization import (
@@ -18,12 +21,11 @@ from common.backbones.parameter_files import check_weights_file
 from common.backbones.pretrained_weights import initialize_weights
 from common.ops.checks import check_choice, invalid
 
-keras = tf.keras
 _networks = keras.applications
 
 # How the images of a network's training were normalised: `preprocess_input` of its module, as a layer's settings.
 # Three means, also where they are equal, so that grey images become three channels.
-NORMALIZATIONS = {
+NORMALIZATIONS: dict[str, dict[str, Any]] = {
     "caffe": {"mean": CAFFE_MEAN_BGR, "scale": 1.0, "channel_order": "bgr"},
     "torch": {"mean": IMAGENET_MEAN, "std": IMAGENET_STD},
     "minus_one_to_one": {"mean": (1.0, 1.0, 1.0), "scale": 1.0 / 127.5},
@@ -75,7 +77,14 @@ KERAS_APPLICATIONS = {
 NEED_IMAGE_SIZE = ("NASNetLarge", "NASNetMobile")  # their branches fit only if padded for the very size
 
 
-def keras_backbone(name, input_channels=3, *, frozen_batch_norm=True, weights="none", image_size=None):
+def keras_backbone(
+    name: str,
+    input_channels: int = 3,
+    *,
+    frozen_batch_norm: bool = True,
+    weights: str | os.PathLike = "none",
+    image_size: int | None = None,
+) -> keras.Model:
     """A network of `keras.applications` by its name there, without its classifier, with its own normalisation inside.
 
     Several of these networks choose their padding by the size of their images. Made without a size, they pad as for
@@ -112,7 +121,13 @@ def keras_backbone(name, input_channels=3, *, frozen_batch_norm=True, weights="n
     return model
 
 
-def keras_application(application, normalized_images, weights, *, url=None):
+def keras_application(
+    application: Callable[..., keras.Model],
+    normalized_images: tf.Tensor,
+    weights: str | os.PathLike,
+    *,
+    url: str | None = None,
+) -> keras.Model:
     """A network of `keras.applications` without its classifier, on images that a layer of ours has normalised.
 
     Args:

@@ -1,6 +1,11 @@
 """MobileNetV2 in torchvision's layout: the backbone for photographs on a CPU."""
 
+from __future__ import annotations
+
+import os
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import (
     batch_normalization,
@@ -13,13 +18,13 @@ from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, In
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 
-keras = tf.keras
-
 # Table 2 of the paper: expansion, channels, number of blocks, stride of the first one.
 _STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
-def mobilenet_v2(input_channels=3, *, frozen_batch_norm=True, weights="none"):
+def mobilenet_v2(
+    input_channels: int = 3, *, frozen_batch_norm: bool = True, weights: str | os.PathLike = "none"
+) -> keras.Model:
     """MobileNetV2 (width 1.0) without its classifier, layer for layer torchvision's.
 
     Reference: Sandler et al., MobileNetV2: inverted residuals and linear bottlenecks (CVPR 2018), table 2. It differs
@@ -57,7 +62,7 @@ def mobilenet_v2(input_channels=3, *, frozen_batch_norm=True, weights="none"):
     return initialize_weights(model, weights, imagenet=conversion_instructions("mobilenet_v2"))
 
 
-def _inverted_residual(x, filters, name, *, expansion, stride):
+def _inverted_residual(x: tf.Tensor, filters: int, name: str, *, expansion: int, stride: int) -> tf.Tensor:
     """Expand by a 1 x 1, filter each channel by a 3 x 3, project linearly; add the input where the shape stays."""
     channels = x.shape[-1]
     y = x
@@ -74,6 +79,6 @@ def _inverted_residual(x, filters, name, *, expansion, stride):
     return y
 
 
-def _convolution_block(x, filters, kernel_size, name, *, stride=1):
+def _convolution_block(x: tf.Tensor, filters: int, kernel_size: int, name: str, *, stride: int = 1) -> tf.Tensor:
     x = convolution(x, filters, kernel_size, f"{name}.0", stride=stride)
     return rectifier(batch_normalization(x, f"{name}.1"), f"{name}.2", max_value=6.0)

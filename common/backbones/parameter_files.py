@@ -31,7 +31,7 @@ class ParameterRecord(NamedTuple):
     parameters_sha256: str
 
 
-def check_weights_file(path):
+def check_weights_file(path: str | os.PathLike) -> str | os.PathLike:
     """Returns `path` if there is such a file, else raises `InvalidInput`."""
     if not os.path.isfile(path):
         raise invalid(
@@ -40,7 +40,7 @@ def check_weights_file(path):
     return path
 
 
-def read_arrays(path) -> dict[str, np.ndarray]:
+def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """All parameters in an `.npz` file by name, without its record; it is read without pickle.
 
     Raises:
@@ -50,7 +50,7 @@ def read_arrays(path) -> dict[str, np.ndarray]:
     return {name: value for name, value in entries.items() if name not in (_SOURCE_ENTRY, _PARAMETERS_ENTRY)}
 
 
-def read_record(path) -> ParameterRecord | None:
+def read_record(path: str | os.PathLike) -> ParameterRecord | None:
     """The record of a converted file; None without one, or if its parameters are not those that were converted.
 
     Raises:
@@ -62,7 +62,7 @@ def read_record(path) -> ParameterRecord | None:
     return record if all(stated) and parameters_digest(entries) == record.parameters_sha256 else None
 
 
-def write_arrays(path, arrays: Mapping[str, np.ndarray], source_sha256: str | None = None) -> None:
+def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], source_sha256: str | None = None) -> None:
     """Writes parameters by name to an `.npz` file, which appears when it is complete.
 
     Args:
@@ -80,7 +80,8 @@ def write_arrays(path, arrays: Mapping[str, np.ndarray], source_sha256: str | No
     try:
         with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as directory:
             unfinished = os.path.join(directory, "parameters.npz")
-            np.savez(unfinished, **arrays, **record)
+            # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+            np.savez(unfinished, **arrays, **record)  # type: ignore[arg-type]
             os.replace(unfinished, path)
     except OSError as error:
         raise invalid(
@@ -98,7 +99,7 @@ def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _read_entries(path) -> dict[str, np.ndarray]:
+def _read_entries(path: str | os.PathLike) -> dict[str, np.ndarray]:
     check_weights_file(path)
     try:
         archive = np.load(path, allow_pickle=False)

@@ -7,15 +7,15 @@ A layer of our networks carries the name of its module in torchvision's, so a pa
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.parameter_files import read_arrays, write_arrays
 from common.ops.checks import invalid
-
-keras = tf.keras
 
 # What a file may have beyond a backbone: the classifier, and PyTorch's counter of batches.
 CLASSIFIER_PREFIXES = ("classifier.", "fc.", "last_linear.")
@@ -32,7 +32,7 @@ class LoadedParameters(NamedTuple):
 class Parameter(NamedTuple):
     """A variable of a network, and the permutation of axes that makes the file's tensor the variable's."""
 
-    variable: Any
+    variable: tf.Variable
     axes: tuple[int, ...]
 
     @property
@@ -41,7 +41,7 @@ class Parameter(NamedTuple):
         return tuple(int(self.variable.shape[axis]) for axis in np.argsort(self.axes))
 
 
-def named_parameters(model) -> dict[str, Parameter]:
+def named_parameters(model: keras.Model) -> dict[str, Parameter]:
     """Every variable of `model` under its name in PyTorch.
 
     | layer | PyTorch | Keras |
@@ -65,7 +65,7 @@ def named_parameters(model) -> dict[str, Parameter]:
     return parameters
 
 
-def _layer_parameters(layer) -> dict[str, Parameter]:
+def _layer_parameters(layer: keras.layers.Layer) -> dict[str, Parameter]:
     layers = keras.layers
     if isinstance(layer, layers.BatchNormalization):
         vector = (0,)
@@ -90,7 +90,7 @@ def _layer_parameters(layer) -> dict[str, Parameter]:
     raise ValueError(f"No conversion for the layer {layer.name!r} of type {type(layer).__name__}; add it here.")
 
 
-def load_parameters(model, path) -> LoadedParameters:
+def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParameters:
     """Sets every variable of `model` from an `.npz` file with one array a parameter, in PyTorch's names and layouts.
 
     All or nothing: the file has to have each of the network's parameters, in its shape, and nothing else but a
@@ -112,7 +112,9 @@ def load_parameters(model, path) -> LoadedParameters:
     return assign_parameters(model, read_arrays(path), source=path)
 
 
-def assign_parameters(model, values, *, source) -> LoadedParameters:
+def assign_parameters(
+    model: keras.Model, values: Mapping[str, np.ndarray], *, source: str | os.PathLike
+) -> LoadedParameters:
     """Sets every variable of `model` from arrays in PyTorch's names and layouts; all or nothing.
 
     Vectors may have the shape [1, channels], as in files that were ported before PyTorch 0.4 (BN-Inception's).
@@ -155,15 +157,15 @@ def assign_parameters(model, values, *, source) -> LoadedParameters:
     return LoadedParameters(tuple(expected), tuple(sorted(ignored)))
 
 
-def _squeezed(value, shape):
+def _squeezed(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return value.reshape(shape) if value.shape == (1, *shape) else value
 
 
-def _is_finite(value) -> bool:
+def _is_finite(value: np.ndarray) -> bool:
     return np.issubdtype(value.dtype, np.floating) and bool(np.isfinite(value).all())
 
 
-def save_parameters(model, path, *, source_sha256=None) -> None:
+def save_parameters(model: keras.Model, path: str | os.PathLike, *, source_sha256: str | None = None) -> None:
     """Writes every variable of `model` to an `.npz` file that `load_parameters` (and, renamed, PyTorch) can read.
 
     Args:
@@ -181,7 +183,7 @@ def save_parameters(model, path, *, source_sha256=None) -> None:
     write_arrays(path, values, source_sha256)
 
 
-def initialize_weights(model, weights, *, imagenet=None):
+def initialize_weights(model: keras.Model, weights: str | os.PathLike, *, imagenet: str | None = None) -> keras.Model:
     """Gives `model` the weights that a user asked for.
 
     Args:

@@ -34,7 +34,10 @@ class PublishedCheckpoint(NamedTuple):
     @property
     def digest_prefix(self) -> str:
         """The first eight or nine hexadecimal digits of its SHA-256."""
-        return re.search(r"-([0-9a-f]{8,64})\.pth$", self.name)[1]
+        found = re.search(r"-([0-9a-f]{8,64})\.pth$", self.name)
+        if found is None:
+            raise ValueError(f"{self.name} does not end with the beginning of its digest and .pth.")
+        return found[1]
 
 
 # The first one of a network is the one that a conversion fetches.

@@ -1,13 +1,16 @@
 """The blocks that residual networks are made of, and their arrangement in stages."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, rectifier
 
-keras = tf.keras
 
-
-def basic_block(x, filters, name, *, stride=1):
+def basic_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf.Tensor:
     """relu(x + F(x)) with F = two 3 x 3 convolutions; the first one has the stride.
 
     Reference: He et al., Deep residual learning for image recognition (CVPR 2016), figure 5 left; where the shape
@@ -29,7 +32,7 @@ def basic_block(x, filters, name, *, stride=1):
     return _add(_shortcut(x, filters, name, stride), residual, name)
 
 
-def bottleneck_block(x, filters, name, *, stride=1):
+def bottleneck_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf.Tensor:
     """relu(x + F(x)) with F = 1 x 1, 3 x 3 and 1 x 1 convolutions, the 3 x 3 one with the stride.
 
     Reference: He et al. (CVPR 2016), figure 5 right, who put the stride on the first 1 x 1 convolution, as Keras does;
@@ -53,7 +56,13 @@ def bottleneck_block(x, filters, name, *, stride=1):
     return _add(_shortcut(x, filters, name, stride), residual, name)
 
 
-def residual_stages(x, block, filters, num_blocks, strides):
+def residual_stages(
+    x: tf.Tensor,
+    block: Callable[..., tf.Tensor],
+    filters: Sequence[int],
+    num_blocks: Sequence[int],
+    strides: Sequence[int],
+) -> tf.Tensor:
     """Stages of `block` one after the other: stage i has `num_blocks[i]` blocks, the first of them with `strides[i]`.
 
     Args:
@@ -72,7 +81,7 @@ def residual_stages(x, block, filters, num_blocks, strides):
     return x
 
 
-def _shortcut(x, filters, name, stride):
+def _shortcut(x: tf.Tensor, filters: int, name: str, stride: int) -> tf.Tensor:
     """`x` itself, or its linear projection where the block changes the shape."""
     if stride == 1 and x.shape[-1] == filters:
         return x
@@ -80,5 +89,5 @@ def _shortcut(x, filters, name, stride):
     return batch_normalization(x, f"{name}.downsample.1")
 
 
-def _add(shortcut, residual, name):
+def _add(shortcut: tf.Tensor, residual: tf.Tensor, name: str) -> tf.Tensor:
     return rectifier(keras.layers.Add(name=f"{name}.add")([shortcut, residual]), f"{name}.relu")

@@ -1,6 +1,10 @@
 """A small residual network for small grey images."""
 
-import tensorflow as tf
+from __future__ import annotations
+
+import os
+
+from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import InputNormalization
@@ -8,10 +12,10 @@ from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.residual_network import basic_block, residual_stages
 from common.ops.checks import check_positive
 
-keras = tf.keras
 
-
-def resnet10(input_channels=1, width=16, *, frozen_batch_norm=False, weights="none"):
+def resnet10(
+    input_channels: int = 1, width: int = 16, *, frozen_batch_norm: bool = False, weights: str | os.PathLike = "none"
+) -> keras.Model:
     """A residual network of ten layers for drawn characters of 32 to 48 pixels, trained from scratch on a CPU.
 
     A 3 x 3 convolution with stride 2, then four basic blocks of `width` · (1, 2, 4, 4) channels and strides 1, 2, 2, 1.

@@ -1,6 +1,10 @@
 """The residual network of twenty layers for CIFAR."""
 
-import tensorflow as tf
+from __future__ import annotations
+
+import os
+
+from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import InputNormalization
@@ -8,10 +12,10 @@ from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.residual_network import basic_block, residual_stages
 from common.ops.checks import check_positive
 
-keras = tf.keras
 
-
-def resnet20(input_channels=3, *, frozen_batch_norm=False, weights="none"):
+def resnet20(
+    input_channels: int = 3, *, frozen_batch_norm: bool = False, weights: str | os.PathLike = "none"
+) -> keras.Model:
     """ResNet-20 for images of about 32 pixels: 3 stages x 3 basic blocks of 16, 32 and 64 channels.
 
     Reference: thesis 5.3.2 ("ResNet20, i.e. 3 stages, 3 blocks"); He et al., Deep residual learning for image

@@ -1,8 +1,11 @@
 """ResNet-50, in torchvision's layout and in Keras'."""
 
+from __future__ import annotations
+
 import os
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import (
@@ -18,8 +21,6 @@ from common.backbones.published_checkpoints import conversion_instructions
 from common.backbones.residual_network import bottleneck_block, residual_stages
 from common.ops.checks import check_choice
 
-keras = tf.keras
-
 LAYOUTS = ("auto", "torchvision", "keras")
 KERAS_WEIGHTS_URL = (
     "https://storage.googleapis.com/tensorflow/keras-applications/resnet/"
@@ -27,7 +28,13 @@ KERAS_WEIGHTS_URL = (
 )
 
 
-def resnet50(input_channels=3, *, frozen_batch_norm=True, weights="none", layout="auto"):
+def resnet50(
+    input_channels: int = 3,
+    *,
+    frozen_batch_norm: bool = True,
+    weights: str | os.PathLike = "none",
+    layout: str = "auto",
+) -> keras.Model:
     """ResNet-50 without its classifier.
 
     Reference: He et al., Deep residual learning for image recognition (CVPR 2016), table 1. The published code's
@@ -69,7 +76,7 @@ def resnet50(input_channels=3, *, frozen_batch_norm=True, weights="none", layout
     return model
 
 
-def _torchvision_features(images):
+def _torchvision_features(images: tf.Tensor) -> tf.Tensor:
     x = InputNormalization(IMAGENET_MEAN, IMAGENET_STD, name="input_normalization")(images)
     x = convolution(x, 64, 7, "conv1", stride=2)
     x = rectifier(batch_normalization(x, "bn1"), "relu1")

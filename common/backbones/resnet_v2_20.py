@@ -1,16 +1,21 @@
 """The pre-activation residual network of twenty layers, for MNIST."""
 
+from __future__ import annotations
+
+import os
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.pretrained_weights import initialize_weights
 from common.ops.checks import check_positive
 
-keras = tf.keras
 
-
-def resnet_v2_20(input_channels=1, *, frozen_batch_norm=False, weights="none"):
+def resnet_v2_20(
+    input_channels: int = 1, *, frozen_batch_norm: bool = False, weights: str | os.PathLike = "none"
+) -> keras.Model:
     """ResNetV2-20 for images of about 32 pixels: 3 stages x 2 pre-activation bottlenecks of 64, 128 and 256 channels.
 
     Reference: thesis chapter 3 (MNIST study); He et al., Identity mappings in deep residual networks (ECCV 2016). As
@@ -48,7 +53,7 @@ def resnet_v2_20(input_channels=1, *, frozen_batch_norm=False, weights="none"):
     return initialize_weights(model, weights)
 
 
-def _block(x, inner, filters, name, *, stride, activate_input):
+def _block(x: tf.Tensor, inner: int, filters: int, name: str, *, stride: int, activate_input: bool) -> tf.Tensor:
     """X + F(x) with F = 1 x 1, 3 x 3, 1 x 1 convolutions, each after a batch normalisation and a rectifier."""
     residual = _activate(x, f"{name}.0") if activate_input else x
     residual = convolution(residual, inner, 1, f"{name}.conv1", stride=stride)
@@ -59,5 +64,5 @@ def _block(x, inner, filters, name, *, stride, activate_input):
     return keras.layers.Add(name=f"{name}.add")([x, residual])
 
 
-def _activate(x, name):
+def _activate(x: tf.Tensor, name: str) -> tf.Tensor:
     return rectifier(batch_normalization(x, f"{name}.bn"), f"{name}.relu")

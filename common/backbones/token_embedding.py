@@ -1,10 +1,11 @@
 """A table of trainable vectors in the place of a convolutional network."""
 
+from __future__ import annotations
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -15,17 +16,17 @@ class WithinBound(keras.constraints.Constraint):
         bound: half the width of the interval, > 0.
     """
 
-    def __init__(self, bound: float):
+    def __init__(self, bound: float) -> None:
         self.bound = check_positive("bound", bound)
 
-    def __call__(self, weight):
+    def __call__(self, weight: tf.Tensor) -> tf.Tensor:
         return tf.clip_by_value(weight, -self.bound, self.bound)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {"bound": self.bound}
 
 
-def token_embedding(num_tokens, dim=2, *, bound=0.3):
+def token_embedding(num_tokens: int, dim: int = 2, *, bound: float = 0.3) -> keras.Model:
     """The "local features" of a bag of tokens: each token's own trainable vector.
 
     Reference: thesis 5.3.1 (synthetic study): the vectors begin uniformly in [-0.3, 0.3] and are kept there, so that

@@ -63,7 +63,8 @@ def _write_at_once(path: Path, arrays: dict[str, np.ndarray]) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(unfinished, "wb") as file:
-            np.savez_compressed(file, **arrays)
+            # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

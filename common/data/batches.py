@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
 from common.data.dataset import Examples, check_training_pairs
 from common.ops.checks import check_non_negative, check_positive, invalid
+
+
+class EpochBatches(Protocol):
+    """A sampler whose epochs are pure functions of their numbers."""
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Indices `[batches_per_epoch, batch]` int64 of one epoch."""
+
+
+class TrainingBatches(Protocol):
+    """What training draws its batches from."""
+
+    @property
+    def batch_size(self) -> int:
+        """Indices in a batch."""
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches an epoch has."""
+
+    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
 
 
 class ClassBalancedBatches:
@@ -47,14 +74,14 @@ class ClassBalancedBatches:
 
     def __init__(
         self,
-        labels,
+        labels: np.ndarray,
         classes_per_batch: int,
         samples_per_class: int,
         seed: int,
         *,
         interleaved: bool = False,
         refills_blindly: bool = False,
-    ):
+    ) -> None:
         check_positive("classes_per_batch", classes_per_batch)
         check_positive("samples_per_class", samples_per_class)
         check_non_negative("seed", seed)
@@ -113,7 +140,7 @@ class ClassBalancedBatches:
         """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
         return batches_from_step(self, step)
 
-    def _groups(self, generator) -> np.ndarray:
+    def _groups(self, generator: np.random.Generator) -> np.ndarray:
         groups = np.empty((len(self._counts), self._num_rounds, self.samples_per_class), np.int64)
         for class_size in np.unique(self._counts):
             same_size = np.flatnonzero(self._counts == class_size)
@@ -123,7 +150,7 @@ class ClassBalancedBatches:
         return groups
 
 
-def batches_from_step(batches, step: int) -> Iterator[tuple[int, np.ndarray]]:
+def batches_from_step(batches: EpochBatches, step: int) -> Iterator[tuple[int, np.ndarray]]:
     """Endless pairs (epoch, indices `[batch]`) of a sampler, beginning with the batch of training step `step` (from 0).
 
     Args:
@@ -138,7 +165,14 @@ def batches_from_step(batches, step: int) -> Iterator[tuple[int, np.ndarray]]:
         epoch, skipped = epoch + 1, 0
 
 
-def _draw_groups(generator, num_classes, class_size, num_rounds, samples_per_class, looks: bool) -> np.ndarray:
+def _draw_groups(
+    generator: np.random.Generator,
+    num_classes: int,
+    class_size: int,
+    num_rounds: int,
+    samples_per_class: int,
+    looks: bool,
+) -> np.ndarray:
     """Positions `[classes, rounds, samples_per_class]` within classes of one size, each from the class's own queue.
 
     With `looks`, a refilled queue begins with examples that the open group does not have.
@@ -153,7 +187,9 @@ def _draw_groups(generator, num_classes, class_size, num_rounds, samples_per_cla
     return drawn[:, :num_needed].reshape(num_classes, num_rounds, samples_per_class)
 
 
-def _refill(generator, num_classes, class_size, open_group, num_to_complete) -> np.ndarray:
+def _refill(
+    generator: np.random.Generator, num_classes: int, class_size: int, open_group: np.ndarray, num_to_complete: int
+) -> np.ndarray:
     """Shuffled queues `[classes, class_size]` whose first `num_to_complete` entries are not in the open group."""
     keys = generator.random((num_classes, class_size))
     if open_group.shape[1] == 0:

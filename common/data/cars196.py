@@ -142,7 +142,7 @@ def _read_class_names(path: str) -> list[str]:
     return [str(name) for name in np.atleast_1d(_read_matlab(path, "class_names"))]
 
 
-def _read_matlab(path: str, variable: str):
+def _read_matlab(path: str, variable: str) -> np.ndarray:
     """A variable of a MATLAB file, or an error that names the file."""
     try:
         content = scipy.io.loadmat(path, squeeze_me=True, variable_names=(variable,))

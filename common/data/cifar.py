@@ -105,4 +105,5 @@ def _divide_by_class(cifar: Cifar) -> tuple[Examples, Examples]:
 
 
 def _official_division(cifar: Cifar) -> tuple[Examples, Examples]:
-    return tuple(Examples(part.labels, inputs=part.images) for part in (cifar.train, cifar.test))
+    train, test = (Examples(part.labels, inputs=part.images) for part in (cifar.train, cifar.test))
+    return train, test

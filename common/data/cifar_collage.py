@@ -30,7 +30,12 @@ class _Division(NamedTuple):
 
 
 def load_cifar_collage(
-    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, division: str = "thesis", nuisance=True
+    data_dir: str | None,
+    *,
+    cache_dir: str | None = None,
+    seed: int = 0,
+    division: str = "thesis",
+    nuisance: bool = True,
 ) -> Dataset:
     """Collages of 2 x 2 images of CIFAR-100: one of a target class, three of shared classes.
 
@@ -140,16 +145,21 @@ def _sub_classes(cifar: Cifar) -> dict[str, list[int]]:
     return members
 
 
-def _compose_all(name: str, cifar: Cifar, divisions: dict[str, _Division], seed: int, nuisance: bool, deviations):
+def _compose_all(
+    name: str, cifar: Cifar, divisions: dict[str, _Division], seed: int, nuisance: bool, deviations: tuple[str, ...]
+) -> Dataset:
     generator = np.random.default_rng(seed)
     images, labels = all_images(cifar)
-    parts, class_names = {}, []
+    parts: dict[str, Examples] = {}
+    class_names: list[str] = []
     for part, division in divisions.items():
         parts[part] = _compose(images, labels, division, generator, len(class_names), nuisance)
         class_names += division.targets
     return Dataset(
         name=name if nuisance else f"{name}_distilled",
-        **parts,
+        train=parts["train"],
+        test=parts["test"],
+        validation=parts.get("validation"),
         class_names=tuple(class_names),
         deviations=deviations,
         kind="memory_images",
@@ -157,7 +167,14 @@ def _compose_all(name: str, cifar: Cifar, divisions: dict[str, _Division], seed:
     )
 
 
-def _compose(images, labels, division: _Division, generator, first_label: int, nuisance: bool) -> Examples:
+def _compose(
+    images: np.ndarray,
+    labels: np.ndarray,
+    division: _Division,
+    generator: np.random.Generator,
+    first_label: int,
+    nuisance: bool,
+) -> Examples:
     members = [np.flatnonzero(np.isin(labels, chosen)) for chosen in division.targets.values()]
     target_indices = np.concatenate(members)
     new_labels = first_label + np.repeat(np.arange(len(members)), [len(indices) for indices in members])
@@ -170,7 +187,7 @@ def _compose(images, labels, division: _Division, generator, first_label: int, n
     return Examples(new_labels, inputs=collages, positions=positions)
 
 
-def _again_and_again(indices: np.ndarray, num_draws: int, generator) -> np.ndarray:
+def _again_and_again(indices: np.ndarray, num_draws: int, generator: np.random.Generator) -> np.ndarray:
     """Draws without replacement until all are drawn, then anew."""
     rounds = -(-num_draws // len(indices))
     return np.concatenate([generator.permutation(indices) for _ in range(rounds)])[:num_draws]

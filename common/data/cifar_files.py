@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -166,8 +166,8 @@ def _read_binary(release: CifarRelease, folder: str) -> Cifar:
         files = [_read_binary_file(release, os.path.join(folder, f"{name}.bin")) for name in names]
         counts.update({f"images of {name}.bin": len(file.labels) for name, file in zip(names, files)})
         parts[part] = CifarPart(*map(np.concatenate, zip(*files)))
-    names = [_read_names(os.path.join(folder, file)) for file in release.names_files]
-    return _checked(release, parts, names, counts)
+    class_names = [_read_names(os.path.join(folder, file)) for file in release.names_files]
+    return _checked(release, parts, class_names, counts)
 
 
 def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
@@ -202,7 +202,8 @@ def _read_python(release: CifarRelease, folder: str) -> Cifar:
 
 def _read_python_file(release: CifarRelease, path: str) -> CifarPart:
     content = read_plain_pickle(path)
-    values, columns = content.get("data"), [content.get(key) for key in release.keys]
+    values: Any = content.get("data")  # whatever the file has, until it is looked at
+    columns: list[Any] = [content.get(key) for key in release.keys]
     is_table = isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == _NUM_VALUES
     if not is_table or any(not isinstance(column, list) or len(column) != len(values) for column in columns):
         raise _wrong_file(path, ", ".join(content), f"data [images, {_NUM_VALUES}] and as many {release.keys[0]}")
@@ -211,7 +212,9 @@ def _read_python_file(release: CifarRelease, path: str) -> CifarPart:
     return _part(release, path, values, *(np.array(column, np.int64) for column in columns))
 
 
-def _part(release: CifarRelease, path: str, planes: np.ndarray, labels, coarse_labels=None) -> CifarPart:
+def _part(
+    release: CifarRelease, path: str, planes: np.ndarray, labels: np.ndarray, coarse_labels: np.ndarray | None = None
+) -> CifarPart:
     images = np.ascontiguousarray(planes.reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE).transpose(0, 2, 3, 1))
     coarse_labels = np.zeros_like(labels) if coarse_labels is None else coarse_labels
     for values, num_classes in ((labels, release.num_classes), (coarse_labels, release.num_coarse or 1)):
@@ -256,7 +259,9 @@ def _read_names(path: str) -> list[str]:
         raise _wrong_file(path, error.strerror or str(error), "a text file with a name a line") from error
 
 
-def _checked(release: CifarRelease, parts: dict[str, CifarPart], names, counts: dict[str, int]) -> Cifar:
+def _checked(
+    release: CifarRelease, parts: dict[str, CifarPart], names: Sequence[Sequence[str]], counts: dict[str, int]
+) -> Cifar:
     """The data set with its deviations, after a look at the number of names."""
     class_names, coarse_names = tuple(names[0]), tuple(names[1]) if len(names) > 1 else ()
     if (len(class_names), len(coarse_names)) != (release.num_classes, release.num_coarse):

@@ -20,7 +20,9 @@ _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two
 _log = logging.getLogger(__name__)
 
 
-def content_digests(paths: Sequence[str], cache_dir: str | os.PathLike, what: str = "images") -> list[str]:
+def content_digests(
+    paths: Sequence[str | os.PathLike], cache_dir: str | os.PathLike, what: str = "images"
+) -> list[str]:
     """Hexadecimal SHA-256 of the contents of files.
 
     A digest is kept with the file's absolute path, size, time of modification and time of change (which no program can
@@ -40,8 +42,9 @@ def content_digests(paths: Sequence[str], cache_dir: str | os.PathLike, what: st
     """
     places = [os.path.abspath(str(path)) for path in paths]
     kept = _KeptDigests(os.path.join(cache_dir, "digests"))
-    digests = {place: kept.find(place, _version(place)) for place in dict.fromkeys(places)}
-    unread = [place for place, digest in digests.items() if digest is None]
+    found = {place: kept.find(place, _version(place)) for place in dict.fromkeys(places)}
+    digests = {place: digest for place, digest in found.items() if digest is not None}
+    unread = [place for place in found if place not in digests]
     if unread:
         digests.update(_read(unread, kept, what))
     return [digests[place] for place in places]
@@ -76,7 +79,7 @@ def _entry(place: str) -> tuple[list[int], str, bool]:
 class _KeptDigests:
     """Digests on disk, in up to 256 JSON files: paths of one folder are in one of them."""
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str) -> None:
         self.folder = folder
         self._shards: dict[str, dict] = {}
 
@@ -87,7 +90,7 @@ class _KeptDigests:
 
     def keep(self, entries: dict[str, tuple[list[int], str]]) -> None:
         """Adds entries (version and digest by path) to what is on disk."""
-        of_shard = defaultdict(dict)
+        of_shard: defaultdict[str, dict[str, tuple[list[int], str]]] = defaultdict(dict)
         for place, entry in entries.items():
             of_shard[_shard_of(place)][place] = entry
         try:

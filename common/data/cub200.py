@@ -69,7 +69,7 @@ def load_cub200(data_dir: str | None, *, cache_dir: str | None = None, seed: int
 
 
 def _read_class_names(path: str) -> list[str]:
-    class_names = []
+    class_names: list[str] = []
     for place, (class_id, name) in read_rows(path, num_columns=2):
         expected = len(class_names) + 1
         read_integer(place, class_id, expected, expected)

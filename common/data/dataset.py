@@ -50,7 +50,7 @@ class Examples:
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _integer_labels(self.labels))
         for name, values in self._per_example_fields().items():
             if len(values) != len(self.labels):
@@ -68,12 +68,26 @@ class Examples:
         """Number of different labels."""
         return len(np.unique(self.labels))
 
-    def subset(self, indices) -> Examples:
+    @property
+    def arrays(self) -> np.ndarray:
+        """The `inputs`, or `InvalidInput` where there are none."""
+        if self.inputs is None:
+            raise invalid("examples", received="no inputs", expected="examples in memory")
+        return self.inputs
+
+    @property
+    def file_names(self) -> list[str]:
+        """The `paths` as text, or `InvalidInput` where there are none."""
+        if self.paths is None:
+            raise invalid("examples", received="no paths", expected="image files")
+        return [str(path) for path in self.paths]
+
+    def subset(self, indices: np.ndarray) -> Examples:
         """The examples at `indices` (`[chosen]` integers, or a `[examples]` mask), in that order."""
         chosen = {name: values[indices] for name, values in self._per_example_fields().items()}
         return Examples(**chosen)
 
-    def select_classes(self, class_ids, relabel: bool = True) -> Examples:
+    def select_classes(self, class_ids: np.ndarray, relabel: bool = True) -> Examples:
         """The examples of the given classes, in their present order.
 
         Args:
@@ -100,7 +114,7 @@ class Examples:
         new_labels = order[np.searchsorted(sorted_ids, chosen.labels)]
         return chosen._with_labels(new_labels)
 
-    def _with_labels(self, labels) -> Examples:
+    def _with_labels(self, labels: np.ndarray) -> Examples:
         return Examples(**{**self._per_example_fields(), "labels": labels})
 
     def _per_example_fields(self) -> dict[str, np.ndarray]:
@@ -143,7 +157,7 @@ class Dataset:
     channels: int = 3
     readers: InputReaders | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_choice("kind of data set", self.kind, DATASET_KINDS)
         for part in ("train", "test", "gallery", "validation"):
             examples = getattr(self, part)
@@ -162,7 +176,7 @@ class Dataset:
         """Whether the data are the official ones, so that figures may stand beside published ones."""
         return not self.deviations
 
-    def _check_part(self, part: str, examples: Examples):
+    def _check_part(self, part: str, examples: Examples) -> None:
         if len(examples) == 0:
             raise invalid(f"{part} set of {self.name}", received="no examples", expected="at least one")
         if len(self.class_names) and not (examples.labels.min() >= 0 and examples.labels.max() < len(self.class_names)):
@@ -209,7 +223,7 @@ def check_official_counts(name: str, expected: Mapping[str, int], found: Mapping
     )
 
 
-def _integer_labels(labels) -> np.ndarray:
+def _integer_labels(labels: np.ndarray) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim != 1 or (labels.size and labels.dtype.kind not in "iu"):
         raise invalid("labels", received=f"{labels.dtype} array of shape {labels.shape}", expected="a list of integers")

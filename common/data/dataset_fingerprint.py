@@ -52,7 +52,7 @@ def is_of_names(fingerprint: str | None, dataset: Dataset) -> bool:
 
 
 def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_dir: str | os.PathLike) -> str:
-    paths = [os.path.abspath(str(path)) for _, examples in parts for path in examples.paths]
+    paths = [os.path.abspath(path) for _, examples in parts for path in examples.file_names]
     root = os.path.commonpath({os.path.dirname(path) for path in paths})
     digest = hashlib.sha256(ascii(dataset.name).encode())
     for (part, label), path, content in zip(_labelled(parts), paths, content_digests(paths, cache_dir)):

@@ -33,7 +33,7 @@ def fixed_views(dataset: Dataset, num_views: int, seed: int) -> Dataset:
     return dataclasses.replace(dataset, train=dataclasses.replace(dataset.train, view_seeds=seeds))
 
 
-def view_numbers(seeds, num_views: int):
+def view_numbers(seeds: np.ndarray, num_views: int) -> np.ndarray:
     """Which view is seen, `[batch]` in 0 .. num_views - 1, of the seed pairs `[batch, 2]` of a batch's examples.
 
     Works on NumPy arrays and tensors alike.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -81,21 +82,34 @@ def load_glyph_collage(
     drawings = draw_glyphs(TILE_SIZE, cache_dir=cache_dir)
     generator = np.random.default_rng(seed)
     characters = _divide_characters(np.unique(drawings.code_points), generator)
-    parts, first_label = {}, 0
-    for part, chosen in characters.items():
-        parts[part] = _compose(drawings, chosen, num_images[part], nuisance, generator, first_label)
-        first_label += len(chosen.letters)
+    parts = _compose_parts(drawings, characters, num_images, nuisance, generator)
     return Dataset(
         name="glyph_collage" if nuisance else "glyph_collage_distilled",
         class_names=[character_name(letter) for chosen in characters.values() for letter in chosen.letters],
         kind="memory_images",
         native_size=TILES_PER_SIDE * TILE_SIZE,
         channels=1,
-        **parts,
+        train=parts["train"],
+        test=parts["test"],
+        validation=parts["validation"],
     )
 
 
-def _divide_characters(code_points: np.ndarray, generator) -> dict[str, _Characters]:
+def _compose_parts(
+    drawings: GlyphDrawings,
+    characters: dict[str, _Characters],
+    num_images: dict[str, int],
+    nuisance: bool,
+    generator: np.random.Generator,
+) -> dict[str, Examples]:
+    parts, first_label = {}, 0
+    for part, chosen in characters.items():
+        parts[part] = _compose(drawings, chosen, num_images[part], nuisance, generator, first_label)
+        first_label += len(chosen.letters)
+    return parts
+
+
+def _divide_characters(code_points: np.ndarray, generator: np.random.Generator) -> dict[str, _Characters]:
     """Letters and nuisance symbols of training, validation and test; no character is in two of them."""
     letters = generator.permutation([code_point for code_point in code_points.tolist() if _is_plain_letter(code_point)])
     if len(letters) < sum(_NUM_LETTERS.values()):
@@ -106,13 +120,16 @@ def _divide_characters(code_points: np.ndarray, generator) -> dict[str, _Charact
             fix="Install matplotlib with pip; its fonts have them.",
         )
     letters_of_parts = np.split(letters, np.cumsum(list(_NUM_LETTERS.values())))
-    symbols_of_parts = [[] for _ in _NUISANCE_SHARES]
+    symbols_of_parts: list[list[np.ndarray]] = [[] for _ in _NUISANCE_SHARES]
     for block in _NUISANCE_FAMILIES.values():
         members = generator.permutation([code_point for code_point in code_points.tolist() if code_point in block])
         ends = np.cumsum(list(_NUISANCE_SHARES.values())) * len(members) // sum(_NUISANCE_SHARES.values())
         for symbols, share in zip(symbols_of_parts, np.split(members, ends)):
             symbols.append(share)
-    return {part: _Characters(*chosen) for part, *chosen in zip(_NUM_LETTERS, letters_of_parts, symbols_of_parts)}
+    return {
+        part: _Characters(chosen, families)
+        for part, chosen, families in zip(_NUM_LETTERS, letters_of_parts, symbols_of_parts)
+    }
 
 
 def _is_plain_letter(code_point: int) -> bool:
@@ -121,7 +138,14 @@ def _is_plain_letter(code_point: int) -> bool:
     return is_letter and unicodedata.name(character, "").split(" ")[0] in _SCRIPTS
 
 
-def _compose(drawings, characters, images_per_class, nuisance, generator, first_label) -> Examples:
+def _compose(
+    drawings: GlyphDrawings,
+    characters: _Characters,
+    images_per_class: int,
+    nuisance: bool,
+    generator: np.random.Generator,
+    first_label: int,
+) -> Examples:
     labels = np.repeat(np.arange(len(characters.letters)), images_per_class)
     positions = generator.integers(NUM_TILES, size=len(labels))
     targets = _random_drawings(drawings, characters.letters[labels], generator)  # [examples, tile, tile]
@@ -134,7 +158,9 @@ def _compose(drawings, characters, images_per_class, nuisance, generator, first_
     return Examples(labels + first_label, inputs=collages, positions=positions)
 
 
-def _random_symbols(families, shape, generator) -> np.ndarray:
+def _random_symbols(
+    families: Sequence[np.ndarray], shape: tuple[int, ...], generator: np.random.Generator
+) -> np.ndarray:
     """Code points of the given shape: a random family, then a random one of its members."""
     chosen_family = generator.integers(len(families), size=shape)
     symbols = np.empty(shape, np.int64)
@@ -144,7 +170,7 @@ def _random_symbols(families, shape, generator) -> np.ndarray:
     return symbols
 
 
-def _random_drawings(drawings: GlyphDrawings, code_points: np.ndarray, generator) -> np.ndarray:
+def _random_drawings(drawings: GlyphDrawings, code_points: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """A drawing `[..., tile, tile]` of each character in a random one of its fonts."""
     first = np.searchsorted(drawings.code_points, code_points, side="left")
     end = np.searchsorted(drawings.code_points, code_points, side="right")

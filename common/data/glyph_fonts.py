@@ -33,7 +33,7 @@ class GlyphFont:
         path: a TrueType file.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self._path = path
         self.name = path.stem
         self.code_points = frozenset(FT2Font(str(path)).get_charmap())
@@ -58,12 +58,12 @@ class GlyphFont:
 
     def _ink(self, code_point: int, em: int) -> Image.Image:
         font, character = self._font_of_em(em), chr(code_point)
-        left, top, right, bottom = font.getbbox(character)
+        left, top, right, bottom = map(int, font.getbbox(character))
         image = Image.new("L", (right - left, bottom - top))
         ImageDraw.Draw(image).text((-left, -top), character, fill=255, font=font)
         return image.crop(image.getbbox() or (0, 0, 0, 0))
 
-    def _open(self, em: int):
+    def _open(self, em: int) -> ImageFont.FreeTypeFont:
         return ImageFont.truetype(str(self._path), em, layout_engine=ImageFont.Layout.BASIC)
 
 

@@ -27,7 +27,7 @@ def check_images(examples: Examples, cache_dir: str | os.PathLike) -> None:
     Raises:
         InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
     """
-    paths = [str(path) for path in examples.paths]
+    paths = examples.file_names
     contents = "".join(sorted(set(content_digests(paths, cache_dir))))
     mark = os.path.join(cache_dir, "sound", hashlib.sha256(f"{_VERSION} {contents}".encode()).hexdigest())
     if os.path.exists(mark):

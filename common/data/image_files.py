@@ -8,6 +8,8 @@ lie on white; 16-bit values are scaled; see `to_rgb`.
 from __future__ import annotations
 
 import io
+import os
+from typing import BinaryIO
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +24,7 @@ from common.ops.checks import invalid
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 
 
-def read_image(path, transform: ImageTransform, seed=(0, 0)):
+def read_image(path: tf.Tensor, transform: ImageTransform, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
     """Reads a file in a TensorFlow graph and transforms it.
 
     A complete JPEG file (from its start marker to its end marker) is decoded by `tf.image.decode_and_crop_jpeg`, which
@@ -55,18 +57,18 @@ def read_image(path, transform: ImageTransform, seed=(0, 0)):
     return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
 
 
-def load_rgb(source, name: str) -> Image.Image:
+def load_rgb(source: str | os.PathLike | BinaryIO, name: str) -> Image.Image:
     """Decodes a file, or a binary stream from its beginning, with Pillow to 8-bit RGB, as `to_rgb` does.
 
     Raises:
         InvalidInput: it cannot be read to its end, its data are damaged (see `jpeg_complaint`), or its values have no
             known range; the message has `name`.
     """
-    if hasattr(source, "read"):
+    if isinstance(source, (str, os.PathLike)):
+        contents = read_regular_file(source)
+    else:
         source.seek(0)
         contents = source.read()
-    else:
-        contents = read_regular_file(source)
     image = decode_rgb(contents)
     if isinstance(image, str):
         raise invalid(
@@ -90,28 +92,28 @@ def decode_rgb(contents: bytes) -> Image.Image | str:
         return "its format is unknown" if isinstance(error, UnidentifiedImageError) else str(error)
 
 
-def _is_complete_jpeg(contents):
+def _is_complete_jpeg(contents: tf.Tensor) -> tf.Tensor:
     last = tf.maximum(tf.strings.length(contents) - 2, 0)  # an empty file has a start and an end, too
     start_and_end = tf.strings.substr(contents, tf.stack([0, last]), [3, 2])
     return tf.reduce_all(tf.equal(start_and_end, [b"\xff\xd8\xff", b"\xff\xd9"]))
 
 
-def _decode_jpeg(contents, window):
+def _decode_jpeg(contents: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     # The accurate inverse transform is what Pillow uses, and it is as fast as the approximate one.
     return tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method="INTEGER_ACCURATE")
 
 
-def _shape_by_pillow(path, contents):
+def _shape_by_pillow(path: tf.Tensor, contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(_shape_of_pixels, [path, contents], tf.int32), [3])
 
 
-def _decode_by_pillow(path, contents):
+def _decode_by_pillow(path: tf.Tensor, contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(_pixels, [path, contents], tf.uint8), [None, None, 3])
 
 
-def _shape_of_pixels(path, contents):
+def _shape_of_pixels(path: bytes, contents: bytes) -> np.ndarray:
     return np.array(_pixels(path, contents).shape, np.int32)
 
 
-def _pixels(path, contents):
+def _pixels(path: bytes, contents: bytes) -> np.ndarray:
     return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace")))

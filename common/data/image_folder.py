@@ -11,7 +11,7 @@ from common.data.class_splits import random_class_split
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.regular_files import regular_status
-from common.ops.checks import invalid
+from common.ops.checks import InvalidInput, invalid
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
@@ -59,7 +59,8 @@ def load_image_folder(
 
 def _find_classes(root: str) -> dict[str, list[str]]:
     """Image files of every class, by the class folder's path relative to `root`; hidden folders are left out."""
-    files_of_class, class_of_folder = {}, {}
+    files_of_class: dict[str, list[str]] = {}
+    class_of_folder: dict[tuple[int, int], str] = {}
     for directory, identity, images in _folders_with_images(root, ()):
         class_name = os.path.relpath(directory, root).replace(os.sep, "/")
         if class_name == ".":
@@ -120,7 +121,7 @@ def _examples(files_of_class: dict[str, list[str]], class_names: list[str], firs
     return Examples(labels=np.array(labels, np.int64), paths=np.array(paths))
 
 
-def _invalid_folder(received):
+def _invalid_folder(received: object) -> InvalidInput:
     return invalid(
         "--data_dir",
         received=received,

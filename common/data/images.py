@@ -35,14 +35,16 @@ class ImageTransform(abc.ABC):
         """Height and width of the result in pixels, or None where it is that of the image."""
 
     @abc.abstractmethod
-    def window(self, height, width, seed):
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """The part of an image of this size that `finish` wants: int32 `[4]` of top, left, height, width."""
 
     @abc.abstractmethod
-    def finish(self, window, height, width, seed):
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
         """The input made of the window's pixels; `height` and `width` are those of the whole image."""
 
-    def __call__(self, image, seed=(0, 0)):
+    def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
         """Transforms a whole image `[height, width, channels]` with the example's seed pair."""
         image = tf.convert_to_tensor(image)
         height, width = tf.shape(image)[0], tf.shape(image)[1]
@@ -56,15 +58,17 @@ class Identity(ImageTransform):
     works_on_batches: ClassVar[bool] = True
     output_size: ClassVar[None] = None
 
-    def window(self, height, width, seed):
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """The whole image."""
         return tf.stack([0, 0, height, width])
 
-    def finish(self, window, height, width, seed):
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
         """The window."""
         return window
 
-    def __call__(self, image, seed=(0, 0)):
+    def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
         """The image, the batch of images or the tokens that it was given."""
         return image
 
@@ -100,11 +104,13 @@ class ThesisCrop(ImageTransform):
         """The size of the crop."""
         return self.size
 
-    def window(self, height, width, seed):
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """See `random_resized_crop_window`."""
         return random_resized_crop_window(height, width, seed)
 
-    def finish(self, window, height, width, seed):
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
         """Resizes and mirrors."""
         resized = to_uint8(resize(window, self.size, self.size, self.antialias, filter_above=_TWO_TAPS_SUFFICE))
         return random_flip(resized, seed) if self.flip else resized
@@ -133,7 +139,7 @@ class PublishedCodeCrop(ImageTransform):
         """The size of the crop."""
         return self.size
 
-    def window(self, height, width, seed):
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """TensorFlow's `sample_distorted_bounding_box` over the whole image."""
         begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
             tf.stack([height, width, 3]),
@@ -147,7 +153,9 @@ class PublishedCodeCrop(ImageTransform):
         )
         return tf.concat([begin[:2], extent[:2]], axis=0)
 
-    def finish(self, window, height, width, seed):
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
         """Resizes and mirrors."""
         resized = to_uint8(resize(window, self.size, self.size, antialias=False))
         return random_flip(resized, seed) if self.flip else resized
@@ -169,22 +177,24 @@ class RandomShift(ImageTransform):
     works_on_batches: ClassVar[bool] = True
     output_size: ClassVar[None] = None
 
-    def window(self, height, width, seed):
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """The whole image."""
         return tf.stack([0, 0, height, width])
 
-    def finish(self, window, height, width, seed):
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
         """Shifts and mirrors one image."""
         return self(window, seed)
 
-    def __call__(self, image, seed=(0, 0)):
+    def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
         """Shifts and mirrors an image, or every image of a batch with its own seed pair."""
         image, seed = tf.convert_to_tensor(image), tf.convert_to_tensor(seed, tf.int32)
         if image.shape.rank == 3:
             return self._shift(image[None], seed[None])[0]
         return self._shift(image, seed)
 
-    def _shift(self, images, seeds):
+    def _shift(self, images: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         height, width = tf.shape(images)[1], tf.shape(images)[2]
         draws = tf.map_fn(self._draw, seeds)  # [batch, 3]: rows, columns, mirrored
         rows = tf.clip_by_value(tf.range(height) + draws[:, 0:1], 0, height - 1)  # [batch, height]
@@ -192,7 +202,7 @@ class RandomShift(ImageTransform):
         columns = tf.where(draws[:, 2:3] == 1, columns[:, ::-1], columns)
         return tf.gather(tf.gather(images, rows, batch_dims=1, axis=1), columns, batch_dims=1, axis=2)
 
-    def _draw(self, seed):
+    def _draw(self, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         shifts = tf.floor((2 * self.pixels + 1) * uniform_draws(seed)[:2])
         mirrored = tf.cast(_is_mirrored(seed), tf.int32) if self.flip else tf.constant(0)
         return tf.concat([tf.cast(shifts, tf.int32) - self.pixels, mirrored[None]], axis=0)
@@ -226,22 +236,24 @@ class CenterCrop(ImageTransform):
         """Shorter side in pixels to which an image is resized before the crop; best for prepared copies."""
         return round(self.size * _RESIZE_PER_CROP)
 
-    def window(self, height, width, seed):
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """The central crop where nothing is to be resized, else the whole image."""
         whole = tf.stack([0, 0, height, width])
         return tf.cond(self._is_resized(height, width), lambda: self._center(height, width), lambda: whole)
 
-    def finish(self, window, height, width, seed):
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
         """Resizes the shorter side and crops, unless the window is the crop already."""
         return tf.cond(self._is_resized(height, width), lambda: to_uint8(window), lambda: self._resize_and_crop(window))
 
-    def _is_resized(self, height, width):
+    def _is_resized(self, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
         return tf.equal(tf.minimum(height, width), self.shorter_side)
 
-    def _center(self, height, width):
+    def _center(self, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
         return tf.stack([(height - self.size) // 2, (width - self.size) // 2, self.size, self.size])
 
-    def _resize_and_crop(self, image):
+    def _resize_and_crop(self, image: tf.Tensor) -> tf.Tensor:
         height, width = tf.shape(image)[0], tf.shape(image)[1]
         shorter = tf.minimum(height, width)
         height, width = (scaled_side(side, shorter, self.shorter_side) for side in (height, width))
@@ -249,7 +261,13 @@ class CenterCrop(ImageTransform):
         return to_uint8(cut(resized, self._center(height, width)))
 
 
-def random_resized_crop_window(height, width, seed, scale=(0.16, 1.0), ratio=(3 / 4, 4 / 3)):
+def random_resized_crop_window(
+    height: tf.Tensor,
+    width: tf.Tensor,
+    seed: tf.Tensor | tuple[int, int],
+    scale: tuple[float, float] = (0.16, 1.0),
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),
+) -> tf.Tensor:
     """Window of a random share of an image's area with a random aspect; the rule of torchvision's RandomResizedCrop.
 
     Ten times: area ~ U(scale) x height x width, log(aspect) ~ U(log ratio), window width = round(sqrt(area x aspect)),
@@ -282,19 +300,21 @@ def random_resized_crop_window(height, width, seed, scale=(0.16, 1.0), ratio=(3 
     return tf.cast(tf.floor(tf.concat([offset, side], axis=0)), tf.int32)
 
 
-def _largest_window(limits, ratio):
+def _largest_window(limits: tf.Tensor, ratio: tuple[float, float]) -> tf.Tensor:
     """Height and width of the largest window with an aspect in `ratio`, `[2, 1]`."""
     return tf.minimum(limits, tf.round(limits[::-1] * np.array([[1 / ratio[0]], [ratio[1]]])))
 
 
-def random_flip(image, seed):
+def random_flip(image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
     """Mirrors `[height, width, channels]` left and right with probability 1/2."""
     return tf.cond(
         _is_mirrored(seed), lambda: tf.raw_ops.Reverse(tensor=image, dims=[False, True, False]), lambda: image
     )
 
 
-def resize(image, height, width, antialias: bool, filter_above: float = 1.0):
+def resize(
+    image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor, antialias: bool, filter_above: float = 1.0
+) -> tf.Tensor:
     """Bilinear resizing of `[height, width, channels]` to float32, with half-pixel centres.
 
     Args:
@@ -306,7 +326,7 @@ def resize(image, height, width, antialias: bool, filter_above: float = 1.0):
         filter_above: by what factor an axis has to shrink, at least 1, for the filter to be used.
     """
 
-    def resized(filtered: bool):
+    def resized(filtered: bool) -> tf.Tensor:
         return tf.image.resize(image, [height, width], antialias=filtered)
 
     if not antialias:
@@ -316,26 +336,26 @@ def resize(image, height, width, antialias: bool, filter_above: float = 1.0):
     return tf.cond(shrinks, lambda: resized(True), lambda: resized(False))
 
 
-def scaled_side(side, shorter, shorter_side: int):
+def scaled_side(side: int | tf.Tensor, shorter: int | tf.Tensor, shorter_side: int) -> int | tf.Tensor:
     """Length of one side, rounded down, when the shorter one is resized to `shorter_side`; of integers or tensors."""
     return side * shorter_side // shorter
 
 
-def cut(image, window):
+def cut(image: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """The pixels of a window (top, left, height, width) of `[height, width, channels]`."""
     top, left, height, width = tf.unstack(window)
     return image[top : top + height, left : left + width]
 
 
-def to_uint8(image):
+def to_uint8(image: tf.Tensor) -> tf.Tensor:
     """Pixels in 0..255 rounded to uint8; images that are uint8 stay."""
     return image if image.dtype == tf.uint8 else tf.cast(image + 0.5, tf.uint8)
 
 
-def uniform_draws(seed):
+def uniform_draws(seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
     """Random numbers `[23]` in [0, 1) of a seed pair `[2]`; a graph that asks twice computes them once."""
     return tf.random.stateless_uniform([_NUM_DRAWS], tf.convert_to_tensor(seed, tf.int32), alg="philox")
 
 
-def _is_mirrored(seed):
+def _is_mirrored(seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
     return uniform_draws(seed)[-1] < 0.5

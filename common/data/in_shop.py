@@ -64,7 +64,7 @@ def load_in_shop(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     for wrong in np.flatnonzero(~trains & np.isin(items, train_items))[:1]:
         raise wrong_annotation(places[wrong], str(items[wrong]), "an item that is not in the training part")
 
-    paths = existing_files(os.path.join(root, "Img"), relative_paths.tolist(), places)
+    paths = existing_files(os.path.join(root, "Img"), relative_paths.tolist(), places.tolist())
     labels = np.where(
         trains, np.searchsorted(train_items, items), len(train_items) + np.searchsorted(test_items, items)
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from common.data.batches import ClassBalancedBatches
+from common.data.batches import TrainingBatches
 from common.data.dataset import Examples
 from common.data.fixed_views import view_numbers
 from common.data.image_files import read_image
@@ -20,7 +20,7 @@ _CALLS_PER_THREAD = 8
 
 def training_batches(
     examples: Examples,
-    batches: ClassBalancedBatches,
+    batches: TrainingBatches,
     augmentation: ImageTransform,
     seed: int,
     start_step: int = 0,
@@ -47,7 +47,7 @@ def training_batches(
     check_non_negative("start_step", start_step)
     content = _content(examples, augmentation)
 
-    def draws():
+    def draws() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for step, (epoch, indices) in enumerate(batches.from_step(start_step), start_step):
             seeds = example_seeds(seed, epoch, step % batches.batches_per_epoch, len(indices))
             if examples.view_seeds is not None:
@@ -116,7 +116,7 @@ def view_batches(
     content = _content(examples, transform)
     seeds = np.asarray(seeds, np.int32)
 
-    def draws():
+    def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(indices), batch_size):
             part = slice(start, start + batch_size)
             yield content[indices[part]], seeds[part]
@@ -166,7 +166,7 @@ def invalid_input_behind(error: Exception) -> InvalidInput | None:
 
 def _content(examples: Examples, transform: ImageTransform) -> np.ndarray:
     if examples.paths is None:
-        return examples.inputs
+        return examples.arrays
     if transform.output_size is None:
         raise invalid(
             "transformation of image files",
@@ -182,7 +182,7 @@ def _batch_spec(content: np.ndarray, batch_size: int | None) -> tf.TensorSpec:
     return tf.TensorSpec([batch_size, *content.shape[1:]], dtype)
 
 
-def _example_transform(examples: Examples, transform: ImageTransform):
+def _example_transform(examples: Examples, transform: ImageTransform) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """What makes an input of one element of the examples' content and its seed pair."""
     if examples.paths is None:
         return transform

@@ -69,7 +69,7 @@ class Inspection:
     @property
     def shared(self) -> list[tuple[Inspected, Inspected]]:
         """Pairs of equal examples in two different parts, the first of each part."""
-        first_of = defaultdict(dict)
+        first_of: defaultdict[str, dict[str, Inspected]] = defaultdict(dict)
         for found in self._digested():
             first_of[found.sha256].setdefault(found.part, found)
         pairs = []
@@ -126,14 +126,14 @@ def inspect_dataset(dataset: Dataset) -> Inspection:
 
     Two examples are the same if their bytes are; copies that were encoded anew are not found.
     """
-    found = []
+    found: list[Inspected] = []
     for part, examples in parts_of(dataset):
         found += _inspect_arrays(part, examples) if examples.paths is None else _inspect_files(part, examples)
     return Inspection(dataset, tuple(found))
 
 
 def _inspect_arrays(part: str, examples: Examples) -> Iterable[Inspected]:
-    for index, (label, values) in enumerate(zip(examples.labels.tolist(), examples.inputs)):
+    for index, (label, values) in enumerate(zip(examples.labels.tolist(), examples.arrays)):
         contents = np.ascontiguousarray(values).tobytes()
         height, width = values.shape[:2] if values.ndim == 3 else (0, 0)
         digest = hashlib.sha256(contents).hexdigest()
@@ -142,7 +142,9 @@ def _inspect_arrays(part: str, examples: Examples) -> Iterable[Inspected]:
 
 def _inspect_files(part: str, examples: Examples) -> Iterable[Inspected]:
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # decoding and digests release the interpreter
-        looks = pool.map(lambda path, label: _inspect_file(part, path, label), examples.paths, examples.labels.tolist())
+        looks = pool.map(
+            lambda path, label: _inspect_file(part, path, label), examples.file_names, examples.labels.tolist()
+        )
         yield from tqdm(looks, desc=f"inspecting {part}", total=len(examples), unit="image", disable=None)
 
 

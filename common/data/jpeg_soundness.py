@@ -56,7 +56,8 @@ def _layout(contents: bytes) -> _Layout | None:
     """The scans of a file, or None if its markers are not in order."""
     if not contents.startswith(_START):
         return None
-    place, frame, ends = len(_START), None, []
+    place, frame = len(_START), None
+    ends: list[int] = []
     while place + 4 <= len(contents):
         if contents[place] != 0xFF:
             return None
@@ -82,14 +83,14 @@ def _layout(contents: bytes) -> _Layout | None:
 class _Halting(io.BytesIO):
     """A stream that is read up to `halt` first, and only beyond when asked again."""
 
-    def __init__(self, contents: bytes, halt: int):
+    def __init__(self, contents: bytes, halt: int) -> None:
         super().__init__(contents)
         self.halt = halt
 
-    def read(self, size=-1):
+    def read(self, size: int | None = -1) -> bytes:
         """Up to `size` bytes."""
         left = self.halt - self.tell()
-        return super().read(min(size, left) if left > 0 and size >= 0 else size)
+        return super().read(min(size, left) if left > 0 and size is not None and size >= 0 else size)
 
 
 def _complaint_of_scan(contents: bytes, end: int) -> str | None:

@@ -56,7 +56,10 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
     check_training_pairs(parts["train"], class_names, f"training set of {path}")
     return Dataset(
         name="manifest",
-        **parts,
+        train=parts["train"],
+        test=parts["test"],
+        gallery=parts.get("gallery"),
+        validation=parts.get("validation"),
         class_names=class_names,
         deviations=(f"manifest: images of your own ({os.path.basename(path)}); there are no published figures",),
         kind="image_files",
@@ -79,7 +82,8 @@ def _find(data_dir: str | None) -> str:
 
 def _read_csv(path: str) -> tuple[list[str], dict[str, list[str]]]:
     """Places of the rows, for errors, and the three columns."""
-    places, columns = [], {name: [] for name in _COLUMNS}
+    places: list[str] = []
+    columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
@@ -125,7 +129,7 @@ def _check_columns(path: str, present: Sequence[str]) -> None:
 
 def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Labels `[images]`, those of training classes first, and the name of each."""
-    number_of = {}
+    number_of: dict[str, int] = {}
     for wanted in ("train", None):
         for name, split in zip(names, splits):
             if wanted in (split, None):
@@ -145,7 +149,7 @@ def _existing(table: str, relative_paths: list[str], places: list[str]) -> np.nd
 
 def _check_agreement(paths: np.ndarray, labels: list[str], splits: list[str], places: list[str]) -> None:
     """Raises `InvalidInput` that names the first row which gives an image another label or split than one before."""
-    first_of = {}
+    first_of: dict[str, int] = {}
     for row, path in enumerate(paths.tolist()):
         first = first_of.setdefault(os.path.normpath(path), row)
         for what, values in (("label", labels), ("split", splits)):

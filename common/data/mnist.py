@@ -57,7 +57,8 @@ def load_mnist(data_dir: str | None, *, cache_dir: str | None = None, seed: int 
     found |= {f"{part} classes": examples.num_classes for part, examples in parts.items()}
     return Dataset(
         name="mnist",
-        **parts,
+        train=parts["train"],
+        test=parts["test"],
         class_names=class_names,
         deviations=check_official_counts("mnist", _OFFICIAL_COUNTS, found),
         kind="memory_images",

@@ -108,7 +108,7 @@ def read_integer(place: str, text: str, lowest: int, highest: int | None = None)
     return number
 
 
-def wrong_annotation(place: str, received, expected: str) -> InvalidInput:
+def wrong_annotation(place: str, received: object, expected: str) -> InvalidInput:
     """The error for an annotation that is malformed or contradicts another one."""
     return invalid(
         f"annotation ({place})",

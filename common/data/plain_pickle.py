@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable
 
 import numpy as np
 
-from common.ops.checks import invalid
+from common.ops.checks import InvalidInput, invalid
 
 _MOST_BYTES = 256 << 20  # the largest file of the archives has 155 MB
 _BYTES_DTYPES = ("u1", "uint8", "|u1")
@@ -43,11 +44,11 @@ def read_plain_pickle(path: str) -> dict:
 class _StoredType:
     """Stands for `numpy.dtype(...)`: unsigned bytes, or an error."""
 
-    def __init__(self, name, *arguments):
+    def __init__(self, name: str | bytes, *arguments: object) -> None:
         if _text(name) not in _BYTES_DTYPES:
             raise pickle.UnpicklingError(f"an array of {name!r}, not of unsigned bytes")
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: tuple) -> None:
         pass  # byte order and alignment, which bytes do not have
 
 
@@ -56,10 +57,10 @@ class _StoredArray:
 
     array = None
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: object) -> None:
         pass  # the class, shape (0,) and type of the empty array
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: tuple) -> None:
         _, shape, stored_type, is_fortran, contents = state
         if not isinstance(stored_type, _StoredType) or is_fortran or not isinstance(contents, bytes):
             raise pickle.UnpicklingError("an array that is not one of bytes in C order")
@@ -67,7 +68,7 @@ class _StoredArray:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module, name):
+    def find_class(self, module: str, name: str) -> Callable:
         if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
             return _StoredArray
         if module == "numpy" and name in ("ndarray", "dtype"):
@@ -77,17 +78,17 @@ class _PlainUnpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name}, which is not read because it could run code")
 
 
-def _encode_bytes(text, encoding):
+def _encode_bytes(text: str | bytes, encoding: str | bytes) -> bytes:
     if _text(encoding) not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError(f"a text in the encoding {encoding!r}")
     return _text(text).encode("latin1")
 
 
-def _text(value) -> str:
+def _text(value: object) -> str:
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
 
 
-def _plain(value):
+def _plain(value: object) -> np.ndarray | dict | list | str | float:
     """The value with arrays for their stand-ins and text for byte strings."""
     if isinstance(value, _StoredArray):
         if value.array is None:
@@ -104,7 +105,7 @@ def _plain(value):
     raise pickle.UnpicklingError(f"a {type(value).__name__}")
 
 
-def _refused(path: str, reason: str):
+def _refused(path: str, reason: str) -> InvalidInput:
     return invalid(
         "file of CIFAR",
         received=path,

@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image
@@ -52,8 +53,8 @@ def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes:
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
     folder = os.path.join(cache_dir, "prepared", f"shorter_side_{shorter_side}" + ("_boxes" if boxes else ""))
-    crops = examples.boxes.tolist() if boxes else [None] * len(examples)
-    sources = [str(path) for path in examples.paths]
+    crops = examples.boxes.tolist() if boxes and examples.boxes is not None else [None] * len(examples)
+    sources = examples.file_names
     digests = content_digests(sources, cache_dir)
     jobs = list(zip(sources, crops, digests))
     copies = [os.path.join(folder, _copy_name(*job)) for job in jobs]
@@ -65,7 +66,7 @@ def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes:
     return dataclasses.replace(examples, paths=np.array(copies), boxes=None)
 
 
-def _copy_name(source: str, box, content: str) -> str:
+def _copy_name(source: str, box: Sequence[float] | None, content: str) -> str:
     """`ab/stem-abcdef0123456789.jpg`, from a digest of all that decides what the copy looks like."""
     digest = hashlib.sha256(repr((content, box, _QUALITY, _VERSION)).encode()).hexdigest()
     stem = os.path.splitext(os.path.basename(source))[0][:40]
@@ -76,15 +77,15 @@ def _files_below(folder: str) -> set[str]:
     return {os.path.join(directory, name) for directory, _, names in os.walk(folder) for name in names}
 
 
-def _prepare(source: str, box, content: str, copy: str, shorter_side: int):
+def _prepare(source: str, box: Sequence[float] | None, content: str, copy: str, shorter_side: int) -> None:
     contents = read_regular_file(source)
     if hashlib.sha256(contents).hexdigest() != content:
         raise invalid("image file", received=source, expected="one that nobody changes meanwhile", fix="Begin again.")
     image = load_rgb(io.BytesIO(contents), source)
     if box is not None:
         image = image.crop(_box_inside(image, box))
-    size = tuple(scaled_side(side, min(image.size), shorter_side) for side in image.size)
-    image = image.resize(size, Image.Resampling.BILINEAR)
+    width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
+    image = image.resize((width, height), Image.Resampling.BILINEAR)
     os.makedirs(os.path.dirname(copy), exist_ok=True)
     temporary = f"{copy}.{os.getpid()}.{threading.get_ident()}.part"
     try:
@@ -95,6 +96,6 @@ def _prepare(source: str, box, content: str, copy: str, shorter_side: int):
             os.unlink(temporary)
 
 
-def _box_inside(image: Image.Image, box) -> tuple[int, int, int, int]:
+def _box_inside(image: Image.Image, box: Sequence[float]) -> tuple[int, int, int, int]:
     left, top = max(0, int(box[0])), max(0, int(box[1]))
     return left, top, max(left + 1, min(image.width, int(box[2]))), max(top + 1, min(image.height, int(box[3])))

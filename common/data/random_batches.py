@@ -35,7 +35,7 @@ class SamplesPerClassBatches:
         (1, 4)
     """
 
-    def __init__(self, labels, classes_per_batch: int, samples_per_class: int, seed: int):
+    def __init__(self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int, seed: int) -> None:
         check_positive("classes_per_batch", classes_per_batch)
         check_positive("samples_per_class", samples_per_class)
         self.seed = check_non_negative("seed", seed)
@@ -61,8 +61,8 @@ class SamplesPerClassBatches:
         """Indices `[batches_per_epoch, batch]` int64 of one epoch, class by class in each batch (c1 c1 c2 c2 ...)."""
         generator = np.random.default_rng((self.seed, epoch))
         rounds = range(self.batches_per_epoch)
-        chosen = [generator.choice(len(self._sizes), self.classes_per_batch, replace=False) for _ in rounds]
-        chosen = np.concatenate(chosen)  # [groups]
+        drawn = [generator.choice(len(self._sizes), self.classes_per_batch, replace=False) for _ in rounds]
+        chosen = np.concatenate(drawn)  # [groups]
         places = _distinct_places(generator, self._sizes[chosen], self.samples_per_class)
         indices = self._examples_by_class[self._first_of_class[chosen, None] + places]
         return indices.reshape(self.batches_per_epoch, self.batch_size)
@@ -94,7 +94,7 @@ class AnyClassBatches:
 
     class_places = None
 
-    def __init__(self, labels, batch_size: int, seed: int):
+    def __init__(self, labels: np.ndarray, batch_size: int, seed: int) -> None:
         examples = Examples(labels)
         if not 2 <= batch_size <= len(examples):
             expected = f"2 up to the number of training examples, {len(examples)}"
@@ -112,7 +112,7 @@ class AnyClassBatches:
         generator = np.random.default_rng((self.seed, epoch))
         return np.stack([self._batch(generator) for _ in range(self.batches_per_epoch)])
 
-    def _batch(self, generator) -> np.ndarray:
+    def _batch(self, generator: np.random.Generator) -> np.ndarray:
         chosen = generator.choice(len(self._classes), self.batch_size - 1, replace=False)
         known = np.concatenate([self._examples_of[c] for c in np.unique(self._classes[chosen])])
         others = np.setdiff1d(known, chosen)
@@ -125,7 +125,7 @@ class AnyClassBatches:
         return batches_from_step(self, step)
 
 
-def _distinct_places(generator, sizes: np.ndarray, count: int) -> np.ndarray:
+def _distinct_places(generator: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
     """`[groups, count]` places below the size of each group, without repetition until a group is used up."""
     places = np.empty((len(sizes), count), np.int64)
     for column in range(count):

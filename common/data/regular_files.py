@@ -16,7 +16,7 @@ _KINDS = (
 )
 
 
-def regular_status(path: str) -> os.stat_result:
+def regular_status(path: str | os.PathLike) -> os.stat_result:
     """What the file system says of a file; links are followed.
 
     Raises:
@@ -28,7 +28,7 @@ def regular_status(path: str) -> os.stat_result:
     return status
 
 
-def read_regular_file(path: str) -> bytes:
+def read_regular_file(path: str | os.PathLike) -> bytes:
     """The contents of a file.
 
     Raises:
@@ -40,7 +40,7 @@ def read_regular_file(path: str) -> bytes:
     return contents
 
 
-def contents_of(path: str) -> bytes | str:
+def contents_of(path: str | os.PathLike) -> bytes | str:
     """The contents of a file, or a phrase that says why they cannot be read."""
     status = _status(path)
     if isinstance(status, str):
@@ -52,7 +52,7 @@ def contents_of(path: str) -> bytes | str:
         return error.strerror or str(error)
 
 
-def _status(path: str) -> os.stat_result | str:
+def _status(path: str | os.PathLike) -> os.stat_result | str:
     try:
         status = os.stat(path)
     except OSError as error:
@@ -63,7 +63,7 @@ def _status(path: str) -> os.stat_result | str:
     return f"this is {kind}"
 
 
-def _no_file(path: str, reason: str) -> InvalidInput:
+def _no_file(path: str | os.PathLike, reason: str) -> InvalidInput:
     return invalid(
         "image file",
         received=path,

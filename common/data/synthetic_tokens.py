@@ -61,7 +61,7 @@ def load_synthetic_tokens(
     )
 
 
-def _draw_samples(samples_per_class: int, generator) -> Examples:
+def _draw_samples(samples_per_class: int, generator: np.random.Generator) -> Examples:
     labels = np.repeat(np.arange(NUM_CLASSES), samples_per_class)
     ratios = generator.normal(_FOREGROUND_MEAN, _FOREGROUND_DEVIATION, size=len(labels))
     num_own = np.clip(np.rint(TOKENS_PER_SAMPLE * ratios), 1, TOKENS_PER_SAMPLE - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import os
 import shutil
@@ -10,10 +11,10 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import NamedTuple
+from typing import IO, NamedTuple, cast
 
 from common.downloads.bounded_reader import BoundedReader
 from common.ops.checks import InvalidInput, invalid
@@ -40,7 +41,7 @@ class _Entry(NamedTuple):
     path: PurePosixPath
     size: int
     is_folder: bool
-    handle: object  # of the archive's own kind
+    open: Callable[[], IO[bytes]]  # of a file
 
 
 def extract_archive(archive: str, folder: str, *, root: str = "", limits: Limits = Limits()) -> None:  # noqa: B008
@@ -64,10 +65,10 @@ def extract_archive(archive: str, folder: str, *, root: str = "", limits: Limits
     if os.path.lexists(folder):
         raise invalid("folder to extract to", received=folder, expected="a name that does not exist yet")
     with _damage_reported(archive), _opened(archive, limits) as opened:
-        entries = _checked(_entries(opened), archive, limits)
+        entries = _checked(_entries(opened, archive), archive, limits)
         chosen = _below(entries, PurePosixPath(root), archive)
         _check_room(chosen, folder)
-        _write_all(opened, chosen, folder)
+        _write_all(chosen, folder)
 
 
 @contextlib.contextmanager
@@ -77,12 +78,10 @@ def _opened(archive: str, limits: Limits) -> Iterator[zipfile.ZipFile | tarfile.
             yield opened
     elif archive.lower().endswith(ARCHIVE_ENDINGS):
         most = limits.num_bytes + _TAR_OVERHEAD * limits.num_entries
-        open_stream = open if archive.lower().endswith(".tar") else gzip.open
-        with (
-            open_stream(archive, "rb") as stream,
-            tarfile.open(fileobj=BoundedReader(stream, most, archive), mode="r:") as opened,
-        ):
-            yield opened
+        with open(archive, "rb") if archive.lower().endswith(".tar") else gzip.open(archive, "rb") as stream:
+            bounded = cast(IO[bytes], BoundedReader(stream, most, archive))  # `tarfile` calls read, seek and tell alone
+            with tarfile.open(fileobj=bounded, mode="r:") as opened:
+                yield opened
     else:
         raise invalid("archive", received=archive, expected=f"a file that ends in {', '.join(ARCHIVE_ENDINGS)}")
 
@@ -104,7 +103,7 @@ def _damage_reported(archive: str) -> Iterator[None]:
         raise _damaged(archive, error) from error  # gzip's complaint about a stream
 
 
-def _damaged(archive: str, reason) -> InvalidInput:
+def _damaged(archive: str, reason: object) -> InvalidInput:
     return invalid(
         "archive",
         received=archive,
@@ -113,16 +112,27 @@ def _damaged(archive: str, reason) -> InvalidInput:
     )
 
 
-def _entries(opened) -> Iterator[_Entry]:
+def _entries(opened: zipfile.ZipFile | tarfile.TarFile, archive: str) -> Iterator[_Entry]:
     """The entries in order, each after a look at what kind of thing it is."""
     if isinstance(opened, zipfile.ZipFile):
         for info in opened.infolist():
-            _check_kind(info.filename, _zip_kind(info), opened.filename)
-            yield _Entry(_path(info.filename, opened.filename), info.file_size, info.is_dir(), info)
+            _check_kind(info.filename, _zip_kind(info), archive)
+            yield _Entry(
+                _path(info.filename, archive), info.file_size, info.is_dir(), functools.partial(opened.open, info)
+            )
     else:
         for member in opened:
-            _check_kind(member.name, _tar_kind(member), opened.fileobj.name)
-            yield _Entry(_path(member.name, opened.fileobj.name), member.size, member.isdir(), member)
+            _check_kind(member.name, _tar_kind(member), archive)
+            yield _Entry(
+                _path(member.name, archive), member.size, member.isdir(), functools.partial(_extracted, opened, member)
+            )
+
+
+def _extracted(opened: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    stream = opened.extractfile(member)
+    if stream is None:
+        raise tarfile.ReadError(f"{member.name} is no file")
+    return stream
 
 
 def _zip_kind(info: zipfile.ZipInfo) -> str:
@@ -203,7 +213,7 @@ def _check_room(entries: list[_Entry], folder: str) -> None:
         raise invalid("disk", received=f"{free:,} free bytes", expected=f"room for the {needed:,} bytes of {folder}")
 
 
-def _write_all(opened, entries: list[_Entry], folder: str) -> None:
+def _write_all(entries: list[_Entry], folder: str) -> None:
     parent, name = os.path.split(os.path.abspath(folder))
     unfinished = os.path.join(parent, f".{name}.extracting")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
@@ -213,19 +223,15 @@ def _write_all(opened, entries: list[_Entry], folder: str) -> None:
             target = os.path.join(unfinished, *entry.path.parts)
             os.makedirs(target if entry.is_folder else os.path.dirname(target), exist_ok=True)
             if not entry.is_folder:
-                _write(opened, entry, target)
+                _write(entry, target)
         os.rename(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _write(opened, entry: _Entry, target: str) -> None:
-    is_zip = isinstance(opened, zipfile.ZipFile)
+def _write(entry: _Entry, target: str) -> None:
     written = 0
-    with (
-        opened.open(entry.handle) if is_zip else opened.extractfile(entry.handle) as source,
-        open(target, "xb") as file,
-    ):
+    with entry.open() as source, open(target, "xb") as file:
         while block := source.read(_BLOCK):
             written += len(block)
             if written > entry.size:

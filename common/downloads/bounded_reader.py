@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import io
 
-from common.ops.checks import invalid
+from common.ops.checks import InvalidInput, invalid
 
 _LARGEST_READ = 64 << 20  # far more than a header; contents are read in blocks
 
@@ -23,7 +23,7 @@ class BoundedReader:
         InvalidInput: from `read` and `seek`, beyond the bound.
     """
 
-    def __init__(self, stream: BinaryIO, num_bytes: int, name: str):
+    def __init__(self, stream: io.BufferedIOBase, num_bytes: int, name: str) -> None:
         self._stream, self._num_bytes, self.name = stream, num_bytes, name
 
     def read(self, size: int = -1) -> bytes:
@@ -47,7 +47,7 @@ class BoundedReader:
         if position > self._num_bytes + _LARGEST_READ:
             raise self._too_much(f"{position:,} or more bytes")
 
-    def _too_much(self, received: str):
+    def _too_much(self, received: str) -> InvalidInput:
         return invalid(
             f"archive {self.name}",
             received=received,

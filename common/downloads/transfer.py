@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from email.message import Message
 
 from tqdm import tqdm
 
@@ -76,7 +77,7 @@ def download(
     )
 
 
-def _receive_all(url: str, part: str, published: Fingerprint, pause) -> None:
+def _receive_all(url: str, part: str, published: Fingerprint, pause: Callable[[float], None]) -> None:
     """Asks until `part` is complete, at most `_ATTEMPTS` times in a row without anything new."""
     most, attempts = _size(part), 0
     while True:
@@ -127,7 +128,7 @@ def _receive(url: str, part: str, published: Fingerprint) -> bool:
     return total is None or _size(part) == total
 
 
-def _append(response, part: str, offset: int, total: int | None) -> None:
+def _append(response: http.client.HTTPResponse, part: str, offset: int, total: int | None) -> None:
     """Writes what comes after `offset`; what has come stays when the connection breaks, but not what is too long."""
     name, received = os.path.basename(part).removesuffix(".part"), offset
     with (
@@ -155,7 +156,7 @@ def _is_wrapped(encoding: str, part: str, published: Fingerprint) -> bool:
     return not is_own
 
 
-def _blocks(response) -> Iterator[bytes]:
+def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
     while block := response.read1(_BLOCK):  # what has come, without waiting for a whole block
         yield block
 
@@ -174,7 +175,7 @@ def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dic
     return offset, {**headers, "If-Range": origin["validator"]}
 
 
-def _remember_origin(part: str, url: str, headers) -> None:
+def _remember_origin(part: str, url: str, headers: Message) -> None:
     """Keeps where a part comes from, and the server's mark of the file's version."""
     tag = headers.get("ETag") or ""
     validator = tag if tag.startswith('"') else headers.get("Last-Modified")
@@ -196,7 +197,7 @@ def _forget_origin(part: str) -> None:
         os.unlink(f"{part}.origin")
 
 
-def _total(headers, offset: int) -> int | None:
+def _total(headers: Message, offset: int) -> int | None:
     """Bytes of the whole file as the server says, or None."""
     stated = (headers.get("Content-Range") or "").rpartition("/")[2]
     if stated.isdigit():
@@ -205,7 +206,7 @@ def _total(headers, offset: int) -> int | None:
     return offset + int(length) if length.isdigit() else None
 
 
-def _first_byte(headers) -> int | None:
+def _first_byte(headers: Message) -> int | None:
     first = (headers.get("Content-Range") or "").removeprefix("bytes ").partition("-")[0]
     return int(first) if first.isdigit() else None
 

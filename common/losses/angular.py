@@ -1,21 +1,26 @@
 """The angular loss: the angle at the negative of each triplet is held small."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, invalid
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import masked_mean
 from common.references.comparison import ANCHORS, compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 MAX_ANGLE = 60.0  # degrees; at larger ones the exponentials of unlike vectors leave float32
 
 
-def log_sum_exp_of_sums(scale, similarities, positive_similarities, negative):
+def log_sum_exp_of_sums(
+    scale: float, similarities: tf.Tensor, positive_similarities: tf.Tensor, negative: tf.Tensor
+) -> tf.Tensor:
     """`log Σ_n e^{γ (s_an + s_pn)}` of all anchors a and positives p, the sum over the negatives of a.
 
     The exponential of a sum is a product, so that the sum over n is a matrix product, in place of a tensor
@@ -59,14 +64,14 @@ class Angular(MetricLoss):
         >>> Angular(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
-    def __init__(self, angle=45.0, anchors="embeddings", **kwargs):
+    def __init__(self, angle: float = 45.0, anchors: str = "embeddings", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not 0.0 < angle <= MAX_ANGLE:
             raise invalid("angle", received=angle, expected=f"degrees in (0, {MAX_ANGLE:.0f}]")
         self.angle = angle
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization="unit", anchors=self.anchors)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
@@ -81,6 +86,6 @@ class Angular(MetricLoss):
         has_negatives = tf.reduce_any(pairs.negative, axis=1, keepdims=True)
         return masked_mean(tf.math.softplus(logits), tf.gather(pairs.positive, columns, axis=1) & has_negatives)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "angle": self.angle, "anchors": self.anchors}

@@ -1,19 +1,22 @@
 """ArcFace: a softmax over class vectors with an additive angular margin."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.checks import check_positive, invalid
 from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def cosines_of_wider_angles(cosines, margin):
+def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
     """`cos(θ + m)` from `cos θ`; where θ + m is beyond π, `cos θ - m sin m`, so that it falls all the way.
 
     Args:
@@ -57,21 +60,29 @@ class ArcFace(ProxyLoss):
         >>> ArcFace(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
-    def __init__(self, num_classes, embedding_dim, margin=0.5, scale=16.0, initializer="he_normal", **kwargs):
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        margin: float = 0.5,
+        scale: float = 16.0,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
         if not 0.0 <= margin <= math.pi / 2:
             raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
         self.margin = margin
         self.scale = check_positive("scale", scale)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references)
         cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
         cosines = tf.where(pairs.positive, cosines_of_wider_angles(cosines, self.margin), cosines)
         return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

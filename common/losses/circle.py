@@ -1,14 +1,18 @@
 """The circle loss: each similarity is weighted by how far it is from its optimum."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -35,14 +39,21 @@ class Circle(MetricLoss):
         >>> Circle(margin=0.4, scale=80.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.4, scale=80.0, anchors="embeddings", constant_weights=True, **kwargs):
+    def __init__(
+        self,
+        margin: float = 0.4,
+        scale: float = 80.0,
+        anchors: str = "embeddings",
+        constant_weights: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
         self.scale = check_positive("scale", scale)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.constant_weights = bool(constant_weights)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
@@ -54,7 +65,7 @@ class Circle(MetricLoss):
         has_both = tf.reduce_any(pairs.positive, axis=1) & tf.reduce_any(pairs.negative, axis=1)
         return masked_mean(tf.math.softplus(tf.add_n(sums)), has_both)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

@@ -1,17 +1,23 @@
 """C2: the contrastive loss on Euclidean distances."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_non_negative
 from common.ops.distances import pairwise_distances
 from common.ops.reductions import mean_of_nonzero
 from common.references.comparison import compare
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def contrastive(distances, positive, negative, positive_margin, negative_margin):
+def contrastive(
+    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, positive_margin: float, negative_margin: float
+) -> tf.Tensor:
     """`mean_{>0} [d - m⁺]₊` over positive pairs + `mean_{>0} [m⁻ - d]₊` over negative pairs.
 
     Args:
@@ -49,18 +55,18 @@ class Contrastive(MetricLoss):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, positive_margin=0.0, negative_margin=0.5, **kwargs):
+    def __init__(self, positive_margin: float = 0.0, negative_margin: float = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.positive_margin = check_non_negative("positive_margin", positive_margin)
         self.negative_margin = check_non_negative("negative_margin", negative_margin)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         return contrastive(distances, pairs.positive, pairs.negative, self.positive_margin, self.negative_margin)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         margins = {"positive_margin": self.positive_margin, "negative_margin": self.negative_margin}
         return {**super().get_config(), **margins}

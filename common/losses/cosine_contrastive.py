@@ -1,14 +1,18 @@
 """C1: the contrastive loss on inner products."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import PARTNER_REDUCTIONS, mean_of_nonzero
 from common.references.comparison import compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 # A positive pair as similar as this needs no pull; it keeps the self-matches of a memory out of the loss.
 SIMILARITY_TOLERANCE = 1e-5
@@ -35,12 +39,12 @@ class CosineContrastive(MetricLoss):
         >>> CosineContrastive(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.5, reduction="sum", **kwargs):
+    def __init__(self, margin: float = 0.5, reduction: str = "sum", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.margin = margin
         self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
@@ -52,6 +56,6 @@ class CosineContrastive(MetricLoss):
             return tf.reduce_sum(mean_of_nonzero(too_far, axis=1) + mean_of_nonzero(too_close, axis=1)) / num_anchors
         return tf.reduce_sum(too_far + too_close) / num_anchors
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "margin": self.margin, "reduction": self.reduction}

@@ -1,12 +1,16 @@
 """XBM: a loss over the batch plus the same loss over the embeddings of the batches before."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_non_negative
 from common.references.cross_batch_memory import CrossBatchMemory
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -41,15 +45,15 @@ class CrossBatchMemoryLoss(MetricLoss):
 
     def __init__(
         self,
-        loss,
-        memory_size,
-        embedding_dim,
-        start_step=1000,
-        weight=1.0,
-        fill_before_start=False,
-        enqueue_first=False,
-        **kwargs,
-    ):
+        loss: MetricLoss,
+        memory_size: int,
+        embedding_dim: int,
+        start_step: int = 1000,
+        weight: float = 1.0,
+        fill_before_start: bool = False,
+        enqueue_first: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(normalization=loss.normalization, **kwargs)
         self.loss = loss
         self.memory = CrossBatchMemory(memory_size, embedding_dim, dtype=self.dtype)
@@ -60,11 +64,17 @@ class CrossBatchMemoryLoss(MetricLoss):
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """Those of the loss."""
         return self.loss.fast_variables
 
-    def call(self, embeddings, labels, references=None, training=None):
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         """The loss of a batch; see the class."""
         batch_loss = self.loss(embeddings, labels, references)
         if training and self.enqueue_first:
@@ -80,14 +90,14 @@ class CrossBatchMemoryLoss(MetricLoss):
             self.step.assign_add(1)
         return batch_loss + self.weight * memory_loss
 
-    def _is_started(self, batch_size):
+    def _is_started(self, batch_size: tf.Tensor) -> tf.Tensor:
         """Whether the second term counts: a bool scalar."""
         first_step = tf.constant(self.start_step, tf.int64)
         if self.fill_before_start:
             first_step += -(-self.memory.memory_size // batch_size)  # rounded up
         return tf.convert_to_tensor(self.step) >= first_step
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         config = super().get_config()
         del config["normalization"]
@@ -103,6 +113,6 @@ class CrossBatchMemoryLoss(MetricLoss):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> CrossBatchMemoryLoss:
         """The loss that `get_config` describes."""
         return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})

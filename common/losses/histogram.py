@@ -1,16 +1,20 @@
 """The histogram loss: how much the similarities of positive and of negative pairs overlap."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import invalid
 from common.ops.distances import pairwise_inner_products
 from common.references.comparison import compare
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def soft_histogram(values, mask, num_nodes):
+def soft_histogram(values: tf.Tensor, mask: tf.Tensor, num_nodes: int) -> tf.Tensor:
     """Shares of the values in -1..1 at equally spaced nodes; a value is divided among the two that it lies between.
 
     Args:
@@ -53,13 +57,13 @@ class Histogram(MetricLoss):
         >>> Histogram(num_nodes=65)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, num_nodes=65, **kwargs):
+    def __init__(self, num_nodes: int = 65, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if num_nodes < 2:
             raise invalid("num_nodes", received=num_nodes, expected="2 or more")
         self.num_nodes = num_nodes
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
@@ -68,6 +72,6 @@ class Histogram(MetricLoss):
         )
         return tf.reduce_sum(of_negatives * tf.cumsum(of_positives))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "num_nodes": self.num_nodes}

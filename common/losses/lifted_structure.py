@@ -1,6 +1,11 @@
 """The lifted structure loss, the printed one and the generalised one."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_non_negative
@@ -8,11 +13,10 @@ from common.ops.distances import pairwise_distances
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def lifted_structure(distances, positive, negative, margin):
+def lifted_structure(distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float) -> tf.Tensor:
     """`mean_ap ½ [log(Σ_n e^{m - d_an} + Σ_n e^{m - d_pn}) + d_ap]₊²` over positive pairs that have a negative.
 
     Args:
@@ -27,7 +31,7 @@ def lifted_structure(distances, positive, negative, margin):
     sums = [log_sum_exp(margin - distances, negative, axis) for axis in (1, 0)]  # [anchors], [references]
     occupied = [tf.reduce_any(negative, axis=axis) for axis in (1, 0)]
 
-    def both(pair):
+    def both(pair: list[tf.Tensor]) -> tf.Tensor:
         of_anchors, of_references = pair
         parts = of_anchors[:, None], of_references[None, :]
         return tf.stack(
@@ -38,7 +42,9 @@ def lifted_structure(distances, positive, negative, margin):
     return masked_mean(0.5 * terms**2, positive & tf.reduce_any(both(occupied), axis=-1))
 
 
-def generalized_lifted_structure(distances, positive, negative, margin):
+def generalized_lifted_structure(
+    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float
+) -> tf.Tensor:
     """`mean_a [log Σ_p e^{d_ap} + log Σ_n e^{m - d_an}]₊` over anchors with a positive and a negative.
 
     Args:
@@ -76,14 +82,21 @@ class LiftedStructure(MetricLoss):
         >>> LiftedStructure(generalized=True)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=1.0, generalized=False, norm_penalty=0.0, anchors="embeddings", **kwargs):
+    def __init__(
+        self,
+        margin: float = 1.0,
+        generalized: bool = False,
+        norm_penalty: float = 0.0,
+        anchors: str = "embeddings",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.margin = check_non_negative("margin", margin)
         self.generalized = bool(generalized)
         self.norm_penalty = check_non_negative("norm_penalty", norm_penalty)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
@@ -91,7 +104,7 @@ class LiftedStructure(MetricLoss):
         loss = loss_of(distances, pairs.positive, pairs.negative, self.margin)
         return loss + self.norm_penalty * mean_norm(embeddings) if self.norm_penalty else loss
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

@@ -1,16 +1,22 @@
 """The margin loss: contrastive terms around a learnable boundary."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_non_negative, check_positive
 from common.ops.distances import pairwise_distances
 from common.references.comparison import ANCHORS, compare
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def margin_terms(distances, positive, negative, boundaries, margin):
+def margin_terms(
+    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, boundaries: tf.Tensor, margin: float
+) -> tf.Tensor:
     """`Σ_t ([d_ap - β + m]₊ + [β - d_an + m]₊) / #active` over all triplets t, without a tensor of them.
 
     A positive pair is in as many triplets as its anchor has negatives, and the other way round; so each term counts
@@ -27,7 +33,7 @@ def margin_terms(distances, positive, negative, boundaries, margin):
         A scalar, 0 if no term is active.
     """
 
-    def number_of(mask):
+    def number_of(mask: tf.Tensor) -> tf.Tensor:
         return tf.reduce_sum(tf.cast(mask, distances.dtype), axis=1, keepdims=True)
 
     beyond = distances - boundaries[:, None]
@@ -61,7 +67,14 @@ class Margin(MetricLoss):
         >>> Margin(num_classes=75, boundary=0.6)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, num_classes=None, margin=0.2, boundary=1.2, anchors="embeddings", **kwargs):
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        margin: float = 0.2,
+        boundary: float = 1.2,
+        anchors: str = "embeddings",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_classes = None if num_classes is None else check_positive("num_classes", num_classes)
         self.margin = check_non_negative("margin", margin)
@@ -75,18 +88,18 @@ class Margin(MetricLoss):
         )
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """The boundaries."""
         return [self.boundaries]
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         boundaries = tf.cast(self._boundaries_of(pairs.anchor_labels), distances.dtype)
         return margin_terms(distances, pairs.positive, pairs.negative, boundaries, self.margin)
 
-    def _boundaries_of(self, labels):
+    def _boundaries_of(self, labels: tf.Tensor) -> tf.Tensor:
         """β of the class of each label, `[anchors]`."""
         boundaries = tf.reshape(self.boundaries, [-1])  # the gradient of a reshaped tensor is not a sparse one
         if self.num_classes is None:
@@ -95,7 +108,7 @@ class Margin(MetricLoss):
         own = tf.gather(boundaries, tf.where(known, labels, tf.zeros_like(labels)))
         return tf.where(known, own, tf.cast(self.boundary, own.dtype))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

@@ -1,11 +1,15 @@
 """The one signature of all metric losses."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice
 from common.ops.normalization import NORMALIZATIONS
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 class MetricLoss(keras.layers.Layer):
@@ -35,20 +39,20 @@ class MetricLoss(keras.layers.Layer):
         InvalidInput: an argument is out of its range.
     """
 
-    def __init__(self, *, normalization="unit", dtype="float32", **kwargs):
+    def __init__(self, *, normalization: str = "unit", dtype: str = "float32", **kwargs: Any) -> None:
         super().__init__(dtype=dtype, **kwargs)
         self.normalization = check_choice("normalization", normalization, NORMALIZATIONS)
         self.built = True  # the constructor makes all of the state
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """The variables that train with the learning-rate multiplier of proxies; none by default."""
         return []
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see the class."""
         raise NotImplementedError(f"{type(self).__name__} must implement call(embeddings, labels, references=None).")
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "normalization": self.normalization}

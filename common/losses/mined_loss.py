@@ -1,6 +1,11 @@
 """A loss over mined tuples: any metric loss, looking only at the pairs that a miner has drawn."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common import miners
 from common.losses.metric_loss import MetricLoss
@@ -9,8 +14,6 @@ from common.losses.weighted_sum import WeightedSum
 from common.ops.checks import check_choice, check_fraction, check_non_negative, invalid
 from common.ops.normalization import normalize
 from common.references.reference_set import References
-
-keras = tf.keras
 
 MINERS = {
     "random": miners.random_triplets,
@@ -51,7 +54,9 @@ class MinedLoss(MetricLoss):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2), training=True)
     """
 
-    def __init__(self, loss, miner="distance_weighted", p_switch=0.0, seed=0, **kwargs):
+    def __init__(
+        self, loss: MetricLoss, miner: str = "distance_weighted", p_switch: float = 0.0, seed: int = 0, **kwargs: Any
+    ) -> None:
         super().__init__(normalization=loss.normalization, **kwargs)
         parts = loss.parts if isinstance(loss, WeightedSum) else (loss,)
         if any(isinstance(part, ProxyLoss) for part in parts):
@@ -64,18 +69,26 @@ class MinedLoss(MetricLoss):
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """Those of the loss."""
         return self.loss.fast_variables
 
-    def call(self, embeddings, labels, references=None, training=None):
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         seed = tf.stack([tf.constant(self.seed, tf.int64), tf.convert_to_tensor(self.step)])
         if training:
             self.step.assign_add(1)
         return self.loss(embeddings, labels, self._mined(embeddings, labels, references, seed))
 
-    def _mined(self, embeddings, labels, references, seed) -> References:
+    def _mined(
+        self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None, seed: tf.Tensor
+    ) -> References:
         """The references (or the batch) with the pairs of this step's triplets."""
         points, others = normalize(embeddings, self.loss.normalization), references
         if references is not None:
@@ -90,7 +103,7 @@ class MinedLoss(MetricLoss):
             given = _joined(given, References(embeddings, labels))
         return given._replace(pairs=miners.pairs_of(triplets, batch_size, tf.shape(given.embeddings)[0]))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         config = super().get_config()
         del config["normalization"]
@@ -103,7 +116,7 @@ class MinedLoss(MetricLoss):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> MinedLoss:
         """The loss that `get_config` describes."""
         return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})
 

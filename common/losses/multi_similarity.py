@@ -1,14 +1,18 @@
 """The multi-similarity loss."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import PARTNER_REDUCTIONS, log1p_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -38,13 +42,13 @@ class MultiSimilarity(MetricLoss):
 
     def __init__(
         self,
-        positive_scale=2.0,
-        negative_scale=40.0,
-        threshold=0.5,
-        anchors="embeddings",
-        reduction="sum",
-        **kwargs,
-    ):
+        positive_scale: float = 2.0,
+        negative_scale: float = 40.0,
+        threshold: float = 0.5,
+        anchors: str = "embeddings",
+        reduction: str = "sum",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.positive_scale = check_positive("positive_scale", positive_scale)
         self.negative_scale = check_positive("negative_scale", negative_scale)
@@ -52,7 +56,7 @@ class MultiSimilarity(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         excess = pairwise_inner_products(pairs.anchors, pairs.references) - self.threshold  # [anchors, references]
@@ -60,14 +64,14 @@ class MultiSimilarity(MetricLoss):
         push = self._penalty(self.negative_scale * excess, pairs.negative) / self.negative_scale
         return masked_mean(pull + push, pairs.valid_anchors)
 
-    def _penalty(self, logits, partners):
+    def _penalty(self, logits: tf.Tensor, partners: tf.Tensor) -> tf.Tensor:
         """`log(1 + Σ e^logits)` of each anchor's partners, or of the sum over the number of active ones."""
         if self.reduction == "sum":
             return log1p_sum_exp(logits, partners)
         num_active = tf.math.count_nonzero(partners & (logits > 0), axis=1, keepdims=True, dtype=logits.dtype)
         return log1p_sum_exp(logits - tf.math.log(tf.maximum(num_active, 1.0)), partners)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

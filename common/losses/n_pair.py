@@ -1,6 +1,11 @@
 """The N-pair loss: each positive pair against all negatives of its anchor."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_non_negative, check_positive
@@ -8,8 +13,7 @@ from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -32,13 +36,15 @@ class NPair(MetricLoss):
         >>> NPair(normalization="none", norm_penalty=0.005)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
-    def __init__(self, scale=1.0, norm_penalty=0.0, anchors="embeddings", **kwargs):
+    def __init__(
+        self, scale: float = 1.0, norm_penalty: float = 0.0, anchors: str = "embeddings", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.scale = check_positive("scale", scale)
         self.norm_penalty = check_non_negative("norm_penalty", norm_penalty)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         logits = self.scale * pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
@@ -47,7 +53,7 @@ class NPair(MetricLoss):
         loss = masked_mean(terms, pairs.positive & has_negatives)
         return loss + self.norm_penalty * mean_norm(embeddings) if self.norm_penalty else loss
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         own = {"scale": self.scale, "norm_penalty": self.norm_penalty, "anchors": self.anchors}
         return {**super().get_config(), **own}

@@ -1,12 +1,16 @@
 """The normalised softmax: a classifier of unit embeddings by unit class vectors."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import softmax_loss
 from common.ops.checks import check_positive
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -30,16 +34,23 @@ class NormalizedSoftmax(ProxyLoss):
         >>> NormalizedSoftmax(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
-    def __init__(self, num_classes, embedding_dim, temperature=0.05, initializer="he_normal", **kwargs):
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        temperature: float = 0.05,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
         self.temperature = check_positive("temperature", temperature)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references)
         return softmax_loss(pairs, self.temperature)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

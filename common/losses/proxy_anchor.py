@@ -1,13 +1,17 @@
 """The proxy anchor loss."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.checks import check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -35,19 +39,19 @@ class ProxyAnchor(ProxyLoss):
 
     def __init__(
         self,
-        num_classes,
-        embedding_dim,
-        proxies_per_class=1,
-        margin=0.1,
-        scale=32.0,
-        initializer="he_normal",
-        **kwargs,
-    ):
+        num_classes: int,
+        embedding_dim: int,
+        proxies_per_class: int = 1,
+        margin: float = 0.1,
+        scale: float = 32.0,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.margin = margin
         self.scale = check_positive("scale", scale)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references, anchors="references")
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [proxies, batch]
@@ -56,7 +60,7 @@ class ProxyAnchor(ProxyLoss):
         has_positives, has_negatives = (tf.reduce_any(mask, axis=1) for mask in (pairs.positive, pairs.negative))
         return masked_mean(pull, has_positives) + masked_mean(push, has_negatives)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

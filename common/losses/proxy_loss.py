@@ -1,8 +1,16 @@
 """What losses over proxies of their own share: the proxies, and the comparison with them."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import keras
+
 from common.losses.metric_loss import MetricLoss
-from common.references.comparison import compare
+from common.references.comparison import Comparison, compare
 from common.references.proxy_bank import ProxyBank, serialized_initializer
+from common.references.reference_set import References
 
 
 class ProxyLoss(MetricLoss):
@@ -21,16 +29,30 @@ class ProxyLoss(MetricLoss):
     Output: a scalar.
     """
 
-    def __init__(self, num_classes, embedding_dim, proxies_per_class, initializer, **kwargs):
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        proxies_per_class: int,
+        initializer: str | dict | keras.initializers.Initializer,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """The proxies."""
         return [self.proxy_bank.proxies]
 
-    def compare_with_proxies(self, embeddings, labels, references=None, *, anchors="embeddings"):
+    def compare_with_proxies(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        *,
+        anchors: str = "embeddings",
+    ) -> Comparison:
         """The pairs of a batch and `references`, or else the loss's own proxies; see `compare`.
 
         Args:
@@ -47,7 +69,7 @@ class ProxyLoss(MetricLoss):
             references = self.proxy_bank.references()
         return compare(embeddings, labels, references, normalization=self.normalization, anchors=anchors)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments but `proxies_per_class`, which not every proxy loss leaves open."""
         return {
             **super().get_config(),

@@ -1,16 +1,21 @@
 """Proxy NCA, in its log-softmax form with a low temperature (ProxyNCA++)."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.checks import check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.references.comparison import Comparison
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def negative_log_probability(logits, positive, negative):
+def negative_log_probability(logits: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor) -> tf.Tensor:
     """`-log Σ_positive softmax(logits)`, the mean over the anchors that have a positive reference.
 
     Args:
@@ -25,7 +30,7 @@ def negative_log_probability(logits, positive, negative):
     return masked_mean(surprises, tf.reduce_any(positive, axis=1))
 
 
-def softmax_loss(pairs, temperature):
+def softmax_loss(pairs: Comparison, temperature: float) -> tf.Tensor:
     """`negative_log_probability` of the inner products of a `Comparison` over a temperature: a scalar."""
     logits = pairwise_inner_products(pairs.anchors, pairs.references) / temperature
     return negative_log_probability(logits, pairs.positive, pairs.negative)
@@ -54,17 +59,23 @@ class ProxyNCA(ProxyLoss):
     """
 
     def __init__(
-        self, num_classes, embedding_dim, proxies_per_class=1, temperature=0.11, initializer="he_normal", **kwargs
-    ):
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        proxies_per_class: int = 1,
+        temperature: float = 0.11,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.temperature = check_positive("temperature", temperature)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references)
         return softmax_loss(pairs, self.temperature)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

@@ -1,6 +1,11 @@
 """The quadruplet loss: triplets, and positive pairs against negative pairs of other classes."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import active_below, triplet
@@ -8,11 +13,17 @@ from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import consecutive_labels
 from common.references.comparison import ANCHORS, compare
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def active_quadruplet_counts(distances, positive, negative, row_labels, column_labels, margin):
+def active_quadruplet_counts(
+    distances: tf.Tensor,
+    positive: tf.Tensor,
+    negative: tf.Tensor,
+    row_labels: tf.Tensor,
+    column_labels: tf.Tensor,
+    margin: float,
+) -> tf.Tensor:
     """In how many active quadruplets each pair takes part: `d_ap + m > d_kl`, k and l of two other classes than a.
 
     All pairs are ranked once; how many negative pairs lie below a positive one is then found by bisection, among all
@@ -45,24 +56,24 @@ def active_quadruplet_counts(distances, positive, negative, row_labels, column_l
     return tf.reshape(counts, shape)
 
 
-def _keys(groups, ranks):
+def _keys(groups: tf.Tensor, ranks: tf.Tensor) -> tf.Tensor:
     """Numbers that sort by group and then by rank, `[pairs]`."""
     return groups * (tf.size(ranks, out_type=tf.int64) + 1) + ranks
 
 
-def _sorted(keys, mask):
+def _sorted(keys: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """The keys of the mask in order, then those that are outside as the largest of numbers."""
     return tf.sort(tf.where(mask, keys, keys.dtype.max))
 
 
-def _num_below(ranks, rows, columns, negative):
+def _num_below(ranks: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, negative: tf.Tensor) -> tf.Tensor:
     """For each pair, how many negative pairs with a member of its row's class are below it, `[pairs]`."""
     asked = _keys(rows, ranks)
     by_row, by_column = _sorted(asked, negative), _sorted(_keys(columns, ranks), negative & (rows != columns))
     return tf.add_n([_place(by, asked, "left") - _place(by, asked - ranks, "left") for by in (by_row, by_column)])
 
 
-def _num_above(ranks, rows, columns, positive):
+def _num_above(ranks: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
     """For each pair, how many positive pairs of other classes than its own two are above it, `[pairs]`."""
     by_row = _keys(rows, ranks)
     by_class = _sorted(by_row, positive)
@@ -74,7 +85,7 @@ def _num_above(ranks, rows, columns, positive):
     return counts
 
 
-def _place(ordered, values, side):
+def _place(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
     return tf.searchsorted(ordered, values, side=side, out_type=tf.int64)
 
 
@@ -99,13 +110,15 @@ class Quadruplet(MetricLoss):
         >>> Quadruplet(0.2, 0.2)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.2, second_margin=0.2, anchors="embeddings", **kwargs):
+    def __init__(
+        self, margin: float = 0.2, second_margin: float = 0.2, anchors: str = "embeddings", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.margin = check_non_negative("margin", margin)
         self.second_margin = check_non_negative("second_margin", second_margin)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
@@ -117,7 +130,7 @@ class Quadruplet(MetricLoss):
         total = tf.reduce_sum(tf.cast(counts, distances.dtype) * distances) + self.second_margin * num_active
         return triplet(distances, *masks, self.margin) + total / tf.maximum(num_active, 1.0)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         own = {"margin": self.margin, "second_margin": self.second_margin, "anchors": self.anchors}
         return {**super().get_config(), **own}

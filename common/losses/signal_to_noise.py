@@ -1,7 +1,12 @@
 """The signal-to-noise-ratio loss: contrastive or triplet terms on noise-to-signal ratios."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.contrastive import contrastive
 from common.losses.metric_loss import MetricLoss
@@ -10,13 +15,12 @@ from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import ROUNDING_UNITS, pairwise_squared_distances
 from common.ops.reductions import mean_or_zero
 from common.references.comparison import compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 TERMS = ("contrastive", "triplet")
 
 
-def noise_to_signal_ratios(signals, others):
+def noise_to_signal_ratios(signals: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     """`var(x_j - x_i) / var(x_i)` over the components, of all signals i and others j.
 
     Args:
@@ -58,8 +62,14 @@ class SignalToNoise(MetricLoss):
     """
 
     def __init__(
-        self, terms="contrastive", positive_margin=0.0, negative_margin=1.0, margin=0.2, mean_penalty=0.005, **kwargs
-    ):
+        self,
+        terms: str = "contrastive",
+        positive_margin: float = 0.0,
+        negative_margin: float = 1.0,
+        margin: float = 0.2,
+        mean_penalty: float = 0.005,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.terms = check_choice("terms", terms, TERMS)
         self.positive_margin = check_non_negative("positive_margin", positive_margin)
@@ -67,7 +77,7 @@ class SignalToNoise(MetricLoss):
         self.margin = check_non_negative("margin", margin)
         self.mean_penalty = check_non_negative("mean_penalty", mean_penalty)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         ratios = noise_to_signal_ratios(pairs.anchors, pairs.references)
@@ -78,7 +88,7 @@ class SignalToNoise(MetricLoss):
             loss = triplet(ratios, *masks, self.margin)
         return loss + self.mean_penalty * mean_or_zero(tf.abs(tf.reduce_sum(pairs.anchors, axis=-1)))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

@@ -1,6 +1,11 @@
 """The SoftTriple loss: a softmax over classes that have several centres each."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
@@ -10,11 +15,10 @@ from common.ops.normalization import normalize
 from common.ops.pair_masks import consecutive_labels
 from common.ops.reductions import softmax_means_by_group
 from common.references.comparison import compare
+from common.references.reference_set import References
 
-keras = tf.keras
 
-
-def mean_center_distance(centers):
+def mean_center_distance(centers: tf.Tensor) -> tf.Tensor:
     """`Σ_c Σ_{k<l} ‖w_ck - w_cl‖ / (C K (K - 1))` of unit centres, `‖w_k - w_l‖ = sqrt(2 - 2 w_kᵀ w_l)`.
 
     Args:
@@ -59,23 +63,23 @@ class SoftTriple(ProxyLoss):
 
     def __init__(
         self,
-        num_classes,
-        embedding_dim,
-        centers_per_class=10,
-        scale=20.0,
-        gamma=0.1,
-        tau=0.2,
-        margin=0.01,
-        initializer="he_normal",
-        **kwargs,
-    ):
+        num_classes: int,
+        embedding_dim: int,
+        centers_per_class: int = 10,
+        scale: float = 20.0,
+        gamma: float = 0.1,
+        tau: float = 0.2,
+        margin: float = 0.01,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
         self.scale = check_positive("scale", scale)
         self.gamma = check_positive("gamma", gamma)
         self.tau = check_non_negative("tau", tau)
         self.margin = margin
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         if references is not None:
             groups = consecutive_labels(references.labels)
@@ -88,7 +92,14 @@ class SoftTriple(ProxyLoss):
         centers = tf.reshape(bank.proxies, [bank.num_classes, bank.proxies_per_class, bank.embedding_dim])
         return cross_entropy + self.tau * mean_center_distance(centers)
 
-    def _cross_entropy(self, embeddings, labels, references, groups, num_groups):
+    def _cross_entropy(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None,
+        groups: tf.Tensor,
+        num_groups: tf.Tensor,
+    ) -> tf.Tensor:
         """Cross-entropy over groups of references, each group one class; `groups` is `[references]`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.references, pairs.anchors)  # [references, batch]
@@ -100,7 +111,7 @@ class SoftTriple(ProxyLoss):
         logits = self.scale * (means - self.margin * tf.cast(own, means.dtype))
         return negative_log_probability(*(tf.transpose(x) for x in (logits, own, occupied & ~own)))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),

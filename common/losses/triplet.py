@@ -1,20 +1,26 @@
 """The triplet loss over all or over semi-hard triplets, without a tensor of all triplets."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import ROUNDING_UNITS, pairwise_distances
 from common.references.comparison import ANCHORS, compare
-
-keras = tf.keras
+from common.references.reference_set import References
 
 MININGS = ("none", "semi_hard", "nearest_semi_hard")
 _FEW_POSITIVES = 32  # an anchor with no more of them has them picked out; with more its whole row is sorted
 
 
-def active_triplet_counts(distances, positive, negative, margin, mining="none"):
+def active_triplet_counts(
+    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float, mining: str = "none"
+) -> tf.Tensor:
     """In how many active triplets each pair takes part: `d_ap + m > d_an`.
 
     The positives of an anchor are sorted by their distance, and each negative is placed among them by bisection: the
@@ -43,7 +49,7 @@ def active_triplet_counts(distances, positive, negative, margin, mining="none"):
     most = tf.reduce_max(tf.math.count_nonzero(positive_rows, axis=1, dtype=tf.int32))
     count = _count_nearest_semi_hard if mining == "nearest_semi_hard" else _count_all
 
-    def count_with(num_sorted):
+    def count_with(num_sorted: int | tf.Tensor) -> tf.Tensor:
         nearest, columns = tf.math.top_k(-tf.where(positive_rows, distances, np.inf), num_sorted)
         return count(distances, negative_rows, -nearest, columns, margin, mining == "semi_hard")
 
@@ -56,12 +62,14 @@ def active_triplet_counts(distances, positive, negative, margin, mining="none"):
     return tf.scatter_nd(rows[:, None], counts, tf.shape(positive, out_type=tf.int64))
 
 
-def active_below(distances, margin):
+def active_below(distances: tf.Tensor, margin: float) -> tf.Tensor:
     """The distance below which a negative is active with a positive at `distances` (of any shape, which it keeps)."""
     return (distances + margin) * (1.0 - ROUNDING_UNITS * np.finfo(distances.dtype.as_numpy_dtype).eps)
 
 
-def _count_all(distances, negative, nearest, columns, margin, semi_hard):
+def _count_all(
+    distances: tf.Tensor, negative: tf.Tensor, nearest: tf.Tensor, columns: tf.Tensor, margin: float, semi_hard: bool
+) -> tf.Tensor:
     """Counts `[rows, references]` of all active triplets, or of all semi-hard ones.
 
     Args:
@@ -82,7 +90,7 @@ def _count_all(distances, negative, nearest, columns, margin, semi_hard):
         last = tf.maximum(tf.searchsorted(nearest, distances, side="left"), first)
     active_positives = tf.where(negative, last - first, 0)
 
-    def num_up_to(ranks):  # how many negatives have `ranks` up to each rank: [rows, sorted]
+    def num_up_to(ranks: tf.Tensor) -> tf.Tensor:  # how many negatives have `ranks` up to each rank: [rows, sorted]
         bins = ranks + (num_sorted + 1) * tf.range(num_rows)[:, None]
         histogram = tf.math.unsorted_segment_sum(
             tf.reshape(tf.cast(negative, tf.int32), [-1]), tf.reshape(bins, [-1]), num_rows * (num_sorted + 1)
@@ -93,7 +101,9 @@ def _count_all(distances, negative, nearest, columns, margin, semi_hard):
     return _at_positives(-active_positives, columns, tf.where(is_positive, active_negatives, 0))
 
 
-def _count_nearest_semi_hard(distances, negative, nearest, columns, margin, _):
+def _count_nearest_semi_hard(
+    distances: tf.Tensor, negative: tf.Tensor, nearest: tf.Tensor, columns: tf.Tensor, margin: float, _: bool
+) -> tf.Tensor:
     """Like `_count_all`: each positive with the nearest negative that is farther, or else the farthest negative."""
     negatives, places = tf.math.top_k(-tf.where(negative, distances, np.inf), tf.shape(distances)[1])
     num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True, dtype=tf.int32)
@@ -105,13 +115,15 @@ def _count_nearest_semi_hard(distances, negative, nearest, columns, margin, _):
     return _at_positives(counts, tf.gather(places, chosen, batch_dims=1), -active)
 
 
-def _at_positives(counts, columns, values):
+def _at_positives(counts: tf.Tensor, columns: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Adds `values` `[rows, sorted]` to `counts` `[rows, references]` at the given columns."""
     rows = tf.broadcast_to(tf.range(tf.shape(columns)[0])[:, None], tf.shape(columns))
     return tf.tensor_scatter_nd_add(counts, tf.stack([rows, columns], axis=-1), values)
 
 
-def triplet(distances, positive, negative, margin, mining="none"):
+def triplet(
+    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float, mining: str = "none"
+) -> tf.Tensor:
     """`mean [d_ap - d_an + m]₊` over triplets of an anchor, a positive and a negative.
 
     Args:
@@ -162,18 +174,18 @@ class Triplet(MetricLoss):
         >>> Triplet(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin=0.05, anchors="embeddings", mining="none", **kwargs):
+    def __init__(self, margin: float = 0.05, anchors: str = "embeddings", mining: str = "none", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.margin = check_non_negative("margin", margin)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.mining = check_choice("mining", mining, MININGS)
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         return triplet(distances, pairs.positive, pairs.negative, self.margin, self.mining)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "margin": self.margin, "anchors": self.anchors, "mining": self.mining}

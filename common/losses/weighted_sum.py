@@ -1,11 +1,16 @@
 """A weighted sum of metric losses is a metric loss."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import invalid
-
-keras = tf.keras
+from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -25,7 +30,7 @@ class WeightedSum(MetricLoss):
         >>> WeightedSum([Contrastive(), MultiSimilarity()], [1.0, 0.5])(embeddings, labels)
     """
 
-    def __init__(self, losses, weights=None, **kwargs):
+    def __init__(self, losses: Sequence[MetricLoss], weights: Sequence[float] | None = None, **kwargs: Any) -> None:
         if not isinstance(losses, (list, tuple)) or not all(isinstance(part, MetricLoss) for part in losses):
             raise invalid("losses", received=losses, expected="a list of metric losses")
         shared = {part.normalization for part in losses}
@@ -39,16 +44,16 @@ class WeightedSum(MetricLoss):
         self.part_weights = tuple(weights)
 
     @property
-    def fast_variables(self):
+    def fast_variables(self) -> list[tf.Variable]:
         """Those of all losses."""
         return [variable for part in self.parts for variable in part.fast_variables]
 
-    def call(self, embeddings, labels, references=None):
+    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
         terms = [w * part(embeddings, labels, references) for w, part in zip(self.part_weights, self.parts)]
         return tf.add_n(terms)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         config = super().get_config()
         del config["normalization"]
@@ -56,7 +61,7 @@ class WeightedSum(MetricLoss):
         return {**config, "losses": losses, "weights": list(self.part_weights)}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> WeightedSum:
         """The loss that `get_config` describes."""
         losses = [keras.utils.deserialize_keras_object(part) for part in config["losses"]]
         return cls(**{**config, "losses": losses})

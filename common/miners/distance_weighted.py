@@ -14,7 +14,7 @@ from common.references.reference_set import References
 SMALLEST_REST = 1e-8  # of 1 - d²/4: antipodes would weigh infinitely much
 
 
-def log_inverse_density(distances, dim, cutoff=0.5):
+def log_inverse_density(distances: tf.Tensor, dim: int, cutoff: float = 0.5) -> tf.Tensor:
     """`-log q(d)` up to a constant, `q(d) = d^{D-2} (1 - d²/4)^{(D-3)/2}`: the distances on the unit sphere.
 
     Reference: Wu et al., ICCV 2017, section 4; Milbich's dissertation eq. 5.3.
@@ -33,7 +33,14 @@ def log_inverse_density(distances, dim, cutoff=0.5):
     return (2.0 - dim) * tf.math.log(distances) - (dim - 3.0) / 2.0 * tf.math.log(rest)
 
 
-def distance_weighted(embeddings, labels, seed, references: References | None = None, *, cutoff=0.5) -> Triplets:
+def distance_weighted(
+    embeddings: tf.Tensor,
+    labels: tf.Tensor,
+    seed: tf.Tensor,
+    references: References | None = None,
+    *,
+    cutoff: float = 0.5,
+) -> Triplets:
     """A random positive, and a negative drawn with weights `1 / q(max(d_an, cutoff))`.
 
     Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017; Milbich's

@@ -8,7 +8,9 @@ from common.miners.triplets import Triplets, candidates, draw, triplets_where
 from common.references.reference_set import References
 
 
-def random_triplets(embeddings, labels, seed, references: References | None = None) -> Triplets:
+def random_triplets(
+    embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
+) -> Triplets:
     """A triplet for each anchor that has a positive and a negative, both with equal chances.
 
     Reference: Milbich's dissertation, section 2.2.1 ("Rand.").

@@ -10,7 +10,14 @@ from common.ops.distances import pairwise_distances
 from common.references.reference_set import References
 
 
-def semi_hard(embeddings, labels, seed, references: References | None = None, *, margin=0.2) -> Triplets:
+def semi_hard(
+    embeddings: tf.Tensor,
+    labels: tf.Tensor,
+    seed: tf.Tensor,
+    references: References | None = None,
+    *,
+    margin: float = 0.2,
+) -> Triplets:
     """A random positive, and a random negative of those with `d_ap < d_an < d_ap + m`, or if there is none, of all.
 
     Reference: Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015; so drawn in the code of Milbich's dissertation, whose

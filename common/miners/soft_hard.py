@@ -10,7 +10,9 @@ from common.ops.distances import pairwise_distances
 from common.references.reference_set import References
 
 
-def soft_hard(embeddings, labels, seed, references: References | None = None) -> Triplets:
+def soft_hard(
+    embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
+) -> Triplets:
     """A random negative of those nearer than the farthest positive, a random positive beyond the nearest negative.
 
     An anchor whose positives are all nearer than its negatives has no triplet.

@@ -8,7 +8,9 @@ from common.miners.triplets import Triplets, uniform_of
 from common.ops.checks import check_fraction
 
 
-def switched(triplets: Triplets, p_switch: float, seed, batch_size, first_self=0) -> Triplets:
+def switched(
+    triplets: Triplets, p_switch: float, seed: tf.Tensor, batch_size: int | tf.Tensor, first_self: int | tf.Tensor = 0
+) -> Triplets:
     """With probability p, (a, p, n) becomes (a, a, p): nothing is pulled, and the positive is pushed.
 
     Reference: Milbich's dissertation, section 2.4.1, which leaves open what takes the positive's place; its code takes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,12 +15,12 @@ from common.references.reference_set import Pairs, References
 class Triplets(NamedTuple):
     """Indices of an anchor in the batch, of one of its positives and one of its negatives in the references."""
 
-    anchors: Any  # int64 [triplets], increasing, each at most once
-    positives: Any  # int64 [triplets]
-    negatives: Any  # int64 [triplets]
+    anchors: tf.Tensor  # int64 [triplets], increasing, each at most once
+    positives: tf.Tensor  # int64 [triplets]
+    negatives: tf.Tensor  # int64 [triplets]
 
 
-def candidates(embeddings, labels, references: References | None = None) -> Comparison:
+def candidates(embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> Comparison:
     """The pairs that a miner draws from, without gradient.
 
     Args:
@@ -31,7 +32,7 @@ def candidates(embeddings, labels, references: References | None = None) -> Comp
     return pairs._replace(references=tf.stop_gradient(pairs.references))
 
 
-def uniform_of(seed, purpose: int, shape):
+def uniform_of(seed: tf.Tensor, purpose: int, shape: Sequence[int] | tf.Tensor) -> tf.Tensor:
     """Numbers in (0, 1) that depend on the seed `[2]` and the purpose alone, the same with XLA and without.
 
     Args:
@@ -45,7 +46,7 @@ def uniform_of(seed, purpose: int, shape):
     return (tf.cast(tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32)), tf.float32) + 0.5) * 2.0**-23
 
 
-def draw(mask, seed, purpose: int, log_weights=None):
+def draw(mask: tf.Tensor, seed: tf.Tensor, purpose: int, log_weights: tf.Tensor | None = None) -> tf.Tensor:
     """One column of each row at random, by the Gumbel-max trick: no exponential can overflow.
 
     Args:
@@ -65,7 +66,7 @@ def draw(mask, seed, purpose: int, log_weights=None):
     return tf.argmax(tf.pad(scores, [[0, 0], [0, 1]], constant_values=-np.inf), axis=1)  # also without any column
 
 
-def triplets_where(kept, positives, negatives) -> Triplets:
+def triplets_where(kept: tf.Tensor, positives: tf.Tensor, negatives: tf.Tensor) -> Triplets:
     """The triplets of the anchors that are kept.
 
     Args:
@@ -77,7 +78,7 @@ def triplets_where(kept, positives, negatives) -> Triplets:
     return Triplets(anchors, tf.gather(positives, anchors), tf.gather(negatives, anchors))
 
 
-def pairs_of(triplets: Triplets, batch_size, num_references) -> Pairs:
+def pairs_of(triplets: Triplets, batch_size: int | tf.Tensor, num_references: int | tf.Tensor) -> Pairs:
     """The triplets as the masks of the pairs that they consist of: at most one pair of each kind in a row.
 
     Args:
@@ -90,7 +91,7 @@ def pairs_of(triplets: Triplets, batch_size, num_references) -> Pairs:
     """
     shape = tf.cast(tf.stack([batch_size, num_references]), tf.int64)
 
-    def mask_at(columns):
+    def mask_at(columns: tf.Tensor) -> tf.Tensor:
         places = tf.stack([triplets.anchors, columns], axis=1)
         return tf.scatter_nd(places, tf.ones_like(columns), shape) > 0
 

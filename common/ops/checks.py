@@ -1,5 +1,14 @@
 """Errors that a user can act on: what was received, what is expected, how to fix it."""
 
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeVar
+
+Choice = TypeVar("Choice")
+Value = TypeVar("Value")
+Number = TypeVar("Number", bound=float)
+
 
 class InvalidInput(ValueError):
     """Bad input from outside: a flag, a file, a data set, an array.
@@ -9,7 +18,7 @@ class InvalidInput(ValueError):
     """
 
 
-def invalid(name: str, *, received, expected: str, fix: str | None = None) -> InvalidInput:
+def invalid(name: str, *, received: object, expected: str, fix: str | None = None) -> InvalidInput:
     """Makes the three-part error, for the caller to raise.
 
     Example: `raise invalid("transport_ratio", received=1.5, expected="a number in (0, 1]")`.
@@ -24,28 +33,35 @@ def invalid(name: str, *, received, expected: str, fix: str | None = None) -> In
     return InvalidInput(f"{message} {fix}" if fix else message)
 
 
-def check_choice(name: str, value, choices):
+def check_given(name: str, value: Value | None) -> Value:
+    """Returns `value` if there is one, else raises `InvalidInput`: for settings that not every method has."""
+    if value is None:
+        raise invalid(name, received=None, expected="a value")
+    return value
+
+
+def check_choice(name: str, value: Choice, choices: Collection[Choice]) -> Choice:
     """Returns `value` if it is one of `choices`, else raises `InvalidInput` that lists them."""
     if value not in choices:
         raise invalid(name, received=value, expected="one of " + ", ".join(map(str, choices)))
     return value
 
 
-def check_positive(name: str, value):
+def check_positive(name: str, value: Number) -> Number:
     """Returns `value` if it is greater than zero, else raises `InvalidInput`."""
     if not value > 0:
         raise invalid(name, received=value, expected="a number greater than 0")
     return value
 
 
-def check_non_negative(name: str, value):
+def check_non_negative(name: str, value: Number) -> Number:
     """Returns `value` if it is zero or greater, else raises `InvalidInput`."""
     if not value >= 0:
         raise invalid(name, received=value, expected="a number greater than or equal to 0")
     return value
 
 
-def check_fraction(name: str, value, *, zero_allowed: bool = False):
+def check_fraction(name: str, value: Number, *, zero_allowed: bool = False) -> Number:
     """Returns `value` if it is in (0, 1] (or [0, 1] if `zero_allowed`), else raises `InvalidInput`."""
     if not (0 <= value <= 1) or (value == 0 and not zero_allowed):
         interval = "[0, 1]" if zero_allowed else "(0, 1]"

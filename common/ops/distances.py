@@ -1,5 +1,7 @@
 """Distances and inner products of all pairs of two sets of vectors, by one matrix product."""
 
+from __future__ import annotations
+
 import numpy as np
 import tensorflow as tf
 
@@ -10,7 +12,7 @@ from common.ops.precision import at_least_float32
 ROUNDING_UNITS = 4.0
 
 
-def pairwise_inner_products(x, y):
+def pairwise_inner_products(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Inner products `x_iᵀ y_j` of all pairs.
 
     Args:
@@ -23,7 +25,7 @@ def pairwise_inner_products(x, y):
     return tf.matmul(at_least_float32(x), at_least_float32(y), transpose_b=True)
 
 
-def pairwise_squared_distances(x, y):
+def pairwise_squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Squared Euclidean distances `‖x_i - y_j‖² = ‖x_i‖² + ‖y_j‖² - 2 x_iᵀ y_j` of all pairs.
 
     What is below the rounding error of that sum (a distance below 1e-3 for unit vectors in float32) is exactly zero.
@@ -43,13 +45,13 @@ def pairwise_squared_distances(x, y):
     return tf.where(squared <= rounding, tf.zeros_like(squared), squared)
 
 
-def _squared_norms(x):
+def _squared_norms(x: tf.Tensor) -> tf.Tensor:
     """`[..., n, dim]` -> `[..., n]`; NaN where the sum of two of them would not be finite."""
     squared = tf.reduce_sum(x * x, axis=-1)
     return tf.where(squared < squared.dtype.max / 4, squared, tf.constant(np.nan, squared.dtype))
 
 
-def pairwise_distances(x, y):
+def pairwise_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     """Euclidean distances `‖x_i - y_j‖` of all pairs.
 
     Args:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from common.ops.checks import invalid
 from common.ops.precision import at_least_float32
 
 
-def greedy_k_center(points, num_centers: int, initial=None):
+def greedy_k_center(points: tf.Tensor, num_centers: int, initial: tf.Tensor | None = None) -> tf.Tensor:
     """Picks `num_centers` points, each the farthest from all centers before it.
 
         q_k = argmax_j  min_{v in initial, q_1 ... q_(k-1)} ||x_j - v||
@@ -46,7 +48,9 @@ def greedy_k_center(points, num_centers: int, initial=None):
     squared_distances = tf.where(is_finite, squared_distances, -0.5)  # below all others, above what is picked
     slots = tf.range(num_centers)
 
-    def pick(step, squared_distances, picked):
+    def pick(
+        step: tf.Tensor, squared_distances: tf.Tensor, picked: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         index = tf.argmax(squared_distances, axis=-1, output_type=tf.int32)  # [...]; the first of equals
         center = tf.gather(points, index, axis=-2, batch_dims=points.shape.rank - 2)  # [..., dim]
         squared_distances = tf.minimum(squared_distances, _distances_or_farthest(points, center))
@@ -61,7 +65,7 @@ def greedy_k_center(points, num_centers: int, initial=None):
     return tf.while_loop(lambda *_: True, pick, state, maximum_iterations=num_centers)[2]
 
 
-def covering_radius(points, centers):
+def covering_radius(points: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:
     """The largest distance from a point to its nearest center: `max_j min_i ||x_j - v_i||`.
 
     Reference: thesis section 3.2.2 (the covering radius in the bound of the chance-constrained problem).
@@ -76,7 +80,7 @@ def covering_radius(points, centers):
     return tf.sqrt(tf.reduce_max(nearest_squared_distances(points, centers), axis=-1))
 
 
-def nearest_squared_distances(points, centers):
+def nearest_squared_distances(points: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:
     """The squared distance from each point `[..., points, dim]` to its nearest center `[..., centers, dim]`.
 
     One center at a time: memory stays at one copy of the points whatever the number of centers.
@@ -89,10 +93,12 @@ def nearest_squared_distances(points, centers):
     return _nearest(points, centers, tf.fill(tf.shape(points)[:-1], points.dtype.max), _squared_distances)
 
 
-def _nearest(points, centers, start, distances):
+def _nearest(
+    points: tf.Tensor, centers: tf.Tensor, start: tf.Tensor, distances: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
     """The smallest of `start` `[..., points]` and of the distances to each of the centers in turn."""
 
-    def compare(step, nearest):
+    def compare(step: tf.Tensor, nearest: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return step + 1, tf.minimum(nearest, distances(points, tf.gather(centers, step, axis=-2)))
 
     start = tf.ensure_shape(start, points.shape[:-1])
@@ -100,12 +106,12 @@ def _nearest(points, centers, start, distances):
     return tf.while_loop(lambda *_: True, compare, (tf.constant(0), start), maximum_iterations=num_centers)[1]
 
 
-def _squared_distances(points, center):
+def _squared_distances(points: tf.Tensor, center: tf.Tensor) -> tf.Tensor:
     """`[..., points, dim]`, `[..., dim]` -> `[..., points]`."""
     return tf.reduce_sum(tf.math.squared_difference(points, center[..., None, :]), axis=-1)
 
 
-def _distances_or_farthest(points, center):
+def _distances_or_farthest(points: tf.Tensor, center: tf.Tensor) -> tf.Tensor:
     """`_squared_distances`, and the largest number of the type in the place of NaN."""
     squared = _squared_distances(points, center)
     return tf.where(tf.math.is_nan(squared), squared.dtype.max, squared)

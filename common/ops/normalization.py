@@ -1,5 +1,7 @@
 """How embeddings are brought to comparable length."""
 
+from __future__ import annotations
+
 import numpy as np
 import tensorflow as tf
 
@@ -10,7 +12,7 @@ from common.ops.reductions import mean_or_zero
 NORMALIZATIONS = ("unit", "clip", "none")
 
 
-def normalize(x, mode):
+def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
     """Normalises vectors along the last axis.
 
     - `"unit"`: `v / ‖v‖`, the unit sphere; zero stays zero, with zero gradient.
@@ -47,7 +49,7 @@ def normalize(x, mode):
     return tf.where(nonzero, x / norms, tf.zeros_like(x))
 
 
-def mean_norm(x):
+def mean_norm(x: tf.Tensor) -> tf.Tensor:
     """`mean ‖x‖` of vectors, what some losses hold small in place of a normalisation.
 
     Args:

@@ -1,11 +1,13 @@
 """Which pairs of two labelled sets are positive (same class) and which negative."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 from common.ops.checks import invalid
 
 
-def integer_labels(labels):
+def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
     """Labels as int64, whatever integer type they come in, so that ids of any size stay apart.
 
     Args:
@@ -32,7 +34,9 @@ def integer_labels(labels):
     return tf.cast(labels, tf.int64)
 
 
-def pair_masks(labels, reference_labels=None, valid=None):
+def pair_masks(
+    labels: tf.Tensor, reference_labels: tf.Tensor | None = None, valid: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Positive and negative pairs of a batch and a reference set.
 
     Args:
@@ -56,7 +60,7 @@ def pair_masks(labels, reference_labels=None, valid=None):
     return positive, negative
 
 
-def consecutive_labels(labels):
+def consecutive_labels(labels: tf.Tensor) -> tf.Tensor:
     """Renames labels to 0, 1, 2, ... in the order of their size; equal labels stay equal.
 
     Like `tf.unique`, but with a bound that is known in advance, which XLA needs.

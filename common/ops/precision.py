@@ -1,9 +1,11 @@
 """In which floating-point type a quantity is computed."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 
-def at_least_float32(x):
+def at_least_float32(x: tf.types.experimental.TensorLike) -> tf.Tensor:
     """Casts half precision (float16, bfloat16) and integers to float32; leaves float32 and float64 as they are.
 
     Args:

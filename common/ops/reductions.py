@@ -1,12 +1,14 @@
 """Means and log-sum-exps over the members of a mask; finite, with zero gradient, when there are none."""
 
+from __future__ import annotations
+
 import tensorflow as tf
 
 # How a loss puts the terms of an anchor's partners together: their sum, or per active partner (see the losses).
 PARTNER_REDUCTIONS = ("sum", "mean_of_active")
 
 
-def masked_mean(values, mask, axis=None):
+def masked_mean(values: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.Tensor:
     """Mean of the values whose mask is set; 0 if there are none.
 
     Args:
@@ -22,7 +24,7 @@ def masked_mean(values, mask, axis=None):
     return total / tf.cast(tf.maximum(count, 1), values.dtype)
 
 
-def mean_or_zero(values):
+def mean_or_zero(values: tf.Tensor) -> tf.Tensor:
     """Mean of all values; 0 if there are none.
 
     Args:
@@ -34,7 +36,7 @@ def mean_or_zero(values):
     return tf.reduce_sum(values) / tf.cast(tf.maximum(tf.size(values), 1), values.dtype)
 
 
-def mean_of_nonzero(terms, axis=None):
+def mean_of_nonzero(terms: tf.Tensor, axis: int | None = None) -> tf.Tensor:
     """Mean of the terms that are greater than zero, the reduction of hinge losses; 0 if there are none.
 
     Args:
@@ -48,7 +50,7 @@ def mean_of_nonzero(terms, axis=None):
     return masked_mean(terms, terms != 0.0, axis)
 
 
-def log_sum_exp(logits, mask, axis=-1):
+def log_sum_exp(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tensor:
     """`log Σ exp(logits)` over the members of the mask, shifted by the largest of them; 0 where there are none.
 
     Args:
@@ -69,7 +71,7 @@ def log_sum_exp(logits, mask, axis=-1):
     return tf.where(occupied, logs + tf.squeeze(highest, axis), tf.zeros_like(total))
 
 
-def log1p_sum_exp(logits, mask, axis=-1):
+def log1p_sum_exp(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tensor:
     """`log(1 + Σ exp(logits))` over the members of the mask; 0 where there are none.
 
     Args:
@@ -84,7 +86,9 @@ def log1p_sum_exp(logits, mask, axis=-1):
     return tf.where(tf.reduce_any(mask, axis=axis), tf.math.softplus(logs), tf.zeros_like(logs))
 
 
-def softmax_means_by_group(values, valid, groups, num_groups, temperature):
+def softmax_means_by_group(
+    values: tf.Tensor, valid: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor, temperature: float
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Means within groups of rows, weighted by the softmax of the values within each group.
 
     `mean_gb = Σ_{i in g} w_ib v_ib`, `w_ib = exp(v_ib / T) / Σ_{j in g} exp(v_jb / T)`. The temporaries are of the

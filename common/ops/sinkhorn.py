@@ -10,7 +10,13 @@ from common.ops.precision import at_least_float32
 LOG_OF_ZERO = -1e30  # the logarithm of a marginal without mass: finite, so that no gradient is infinity minus infinity
 
 
-def balanced_transport_plan(costs, smoothing: float, num_iterations: int, row_mass=None, column_mass=None):
+def balanced_transport_plan(
+    costs: tf.Tensor,
+    smoothing: float,
+    num_iterations: int,
+    row_mass: tf.Tensor | None = None,
+    column_mass: tf.Tensor | None = None,
+) -> tf.Tensor:
     """Moves the mass of the rows to the columns, cheaply and evenly spread.
 
         P = argmin_P sum_ij P_ij C_ij + (1/smoothing) sum_ij P_ij log P_ij,    P 1 = row_mass,  Pᵀ 1 = column_mass
@@ -43,7 +49,7 @@ def balanced_transport_plan(costs, smoothing: float, num_iterations: int, row_ma
     log_rows = _log_mass(row_mass, tf.shape(costs)[-2], costs.dtype)[..., :, None]  # [..., rows, 1]
     log_columns = _log_mass(column_mass, tf.shape(costs)[-1], costs.dtype)[..., None, :]  # [..., 1, columns]
 
-    def columns_from(rows):
+    def columns_from(rows: tf.Tensor) -> tf.Tensor:
         return log_columns - tf.reduce_logsumexp(rows + log_kernel, axis=-2, keepdims=True)
 
     rows = tf.zeros_like(costs[..., :1])
@@ -52,7 +58,7 @@ def balanced_transport_plan(costs, smoothing: float, num_iterations: int, row_ma
     return tf.exp(rows + log_kernel + columns_from(rows))
 
 
-def _log_mass(mass, count, dtype):
+def _log_mass(mass: tf.Tensor | None, count: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """The logarithm of a marginal `[..., count]`; of the uniform one if it is None."""
     if mass is None:
         return -tf.math.log(tf.cast(count, dtype)) * tf.ones([count], dtype)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import masked_max, masked_mean
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -42,7 +44,7 @@ class CBAMPooling(WeightedPooling):
         InvalidInput: an argument is out of range, or `kernel_size` is larger than 1 for token sequences.
     """
 
-    def __init__(self, channel_reduction: int = 1, *, kernel_size: int = 3, **kwargs):
+    def __init__(self, channel_reduction: int = 1, *, kernel_size: int = 3, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.channel_reduction = int(check_positive("channel_reduction", channel_reduction))
         self.kernel_size = check_window("kernel_size", kernel_size)
@@ -57,7 +59,7 @@ class CBAMPooling(WeightedPooling):
             name="position_gate",
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
         check_has_neighborhoods(input_shape, "kernel_size", self.kernel_size)
         width = max(channels // self.channel_reduction, 1)
@@ -69,16 +71,16 @@ class CBAMPooling(WeightedPooling):
         self.position_gate.build((None, None, None, 2))
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         gated, gates, mask = self._gated(features, mask)
         return weighted_mean(gates, gated, mask)
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position: `s_j / sum_l s_l` `[batch, positions]`; see `WeightedPooling`."""
         _, gates, mask = self._gated(features, mask)
         return shares(gates, mask)
 
-    def _gated(self, features, mask):
+    def _gated(self, features: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
         """`c * f` `[batch, positions, channels]`, s `[batch, positions]` and the mask of the positions."""
         positions, mask = self.full_precision_positions(features, mask)
         gates = tf.sigmoid(
@@ -89,14 +91,14 @@ class CBAMPooling(WeightedPooling):
         maps = as_maps(summary, features, self.data_format)
         return positions, as_positions(self.position_gate(maps))[..., 0], mask
 
-    def _perceptron(self, vectors):
+    def _perceptron(self, vectors: tf.Tensor) -> tf.Tensor:
         """`[batch, channels]` -> `[batch, channels]`."""
         return self.widen(self.narrow(vectors))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "channel_reduction": self.channel_reduction,

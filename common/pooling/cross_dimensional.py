@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice, check_positive
+from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
-
-keras = tf.keras
 
 CHANNEL_RATES = ("nonzero", "sigmoid")
 
@@ -44,36 +46,36 @@ class CrossDimensionalPooling(WeightedPooling):
         InvalidInput: `channel_rate` is unknown or `epsilon` is not positive.
     """
 
-    def __init__(self, channel_rate: str = "nonzero", *, epsilon: float = 1e-6, **kwargs):
+    def __init__(self, channel_rate: str = "nonzero", *, epsilon: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.channel_rate = check_choice("channel_rate", channel_rate, CHANNEL_RATES)
         self.epsilon = float(check_positive("epsilon", epsilon))
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)
         features = tf.nn.relu(features)
         return self._channel_weights(features, mask) * weighted_mean(_position_weights(features), features, mask)
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position: `S_j / sum_l S_l` `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(_position_weights(tf.nn.relu(features)), mask)
 
-    def _channel_weights(self, features, mask):
+    def _channel_weights(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """I `[batch, channels]` of rectified features."""
         rates = tf.cast(features > 0.0, features.dtype) if self.channel_rate == "nonzero" else tf.sigmoid(features)
         rates = weighted_mean(tf.ones_like(features[..., 0]), rates, mask)
         total = tf.reduce_sum(rates, axis=1, keepdims=True)
         return tf.math.log(features.shape[-1] * self.epsilon + total) - tf.math.log(self.epsilon + rates)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "channel_rate": self.channel_rate, "epsilon": self.epsilon}
 
 
-def _position_weights(features):
+def _position_weights(features: tf.Tensor) -> tf.Tensor:
     """S `[batch, positions]` of rectified features (zero where there is padding)."""
     sums = tf.reduce_sum(features, axis=-1)
     largest = tf.stop_gradient(tf.reduce_max(sums, axis=1, keepdims=True))  # S does not depend on the scale of s

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
+from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -39,32 +41,32 @@ class DeLFPooling(WeightedPooling):
         InvalidInput: `num_filters` is not positive.
     """
 
-    def __init__(self, num_filters: int = 512, **kwargs):
+    def __init__(self, num_filters: int = 512, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_filters = int(check_positive("num_filters", num_filters))
         self.hidden = keras.layers.Dense(num_filters, activation="relu", dtype=self.dtype, name="hidden")
         self.score = keras.layers.Dense(1, activation="softplus", dtype=self.dtype, name="score")
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         self.hidden.build((None, None, self.num_channels(input_shape)))
         self.score.build((None, None, self.num_filters))
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)
         return weighted_mean(self._scores(features), features, mask)
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position: `a_j / sum_l a_l` `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(self._scores(features), mask)
 
-    def _scores(self, features):
+    def _scores(self, features: tf.Tensor) -> tf.Tensor:
         """The scores `[batch, positions]`."""
         return self.score(self.hidden(features))[..., 0]
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "num_filters": self.num_filters}

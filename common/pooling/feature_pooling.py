@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
+from typing import Any
 
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_choice, invalid
-
-keras = tf.keras
+from common.ops.shapes import InputShape
 
 DATA_FORMATS = ("channels_last", "channels_first")
 
@@ -28,7 +29,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         `[batch, channels]`, or a dictionary whose entry "pooled" has it. Never depends on `training`.
     """
 
-    def __init__(self, *, data_format: str | None = None, **kwargs):
+    def __init__(self, *, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if data_format is None:
             data_format = keras.backend.image_data_format()
@@ -36,17 +37,19 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         self.supports_masking = True
 
     @abc.abstractmethod
-    def call(self, features, mask=None, training=None):
+    def call(
+        self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> tf.Tensor | dict[str, tf.Tensor]:
         """Pools `features` over the positions that `mask` allows."""
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> None:
         """Positions are gone after pooling, and with them their mask."""
         del inputs, mask
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "data_format": self.data_format}
 
-    def num_channels(self, input_shape) -> int:
+    def num_channels(self, input_shape: InputShape) -> int:
         """The number of channels of inputs of a shape, or `InvalidInput` if it has the wrong rank."""
         input_shape = tuple(input_shape)
         if len(input_shape) not in (3, 4):
@@ -57,7 +60,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
             raise invalid("input shape", received=input_shape, expected="a known number of channels")
         return int(channels)
 
-    def positions_of(self, features, mask=None):
+    def positions_of(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Flattens feature maps.
 
         Args:
@@ -79,7 +82,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         return features, mask
 
 
-def masked_mean(features, mask=None):
+def masked_mean(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
     """The mean over positions, `[batch, positions, channels]` -> `[batch, channels]`; 0 where all is masked."""
     if mask is None:
         return tf.reduce_mean(features, axis=1)
@@ -87,7 +90,7 @@ def masked_mean(features, mask=None):
     return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(mask, features.dtype), axis=1, keepdims=True))
 
 
-def masked_max(features, mask=None):
+def masked_max(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
     """The maximum over positions, `[batch, positions, channels]` -> `[batch, channels]`; 0 where all is masked."""
     if mask is None:
         return tf.reduce_max(features, axis=1)

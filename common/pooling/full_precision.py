@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-
-keras = tf.keras
+from tensorflow import keras
 
 
 def in_full_precision(layer_arguments: dict) -> dict:

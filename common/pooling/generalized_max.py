@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
+from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -41,15 +43,15 @@ class GeneralizedMaxPooling(WeightedPooling):
         InvalidInput: `ridge` is not positive.
     """
 
-    def __init__(self, ridge: float = 1.0, **kwargs):
+    def __init__(self, ridge: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ridge = float(check_positive("ridge", ridge))
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)
         return tf.linalg.matvec(features, self._coefficients(features), transpose_a=True)
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position: `|a_j| / sum_l |a_l|` `[batch, positions]`; see `WeightedPooling`.
 
         A coefficient is negative where a feature is explained away by others.
@@ -57,7 +59,7 @@ class GeneralizedMaxPooling(WeightedPooling):
         features, mask = self.full_precision_positions(features, mask)
         return shares(tf.abs(self._coefficients(features)), mask)
 
-    def _coefficients(self, features):
+    def _coefficients(self, features: tf.Tensor) -> tf.Tensor:
         """The coefficients `[batch, positions]`; a position that is masked (zero) does not touch the others."""
         features = tf.cast(features, tf.float64)
         gram = tf.matmul(features, features, transpose_b=True)  # [batch, positions, positions]
@@ -67,8 +69,8 @@ class GeneralizedMaxPooling(WeightedPooling):
         coefficients = tf.linalg.cholesky_solve(tf.linalg.cholesky(gram), tf.ones_like(features[..., :1]))
         return tf.cast(coefficients[..., 0], self.compute_dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "ridge": self.ridge}

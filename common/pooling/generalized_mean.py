@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -42,13 +44,13 @@ class GeneralizedMeanPooling(FeaturePooling):
         InvalidInput: an argument is not positive.
     """
 
-    def __init__(self, power: float = 3.0, *, trainable_power: bool = True, floor: float = 1e-6, **kwargs):
+    def __init__(self, power: float = 3.0, *, trainable_power: bool = True, floor: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.initial_power = float(check_positive("power", power))
         self.trainable_power = bool(trainable_power)
         self.floor = float(check_positive("floor", floor))
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         self.num_channels(input_shape)
         self.power = self.add_weight(
             name="power",
@@ -58,7 +60,7 @@ class GeneralizedMeanPooling(FeaturePooling):
         )
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.positions_of(features, mask)
         features = tf.cast(features, self.compute_dtype)
         power = tf.convert_to_tensor(self.power)
@@ -72,10 +74,10 @@ class GeneralizedMeanPooling(FeaturePooling):
             return tf.where(some, tf.exp(tf.where(some, log_means, 0.0) / power), 0.0)
         return tf.exp(log_means / power)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "power": self.initial_power,

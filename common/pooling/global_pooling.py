@@ -1,11 +1,13 @@
 """Average and maximum over all positions."""
 
+from __future__ import annotations
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.precision import at_least_float32
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling, masked_max, masked_mean
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -21,11 +23,11 @@ class GlobalAveragePooling(FeaturePooling):
         `[batch, channels]`.
     """
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.positions_of(features, mask)
         return tf.cast(masked_mean(at_least_float32(features), mask), features.dtype)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
 
@@ -42,11 +44,11 @@ class GlobalMaxPooling(FeaturePooling):
         `[batch, channels]`.
     """
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.positions_of(features, mask)
         return masked_max(features, mask)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
 
@@ -63,10 +65,10 @@ class GlobalAverageMaxPooling(FeaturePooling):
         `[batch, channels]`.
     """
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.positions_of(features, mask)
         average = masked_mean(at_least_float32(features), mask)
         return tf.cast(average, features.dtype) + masked_max(features, mask)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))

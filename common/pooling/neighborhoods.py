@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from common.ops.checks import invalid
+from common.ops.shapes import InputShape
 
 
 def check_window(name: str, size: int) -> int:
@@ -14,7 +15,7 @@ def check_window(name: str, size: int) -> int:
     return int(size)
 
 
-def check_has_neighborhoods(input_shape, name: str, size: int) -> None:
+def check_has_neighborhoods(input_shape: InputShape, name: str, size: int) -> None:
     """Raises `InvalidInput` if a window larger than 1 is laid over a token sequence, which has no rows and columns.
 
     Args:
@@ -31,7 +32,7 @@ def check_has_neighborhoods(input_shape, name: str, size: int) -> None:
         )
 
 
-def as_maps(values, features, data_format: str):
+def as_maps(values: tf.Tensor, features: tf.Tensor, data_format: str) -> tf.Tensor:
     """Lays values of positions out as the features are.
 
     Args:
@@ -51,7 +52,7 @@ def as_maps(values, features, data_format: str):
     return tf.ensure_shape(maps, [features.shape[0], height, width, values.shape[-1]])
 
 
-def as_positions(maps):
+def as_positions(maps: tf.Tensor) -> tf.Tensor:
     """`[batch, height, width, dim]` -> `[batch, positions, dim]`, row by row."""
     sizes = tf.shape(maps)
     return tf.reshape(maps, [sizes[0], sizes[1] * sizes[2], maps.shape[-1]])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
 from common.ops.normalization import normalize
+from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -45,12 +47,12 @@ class NetVLADPooling(WeightedPooling):
         InvalidInput: `num_clusters` is not positive.
     """
 
-    def __init__(self, num_clusters: int = 8, **kwargs):
+    def __init__(self, num_clusters: int = 8, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_clusters = int(check_positive("num_clusters", num_clusters))
         self.assignment = keras.layers.Dense(self.num_clusters, dtype=self.dtype, name="assignment")
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
         self.assignment.build((None, None, channels))
         self.centers = self.add_weight(
@@ -58,7 +60,7 @@ class NetVLADPooling(WeightedPooling):
         )
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)
         assignments = self._assignments(features, mask)
         totals = tf.reduce_sum(assignments, axis=1)[..., None] * tf.convert_to_tensor(self.centers)
@@ -66,18 +68,18 @@ class NetVLADPooling(WeightedPooling):
         residuals = tf.reshape(normalize(residuals, "unit"), [-1, self.num_clusters * features.shape[-1]])
         return normalize(residuals, "unit")
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position, `sum_k a_jk / n` `[batch, positions]`: always uniform; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(tf.reduce_sum(self._assignments(features, mask), axis=-1), mask)
 
-    def _assignments(self, features, mask):
+    def _assignments(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """The assignments `[batch, positions, clusters]`; 0 where there is padding."""
         assignments = tf.nn.softmax(self.assignment(features))
         return assignments if mask is None else tf.where(mask[..., None], assignments, 0.0)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_clusters * self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "num_clusters": self.num_clusters}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from typing import Any
 
+import tensorflow as tf
+from tensorflow import keras
+
+from common.ops.shapes import InputShape
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -42,28 +44,28 @@ class NormAttentionPooling(WeightedPooling):
         InvalidInput: `window` is not odd, or larger than 1 for token sequences.
     """
 
-    def __init__(self, window: int = 3, *, stop_attention_gradient: bool = False, **kwargs):
+    def __init__(self, window: int = 3, *, stop_attention_gradient: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.window = check_window("window", window)
         self.stop_attention_gradient = bool(stop_attention_gradient)
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         check_has_neighborhoods(input_shape, "window", self.window)
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         positions, mask = self.full_precision_positions(features, mask)
         norms = _norms(positions)
         if self.stop_attention_gradient:
             norms = tf.stop_gradient(norms)
         return weighted_mean(norms, self._smoothed(positions, features, mask), mask)
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position: `||f_j|| / sum_l ||f_l||` `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(_norms(features), mask)
 
-    def _smoothed(self, positions, features, mask):
+    def _smoothed(self, positions: tf.Tensor, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """The smoothed features `[batch, positions, channels]`; padding neither counts nor is counted."""
         if self.window == 1:
             return positions
@@ -73,13 +75,13 @@ class NormAttentionPooling(WeightedPooling):
         valid = as_maps(tf.cast(mask, positions.dtype)[..., None], features, self.data_format)
         return tf.math.divide_no_nan(smoothed, self._window_means(valid))
 
-    def _window_means(self, maps):
+    def _window_means(self, maps: tf.Tensor) -> tf.Tensor:
         return as_positions(tf.nn.avg_pool2d(maps, self.window, strides=1, padding="SAME"))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "window": self.window,
@@ -87,7 +89,7 @@ class NormAttentionPooling(WeightedPooling):
         }
 
 
-def _norms(features):
+def _norms(features: tf.Tensor) -> tf.Tensor:
     """`[batch, positions, channels]` -> `[batch, positions]`."""
     squared = tf.reduce_sum(features * features, axis=-1)
     nonzero = squared > 0.0

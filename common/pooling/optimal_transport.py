@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize
+from common.ops.shapes import InputShape
 from common.ops.sinkhorn import balanced_transport_plan
 from common.pooling.position_counts import num_positions
 from common.pooling.weighted_pooling import WeightedPooling, shares
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -57,16 +59,16 @@ class OptimalTransportPooling(WeightedPooling):
         *,
         smoothing: float = 2.0,
         num_iterations: int = 10,
-        prototype_initializer="glorot_uniform",
-        **kwargs,
-    ):
+        prototype_initializer: str | dict | keras.initializers.Initializer = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_prototypes = int(check_positive("num_prototypes", num_prototypes))
         self.smoothing = float(check_positive("smoothing", smoothing))
         self.num_iterations = int(check_positive("num_iterations", num_iterations))
         self.prototype_initializer = keras.initializers.get(prototype_initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         self.prototypes = self.add_weight(
             name="prototypes",
             shape=(self.num_prototypes, self.num_channels(input_shape)),
@@ -75,17 +77,17 @@ class OptimalTransportPooling(WeightedPooling):
         )
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)
         pooled = tf.matmul(self._plan(features, mask), features)  # [batch, prototypes, channels]
         return self.num_prototypes**0.5 * tf.reshape(pooled, [-1, self.num_prototypes * features.shape[-1]])
 
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The mass of each position, `sum_i P_ij` `[batch, positions]`: always uniform; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(tf.reduce_sum(self._plan(features, mask), axis=1), mask)
 
-    def _plan(self, features, mask):
+    def _plan(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """P `[batch, prototypes, positions]`; no mass where there is padding."""
         prototypes = normalize(tf.convert_to_tensor(self.prototypes), "clip")
         rows = tf.tile(prototypes[None], [tf.shape(features)[0], 1, 1])
@@ -98,10 +100,10 @@ class OptimalTransportPooling(WeightedPooling):
         plan = balanced_transport_plan(costs, self.smoothing, self.num_iterations, column_mass=mass)
         return tf.where(some[..., None], plan, 0.0)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_prototypes * self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "num_prototypes": self.num_prototypes,

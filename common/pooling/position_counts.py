@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from common.ops.shapes import InputShape
 
-def num_positions(features, mask=None):
+
+def num_positions(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
     """The number of positions, or of those that `mask` allows.
 
     Args:
@@ -20,7 +22,7 @@ def num_positions(features, mask=None):
     return tf.cast(tf.reshape(tf.shape(features)[1], [1, 1]), features.dtype)
 
 
-def static_num_positions(input_shape, data_format: str) -> int | None:
+def static_num_positions(input_shape: InputShape, data_format: str) -> int | None:
     """The number of positions that a shape tells, or None if it leaves one of its sizes open.
 
     Args:

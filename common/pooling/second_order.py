@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive, invalid
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import static_num_positions
-
-keras = tf.keras
 
 ROW_OUTPUTS = 4  # what the row-wise convolution makes of one row of a covariance
 
@@ -50,14 +52,14 @@ class SecondOrderPooling(FeaturePooling):
         InvalidInput: `attention_dim` is not positive, the number of positions is unknown, or there is a mask.
     """
 
-    def __init__(self, attention_dim: int = 128, **kwargs):
+    def __init__(self, attention_dim: int = 128, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.attention_dim = int(check_positive("attention_dim", attention_dim))
         branch = {"attention_dim": self.attention_dim, "dtype": self.dtype}
         self.channel_branch = _CovarianceRows(of_positions=False, name="channel_branch", **branch)
         self.position_branch = _CovarianceRows(of_positions=True, name="position_branch", **branch)
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
         positions = static_num_positions(input_shape, self.data_format)
         if positions is None:
@@ -74,7 +76,7 @@ class SecondOrderPooling(FeaturePooling):
             gate.build((None, ROW_OUTPUTS * rows))
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         if mask is not None:
             raise invalid("mask", received="a mask", expected="None: the weights of this layer belong to positions")
         features, _ = self.positions_of(features)
@@ -84,24 +86,24 @@ class SecondOrderPooling(FeaturePooling):
         gated = tf.maximum(channel_gates[:, None, :] * features, position_gates[:, :, None] * features)
         return tf.reduce_mean(gated, axis=1)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "attention_dim": self.attention_dim}
 
 
 class _CovarianceRows(keras.layers.Layer):
     """Features `[batch, positions, channels]` to `ROW_OUTPUTS` numbers a row of a covariance `[batch, 4 * rows]`."""
 
-    def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs):
+    def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.of_positions = of_positions
         self.reduction = keras.layers.Dense(attention_dim, use_bias=False, dtype=self.dtype, name="reduction")
         self.normalization = keras.layers.BatchNormalization(dtype=self.dtype, name="normalization")
         self.row_normalization = keras.layers.BatchNormalization(dtype=self.dtype, name="row_normalization")
 
-    def build(self, input_shape):
+    def build(self, input_shape: tuple[int | None, int, int]) -> None:
         _, positions, channels = input_shape
         rows = positions if self.of_positions else self.reduction.units
         self.reduction.build((None, positions, channels))
@@ -117,7 +119,7 @@ class _CovarianceRows(keras.layers.Layer):
         self.bias = self.add_weight(name="bias", shape=(rows, ROW_OUTPUTS), initializer="zeros", trainable=True)
         super().build(input_shape)
 
-    def call(self, features, training=None):
+    def call(self, features: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         reduced = self.normalization(self.reduction(tf.nn.relu(features)), training=training)
         covariances = _covariances(tf.nn.relu(reduced), self.of_positions)
         covariances = self.row_normalization(covariances, training=training)  # [batch, rows, rows]
@@ -126,7 +128,7 @@ class _CovarianceRows(keras.layers.Layer):
         return tf.reshape(outputs, [-1, outputs.shape[1] * ROW_OUTPUTS])
 
 
-def _covariances(features, of_positions: bool):
+def _covariances(features: tf.Tensor, of_positions: bool) -> tf.Tensor:
     """`[batch, positions, channels]` -> `[batch, positions, positions]` or `[batch, channels, channels]`."""
     axis = 2 if of_positions else 1
     centered = features - tf.reduce_mean(features, axis=axis, keepdims=True)

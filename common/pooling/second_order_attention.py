@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.full_precision import in_full_precision
 from common.pooling.generalized_mean import GeneralizedMeanPooling
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -51,9 +53,9 @@ class SecondOrderAttentionPooling(FeaturePooling):
         *,
         power: float = 3.0,
         trainable_power: bool = True,
-        output_initializer="zeros",
-        **kwargs,
-    ):
+        output_initializer: str | dict | keras.initializers.Initializer = "zeros",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.channel_reduction = int(check_positive("channel_reduction", channel_reduction))
         self.output_initializer = keras.initializers.get(output_initializer)
@@ -63,7 +65,7 @@ class SecondOrderAttentionPooling(FeaturePooling):
         self.query_normalization = keras.layers.BatchNormalization(dtype=self.dtype, name="query_normalization")
         self.key_normalization = keras.layers.BatchNormalization(dtype=self.dtype, name="key_normalization")
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
         width = max(channels // self.channel_reduction, 1)
         self.query = keras.layers.Dense(width, dtype=self.dtype, name="query")
@@ -78,7 +80,7 @@ class SecondOrderAttentionPooling(FeaturePooling):
             layer.build((None, None, width))
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.positions_of(features, mask)
         features = tf.cast(features, self.compute_dtype)
         queries = tf.nn.relu(self.query_normalization(self.query(features), training=training, mask=mask))
@@ -89,10 +91,10 @@ class SecondOrderAttentionPooling(FeaturePooling):
         attended = tf.matmul(tf.nn.softmax(logits), self.value(features))
         return self.generalized_mean(features + self.attended(attended), mask=mask)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "channel_reduction": self.channel_reduction,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions
@@ -21,15 +24,15 @@ class WeightedPooling(FeaturePooling):
         As the pooling says, in float32 (or float64).
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         self.num_channels(input_shape)  # refuses a wrong rank
         super().build(input_shape)
 
     @abc.abstractmethod
-    def spatial_weights(self, features, mask=None):
+    def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         """The share of each position in what is pooled, of the built layer in inference mode.
 
         Args:
@@ -41,7 +44,9 @@ class WeightedPooling(FeaturePooling):
             `[batch, positions]`, row by row of a feature map; at least 0, sums to 1.
         """
 
-    def full_precision_positions(self, features, mask=None):
+    def full_precision_positions(
+        self, features: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """As `positions_of`, in the type that this layer computes in, and zero where there is padding.
 
         Args:
@@ -56,7 +61,7 @@ class WeightedPooling(FeaturePooling):
         return (features if mask is None else tf.where(mask[..., None], features, 0.0)), mask
 
 
-def shares(weights, mask=None):
+def shares(weights: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
     """Divides weights by their sum: `s_j = w_j / sum_l w_l`; uniform where all weights are zero.
 
     Args:
@@ -75,7 +80,9 @@ def shares(weights, mask=None):
 
 
 @tf.custom_gradient
-def weighted_sum(weights, features):
+def weighted_sum(
+    weights: tf.Tensor, features: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
     """`sum_j w_j f_j`; products and sums in the place of many small matrix products, which cost twice the time.
 
     Args:
@@ -86,14 +93,14 @@ def weighted_sum(weights, features):
         `[batch, channels]`.
     """
 
-    def backward(upstream):
+    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         upstream = tf.expand_dims(upstream, 1)
         return tf.reduce_sum(features * upstream, axis=2), tf.expand_dims(weights, 2) * upstream
 
     return tf.reduce_sum(tf.expand_dims(weights, 2) * features, axis=1), backward
 
 
-def weighted_mean(weights, features, mask=None):
+def weighted_mean(weights: tf.Tensor, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
     """`(1/n) sum_j w_j f_j` over the n positions that `mask` allows.
 
     Args:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_non_negative, check_positive, invalid
+from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions, static_num_positions
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -42,12 +44,12 @@ class WeldonPooling(FeaturePooling):
         InvalidInput: an argument is out of range, or there are fewer positions.
     """
 
-    def __init__(self, num_largest: int = 3, num_smallest: int = 3, **kwargs):
+    def __init__(self, num_largest: int = 3, num_smallest: int = 3, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
         self.num_largest = int(check_positive("num_largest", num_largest))
         self.num_smallest = int(check_non_negative("num_smallest", num_smallest))
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         self.num_channels(input_shape)
         positions = static_num_positions(input_shape, self.data_format)
         needed = max(self.num_largest, self.num_smallest)
@@ -56,7 +58,7 @@ class WeldonPooling(FeaturePooling):
             raise invalid("input shape", received=tuple(input_shape), expected=expected)
         super().build(input_shape)
 
-    def call(self, features, mask=None, training=None):
+    def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.positions_of(features, mask)
         values = tf.transpose(tf.cast(features, self.compute_dtype), [0, 2, 1])  # [batch, channels, positions]
         count = num_positions(tf.transpose(values, [0, 2, 1]), mask)
@@ -65,14 +67,14 @@ class WeldonPooling(FeaturePooling):
             return pooled
         return pooled - _mean_of_largest(-values, mask, count, self.num_smallest)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:
         return (input_shape[0], self.num_channels(input_shape))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "num_largest": self.num_largest, "num_smallest": self.num_smallest}
 
 
-def _mean_of_largest(values, mask, count, num_largest: int):
+def _mean_of_largest(values: tf.Tensor, mask: tf.Tensor | None, count: tf.Tensor, num_largest: int) -> tf.Tensor:
     """`[batch, channels, positions]` -> `[batch, channels]`; `count` `[batch, 1]` positions are valid."""
     if mask is None:
         return tf.reduce_mean(tf.math.top_k(values, num_largest).values, axis=-1)

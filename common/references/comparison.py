@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -17,18 +17,18 @@ ANCHORS = ("embeddings", "references")
 class Comparison(NamedTuple):
     """Normalised anchors and references, and the pairs that they form."""
 
-    anchors: Any  # [anchors, dim]
-    references: Any  # [references, dim]
-    positive: Any  # bool [anchors, references]: of the same class, without self-pairs
-    negative: Any  # bool [anchors, references]: of different classes
-    valid_anchors: Any  # bool [anchors]
-    anchor_labels: Any  # int64 [anchors]
-    reference_labels: Any  # int64 [references]
+    anchors: tf.Tensor  # [anchors, dim]
+    references: tf.Tensor  # [references, dim]
+    positive: tf.Tensor  # bool [anchors, references]: of the same class, without self-pairs
+    negative: tf.Tensor  # bool [anchors, references]: of different classes
+    valid_anchors: tf.Tensor  # bool [anchors]
+    anchor_labels: tf.Tensor  # int64 [anchors]
+    reference_labels: tf.Tensor  # int64 [references]
 
 
 def compare(
-    embeddings,
-    labels,
+    embeddings: tf.Tensor,
+    labels: tf.Tensor,
     references: References | None = None,
     *,
     normalization: str = "unit",

@@ -1,12 +1,15 @@
 """The last embeddings of the batches before, as a reference set."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive
 from common.ops.pair_masks import integer_labels
 from common.references.reference_set import References
-
-keras = tf.keras
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -25,7 +28,7 @@ class CrossBatchMemory(keras.layers.Layer):
         >>> loss = Contrastive()(embeddings, labels, memory.references())
     """
 
-    def __init__(self, memory_size, embedding_dim, dtype="float32", **kwargs):
+    def __init__(self, memory_size: int, embedding_dim: int, dtype: str = "float32", **kwargs: Any) -> None:
         super().__init__(dtype=dtype, **kwargs)
         self.memory_size = check_positive("memory_size", memory_size)
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
@@ -34,7 +37,7 @@ class CrossBatchMemory(keras.layers.Layer):
         self.num_enqueued = self._state("num_enqueued", (), "int64")  # since the beginning, beyond the size too
         self.built = True  # the constructor makes all of the state
 
-    def enqueue(self, embeddings, labels):
+    def enqueue(self, embeddings: tf.Tensor, labels: tf.Tensor) -> None:
         """Puts a batch in the place of the oldest entries; of a batch larger than the memory, its last ones.
 
         Args:
@@ -57,9 +60,9 @@ class CrossBatchMemory(keras.layers.Layer):
         filled = tf.range(self.memory_size, dtype=tf.int64) < tf.convert_to_tensor(self.num_enqueued)
         return References(tf.convert_to_tensor(self.embeddings), tf.convert_to_tensor(self.labels), filled)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {**super().get_config(), "memory_size": self.memory_size, "embedding_dim": self.embedding_dim}
 
-    def _state(self, name, shape, dtype):
+    def _state(self, name: str, shape: tuple[int, ...], dtype: str) -> tf.Variable:
         return self.add_weight(name=name, shape=shape, dtype=dtype, initializer="zeros", trainable=False)

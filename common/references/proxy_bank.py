@@ -1,12 +1,15 @@
 """Class proxies: trainable vectors that stand for their classes."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive, invalid
 from common.ops.pair_masks import integer_labels
 from common.references.reference_set import References
-
-keras = tf.keras
 
 PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
 
@@ -33,7 +36,14 @@ class ProxyBank(keras.layers.Layer):
         >>> loss = Contrastive()(embeddings, labels, bank.references())
     """
 
-    def __init__(self, num_classes, proxies_per_class, embedding_dim, initializer="he_normal", **kwargs):
+    def __init__(
+        self,
+        num_classes: int,
+        proxies_per_class: int,
+        embedding_dim: int,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_classes = check_positive("num_classes", num_classes)
         self.proxies_per_class = check_positive("proxies_per_class", proxies_per_class)
@@ -52,11 +62,11 @@ class ProxyBank(keras.layers.Layer):
         return References(embeddings=tf.convert_to_tensor(self.proxies), labels=self.labels)
 
     @property
-    def labels(self):
+    def labels(self) -> tf.Tensor:
         """The class of each proxy, int64 `[num_classes * proxies_per_class]`."""
         return tf.repeat(tf.range(self.num_classes, dtype=tf.int64), self.proxies_per_class)
 
-    def check_labels(self, labels):
+    def check_labels(self, labels: tf.Tensor) -> None:
         """Stops a batch whose labels have no proxy, which would be left out of the loss without a word otherwise.
 
         Raises:
@@ -66,7 +76,7 @@ class ProxyBank(keras.layers.Layer):
         expected = f"Invalid labels: expected 0..{self.num_classes - 1}. Relabel the classes consecutively. Received:"
         tf.debugging.Assert(tf.reduce_all((labels >= 0) & (labels < self.num_classes)), [expected, labels])
 
-    def get_config(self):
+    def get_config(self) -> dict:
         """The constructor's arguments."""
         return {
             **super().get_config(),
@@ -77,7 +87,7 @@ class ProxyBank(keras.layers.Layer):
         }
 
 
-def proxy_initializer(initializer):
+def proxy_initializer(initializer: str | dict | keras.initializers.Initializer) -> keras.initializers.Initializer:
     """The Keras initializer for a name of `PROXY_INITIALIZERS`, a serialized initializer or an initializer object.
 
     Raises:
@@ -94,6 +104,6 @@ def proxy_initializer(initializer):
     return keras.initializers.get(initializer)
 
 
-def serialized_initializer(initializer):
+def serialized_initializer(initializer: str | dict | keras.initializers.Initializer) -> str | dict:
     """What `proxy_initializer` reads back: a name stays a name, an initializer object becomes a dictionary."""
     return initializer if isinstance(initializer, (str, dict)) else keras.initializers.serialize(initializer)

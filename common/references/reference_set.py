@@ -1,13 +1,17 @@
 """What a batch of embeddings is compared with."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
 
 
 class Pairs(NamedTuple):
     """Which pairs of a batch and a reference set a loss is to look at, whatever their labels say."""
 
-    positive: Any  # bool [batch, references]
-    negative: Any  # bool [batch, references]
+    positive: tf.Tensor  # bool [batch, references]
+    negative: tf.Tensor  # bool [batch, references]
 
 
 class References(NamedTuple):
@@ -17,7 +21,7 @@ class References(NamedTuple):
     the batch itself with the pairs that a miner has picked out.
     """
 
-    embeddings: Any  # floats [references, dim], not normalised
-    labels: Any  # integers [references]
-    valid: Any = None  # bool [references]: the rows that take part; None: all of them
-    pairs: Any = None  # `Pairs`: the pairs that take part; None: all of valid rows, positive where labels are equal
+    embeddings: tf.Tensor  # floats [references, dim], not normalised
+    labels: tf.Tensor  # integers [references]
+    valid: tf.Tensor | None = None  # bool [references]: the rows that take part; None: all of them
+    pairs: Pairs | None = None  # the pairs that take part; None: all of valid rows, positive where labels are equal

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,7 +30,7 @@ class SearchTask(NamedTuple):
     limits: np.ndarray  # [queries] number of neighbours wanted, 0 for none
     deliver: Callable  # (query positions [block], Candidates of the block); called from several threads
 
-    def decision(self, part, slack: Slack) -> Decision:
+    def decision(self, part: slice, slack: Slack) -> Decision:
         """How the queries at the positions `part` are decided."""
         rows = self.query_rows[part]
         return Decision(
@@ -46,7 +47,7 @@ def available_threads() -> int:
     return min(cores, 16)
 
 
-def upper_bounds(row_factors, column_factors) -> np.ndarray:
+def upper_bounds(row_factors: np.ndarray | tf.Tensor, column_factors: np.ndarray | tf.Tensor) -> np.ndarray:
     """One tile `[rows, columns]` of upper bounds, on the CPU: a GPU may round to TF32 and break the bounds."""
     with tf.device("/CPU:0"):
         return np.asarray(tf.matmul(row_factors, column_factors, transpose_b=True))
@@ -81,8 +82,8 @@ def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
     """The candidates of full rows of bounds, best first."""
     found = []
     everything = np.arange(upper.shape[1])
-    for query, (row, limit) in enumerate(zip(upper, decision.limits)):
-        lower = row - decision.slack.of(query, everything)
+    for place, (row, limit) in enumerate(zip(upper, decision.limits)):
+        lower = row - decision.slack.of(place, everything)
         kth = np.partition(lower, len(row) - limit)[len(row) - limit]
         items = np.flatnonzero(row >= kth)
         found.append(items[np.argsort(-row[items], kind="stable")])
@@ -105,7 +106,7 @@ class TileSearch:
         num_threads: cores to keep busy; twice as many tiles are at work at a time.
     """
 
-    def __init__(self, task: SearchTask, *, symmetric: bool, block_size: int, num_threads: int):
+    def __init__(self, task: SearchTask, *, symmetric: bool, block_size: int, num_threads: int) -> None:
         self.task, self.symmetric, self.num_tasks = task, symmetric, _TASKS_PER_THREAD * num_threads
         self.item_bits = max(1, (len(task.gallery_rows) - 1).bit_length())
         block_size = min(block_size, 1 << (32 - self.item_bits))
@@ -156,7 +157,7 @@ class TileSearch:
         decision = self.task.decision(part, slack)
         self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
 
-    def _row_factors(self, row: int):
+    def _row_factors(self, row: int) -> np.ndarray:
         bounds, part = self.task.bounds, self.gallery_parts[row]
         if self.symmetric:
             return rows_of_columns(np.asarray(self.columns[row]))
@@ -185,7 +186,7 @@ class TileSearch:
         upper = tile.ravel()[flat]
         row_in_tile = flat // np.uint32(tile.shape[1])
         column_in_tile = flat - row_in_tile * np.uint32(tile.shape[1])
-        if not symmetric:
+        if row_threshold is None:
             self._add(column, column_in_tile, self.gallery_parts[row].start + row_in_tile, upper)
             return
         passed = upper >= column_threshold[column_in_tile]
@@ -213,7 +214,7 @@ def _passing(tile: np.ndarray, column_threshold: np.ndarray, row_threshold: np.n
     for start in range(0, len(tile), _ROWS_IN_CACHE):
         strip = tile[start : start + _ROWS_IN_CACHE]
         thresholds = None if row_threshold is None else row_threshold[start : start + _ROWS_IN_CACHE]
-        if look_once:
+        if look_once and thresholds is not None:
             flat = np.flatnonzero(strip >= min(column_threshold.min(), thresholds.min()))
             look_once = len(flat) <= _FEW * strip.size  # else neither here nor further below
         if not look_once:

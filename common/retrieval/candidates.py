@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class Candidates(NamedTuple):
     upper: np.ndarray  # [candidates] upper bound of the similarity
     tied: np.ndarray  # [candidates] whether the exact similarity equals that of the candidate before
 
-    def select(self, index) -> Candidates:
+    def select(self, index: np.ndarray | slice) -> Candidates:
         """The candidates at `index` (positions or a mask)."""
         return Candidates(*(field[index] for field in self))
 
@@ -65,7 +66,7 @@ class Slack(NamedTuple):
     gallery_radius: np.ndarray  # [gallery]
     gallery_margin: np.ndarray  # [gallery]
 
-    def of(self, query, item) -> np.ndarray:
+    def of(self, query: np.ndarray | int, item: np.ndarray) -> np.ndarray:
         """Of the pairs (query, item); the two broadcast."""
         margin = self.query_margin[query] + self.gallery_margin[item]
         return 2 * (self.query_radius[query] * self.gallery_radius[item] + margin)
@@ -99,7 +100,7 @@ class Decision(NamedTuple):
         kept = rank_in_run(*runs(candidates.query)) < self.limits[candidates.query]
         return candidates.select(kept), lower[kept]
 
-    def _possible(self, candidates: Candidates):
+    def _possible(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
         """Drops what lies surely below `limits` others."""
         starts, run = runs(candidates.query)
         lower = candidates.upper - self.slack.of(candidates.query, candidates.item)
@@ -108,7 +109,7 @@ class Decision(NamedTuple):
         kept = leading | (candidates.upper >= worst_leading[run])
         return candidates.select(kept), lower[kept]
 
-    def _chains(self, candidates: Candidates, lower: np.ndarray):
+    def _chains(self, candidates: Candidates, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The chain of each candidate, and the chain's length."""
         query, upper = candidates.query, candidates.upper
         if not len(query):
@@ -120,7 +121,9 @@ class Decision(NamedTuple):
         chain = np.cumsum(begins) - 1
         return chain, np.bincount(chain)[chain]
 
-    def _decide(self, candidates: Candidates, lower: np.ndarray, chain: np.ndarray, index: np.ndarray):
+    def _decide(
+        self, candidates: Candidates, lower: np.ndarray, chain: np.ndarray, index: np.ndarray
+    ) -> tuple[Candidates, np.ndarray]:
         """Puts the candidates at `index` into exact order within their chains."""
         open_ones, open_lower, chain = candidates.select(index), lower[index], chain[index]
         value = self.exact(open_ones.query, open_ones.item)
@@ -141,7 +144,7 @@ class CandidateBlock:
         num_tiles: how many tiles of the similarity matrix this block will see.
     """
 
-    def __init__(self, decision: Decision, item_bits: int, num_tiles: int):
+    def __init__(self, decision: Decision, item_bits: int, num_tiles: int) -> None:
         self.decision, self.item_bits = decision, item_bits
         self.threshold = np.where(decision.limits > 0, -np.inf, np.inf).astype(np.float32)  # [queries]
         self._keys: list[np.ndarray] = []

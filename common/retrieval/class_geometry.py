@@ -117,7 +117,7 @@ def alignment(embeddings: np.ndarray, labels: np.ndarray) -> float:
         InvalidInput: embeddings that are not finite, or no class of two items.
     """
     points, codes = _unit_points(embeddings, labels)
-    total = count = 0
+    total, count = 0.0, 0
     for rows in _rows_of_classes(codes):
         pairs = len(rows) * (len(rows) - 1)
         if pairs:
@@ -170,7 +170,7 @@ def _covering_radii(points: np.ndarray, num_centers: int | None) -> np.ndarray:
     return radii.mean(axis=1) if num_centers is None else radii[:, -1]
 
 
-def _unit_points(embeddings, labels) -> tuple[np.ndarray, np.ndarray]:
+def _unit_points(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     embeddings = np.asarray(embeddings)
     coordinate_range("embeddings", embeddings)
     return _unit(embeddings.astype(np.float64)), class_codes("labels", labels, len(embeddings))

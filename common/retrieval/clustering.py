@@ -60,5 +60,8 @@ def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         clusters = KMeans(num_classes, n_init=1, random_state=seed).fit_predict(points)
-    agreement = (score(codes, clusters) for score in (adjusted_mutual_info_score, normalized_mutual_info_score))
-    return ClusteringResult(*map(float, agreement), num_clusters=num_classes)
+    return ClusteringResult(
+        float(adjusted_mutual_info_score(codes, clusters)),
+        float(normalized_mutual_info_score(codes, clusters)),
+        num_classes,
+    )

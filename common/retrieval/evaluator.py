@@ -131,7 +131,7 @@ def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: boo
 class _QueryTable:
     """The metrics of each query, filled block by block."""
 
-    def __init__(self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray):
+    def __init__(self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray) -> None:
         self.query_classes, self.gallery_classes, self.num_relevant = query_classes, gallery_classes, num_relevant
         self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(query_classes)))
         self.first_hit = np.zeros(len(query_classes), np.int64)
@@ -265,14 +265,19 @@ def _unit_length(embeddings: np.ndarray) -> np.ndarray:
     return embeddings / np.where(norms > 0, norms, 1.0)
 
 
-def _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels) -> tuple[np.ndarray, np.ndarray]:
+def _classes(
+    query_embeddings: np.ndarray,
+    query_labels: np.ndarray,
+    gallery_embeddings: np.ndarray | None,
+    gallery_labels: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels as codes 0..C-1: `[queries]`, `[gallery]`."""
     if (gallery_embeddings is None) != (gallery_labels is None):
         raise InvalidInput(
             "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
         )
     query_labels = integer_labels("query labels", query_labels, len(query_embeddings))
-    if gallery_embeddings is None:
+    if gallery_embeddings is None or gallery_labels is None:
         codes = np.unique(query_labels, return_inverse=True)[1]
         return codes, codes
     gallery_labels = integer_labels("gallery labels", gallery_labels, len(gallery_embeddings))

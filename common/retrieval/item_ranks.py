@@ -34,7 +34,7 @@ def rank_items(search: NeighborSearch, rows: np.ndarray, items: np.ndarray) -> n
 class _NearerItems:
     """Counts for each query the gallery items that precede its known item."""
 
-    def __init__(self, search: NeighborSearch, rows: np.ndarray, items: np.ndarray):
+    def __init__(self, search: NeighborSearch, rows: np.ndarray, items: np.ndarray) -> None:
         self.bounds, self.gallery, self.without_self = search.bounds, search.gallery, search.without_self
         self.rows, self.items = rows, items
         self.value = self.bounds.exact(rows, items)
@@ -69,7 +69,8 @@ class _NearerItems:
             gallery = tf.constant(factors.as_rows)
         for part, columns in zip(self.query_parts, self.columns):
             tile = upper_bounds(gallery, columns)
-            widest = Slack(*self.query_width[:, part], factors.radius, factors.margin).widest(everything)
+            radius, margin = self.query_width[:, part]
+            widest = Slack(radius, margin, factors.radius, factors.margin).widest(everything)
             lowest, highest = self.bracket[:, part]
             is_nearer = tile > _away(highest + widest, np.inf)
             num_nearer = sum(size * _column_sums(is_nearer[sizes == size]) for size in np.unique(sizes))

@@ -7,7 +7,7 @@ import numpy as np
 from common.ops.checks import invalid
 
 
-def integer_labels(name: str, labels, num_items: int) -> np.ndarray:
+def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
     """Labels as an integer array, or an array of Python integers where they exceed 64 bits.
 
     Args:
@@ -32,6 +32,6 @@ def integer_labels(name: str, labels, num_items: int) -> np.ndarray:
     return labels
 
 
-def class_codes(name: str, labels, num_items: int) -> np.ndarray:
+def class_codes(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
     """Labels as codes 0..C-1 in the order of the labels: `[num_items]`; raises like `integer_labels`."""
     return np.unique(integer_labels(name, labels, num_items), return_inverse=True)[1].ravel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class NeighborSearch:
         block_size: int = 1536,
         num_threads: int | None = None,
         same_items: bool = False,
-    ):
+    ) -> None:
         self.without_self = gallery is None or same_items
         self.block_size = check_positive("block_size", block_size)
         self.num_threads = check_positive("num_threads", num_threads or available_threads())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class NeighborLists(NamedTuple):
         starts, _ = runs(found.query)
         return items[np.lexsort((items, similarity_class))], np.add.reduceat(copies, starts)
 
-    def _deliver_lists(self, distinct, items, starts, lengths) -> None:
+    def _deliver_lists(self, distinct: np.ndarray, items: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> None:
         """`items[starts : starts + lengths]` are the neighbours of every row equal to the `distinct` row."""
         sizes = self.queries.sizes[distinct]
         rows = self.queries.members[_segments(self.queries.starts[distinct], sizes)]
@@ -81,7 +82,7 @@ def _segments(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
-def _spans(costs: np.ndarray):
+def _spans(costs: np.ndarray) -> Iterator[slice]:
     """Slices of consecutive entries whose costs add up to little more than `_ENTRIES_AT_ONCE`."""
     if not len(costs):
         return

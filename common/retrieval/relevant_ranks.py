@@ -86,7 +86,7 @@ def rank_relevant_items(
 class _Ranker:
     """Ranks the relevant items of one block of queries after another."""
 
-    def __init__(self, search: NeighborSearch, query_classes: np.ndarray, gallery_classes: np.ndarray):
+    def __init__(self, search: NeighborSearch, query_classes: np.ndarray, gallery_classes: np.ndarray) -> None:
         self.bounds, self.gallery, self.without_self = search.bounds, search.gallery, search.without_self
         self.query_classes = query_classes
         self.by_class = np.argsort(gallery_classes, kind="stable")
@@ -146,7 +146,9 @@ class _Ranker:
         before = self._before(row, items, others[undecided], first[undecided], last[undecided])
         return RelevantRanks(np.full(len(items), row), nearer, before, tied)
 
-    def _before(self, row: int, items: np.ndarray, groups: np.ndarray, first, last) -> np.ndarray:
+    def _before(
+        self, row: int, items: np.ndarray, groups: np.ndarray, first: np.ndarray, last: np.ndarray
+    ) -> np.ndarray:
         """How many items of the distinct rows `groups`, tied with `items[first:last]`, come before each of these."""
         copies = last - first
         group = np.repeat(groups, copies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +57,7 @@ class SimilarityBounds:
         InvalidInput: an embedding that is not finite (the first bad row is named), or a wrong shape or type.
     """
 
-    def __init__(self, queries: np.ndarray, gallery: np.ndarray, similarity: str):
+    def __init__(self, queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:
         self.similarity = check_choice("similarity", similarity, SIMILARITIES)
         self.queries, self.gallery = queries, gallery
         low, high = coordinate_range("embeddings" if queries is gallery else "gallery embeddings", gallery)
@@ -72,7 +73,7 @@ class SimilarityBounds:
         spread = np.maximum(np.abs(low * self.unit - self.mean), np.abs(high * self.unit - self.mean))
         self.scale = float(np.linalg.norm(spread)) or 1.0
 
-    def factors(self, embeddings: np.ndarray, rows: np.ndarray, dtype) -> Factors:
+    def factors(self, embeddings: np.ndarray, rows: np.ndarray, dtype: type[np.floating]) -> Factors:
         """Factors of the given rows, to be multiplied in `dtype` (float32 or float64)."""
         dim = embeddings.shape[1]
         gamma, gamma64 = ((1.01 * dim + 16) * np.finfo(kind).eps / 2 for kind in (dtype, np.float64))
@@ -121,7 +122,7 @@ def rows_of_columns(columns: np.ndarray) -> np.ndarray:
     return columns[:, [*range(dim), dim + 1, dim, dim + 2]]
 
 
-def row_blocks(array: np.ndarray):
+def row_blocks(array: np.ndarray) -> Iterator[slice]:
     """Slices of rows that keep a float64 copy of `array[slice]` at a few MB."""
     step = max(1, _ROWS_AT_ONCE // max(1, array.shape[1]))
     return (slice(start, start + step) for start in range(0, len(array), step))

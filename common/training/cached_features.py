@@ -6,11 +6,12 @@ import dataclasses
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 from tqdm import tqdm
 
 from common.backbones.cut_network import CutNetwork
@@ -18,8 +19,6 @@ from common.data import Dataset, Examples, ImageTransform, InputReaders, parts_o
 from common.ops.checks import invalid
 from common.training.embedding_model import EmbeddingModel
 from common.training.feature_store import FeatureStore, check_room
-
-keras = tf.keras
 
 _ADVICE = (
     "Give another --cache_dir, fewer --views or a smaller --image_size, cut higher up (--trained_from), or compute the "
@@ -53,10 +52,10 @@ class StoredInputs:
 
     works_on_batches, output_size = True, None
 
-    def __init__(self, store: FeatureStore):
+    def __init__(self, store: FeatureStore) -> None:
         self.store = store
 
-    def __call__(self, rows, seeds):
+    def __call__(self, rows: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         values = tf.numpy_function(self._read, [rows, seeds], tf.float16, stateful=False)
         return tf.ensure_shape(values, [rows.shape[0], *self.store.item_shape[1:]])
 
@@ -98,13 +97,13 @@ def cache_features(
         )
     inference = _inference(network)  # nothing is traced where all activations are there
     first_images = next(iter(view_batches(dataset.train, preprocessing, 1, np.zeros(1, int), np.zeros((1, 2)))))
-    map_shape = tuple(int(size) for size in network.compute_output_shape(tuple(first_images.shape))[1:])
+    height, width, channels = map(int, network.compute_output_shape(tuple(first_images.shape))[1:])
     origin = {**origin, "network": network_digest(network)}
     parts = [examples for _, examples in parts_of(dataset)]
     seen = {"transform": repr(augmentation), "views": hashlib.sha256(views.tobytes()).hexdigest()}
-    training = FeatureStore(folder, {**origin, **seen}, len(views), (views.shape[1], *map_shape))
+    training = FeatureStore(folder, {**origin, **seen}, len(views), (views.shape[1], height, width, channels))
     origin = {**origin, "transform": repr(preprocessing), "parts": [name for name, _ in parts_of(dataset)]}
-    evaluation = FeatureStore(folder, origin, sum(map(len, parts)), (1, *map_shape))
+    evaluation = FeatureStore(folder, origin, sum(map(len, parts)), (1, height, width, channels))
     check_room([training, evaluation], _ADVICE)
     jobs = (
         (training, [dataset.train], augmentation, views, "features of the training views"),
@@ -154,9 +153,9 @@ def network_digest(network: keras.Model) -> str:
     return digest.hexdigest()
 
 
-def _inference(network: keras.Model):
+def _inference(network: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
     @tf.function(reduce_retracing=True, autograph=False)
-    def activations(images):
+    def activations(images: tf.Tensor) -> tf.Tensor:
         return network(images, training=False)
 
     return activations
@@ -174,7 +173,9 @@ def _images_of(
             yield from view_batches(part, transform, batch_size, indices, seeds[chosen].reshape(-1, 2))
 
 
-def _activations(images: Iterator[tf.Tensor], inference, bar: tqdm) -> Iterator[np.ndarray]:
+def _activations(
+    images: Iterator[tf.Tensor], inference: Callable[[tf.Tensor], tf.Tensor], bar: tqdm
+) -> Iterator[np.ndarray]:
     for batch in images:
         activations = inference(batch).numpy()
         bar.update(len(batch))
@@ -189,4 +190,12 @@ def _rows(dataset: Dataset, training: FeatureStore, evaluation: FeatureStore) ->
         for (name, examples), start in zip(parts, starts)
     }
     readers = InputReaders(StoredInputs(training), StoredInputs(evaluation))
-    return dataclasses.replace(dataset, **rows, kind="cached_features", readers=readers)
+    return dataclasses.replace(
+        dataset,
+        train=rows["train"],
+        test=rows["test"],
+        gallery=rows.get("gallery"),
+        validation=rows.get("validation"),
+        kind="cached_features",
+        readers=readers,
+    )

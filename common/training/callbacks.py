@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 from tqdm import tqdm
 
 from common.ops.checks import InvalidInput, check_non_negative, check_positive
 from common.retrieval import diagnose
 from common.training.run_directory import RunDirectory
-
-keras = tf.keras
 
 
 class ResumableCallback(keras.callbacks.Callback):
@@ -23,11 +22,14 @@ class ResumableCallback(keras.callbacks.Callback):
 
     Attributes:
         stopped: whether this callback has ended the training for good, so that a resumed one does not go on either.
-        holds_selection: whether the method of this callback waits for its moment, so that no evaluation counts yet.
     """
 
     stopped = False
-    holds_selection = False
+
+    @property
+    def holds_selection(self) -> bool:
+        """Whether the method of this callback waits for its moment, so that no evaluation counts yet."""
+        return False
 
     def state(self) -> dict:
         """JSON values that `restore` needs to go on as if nothing had happened."""
@@ -51,9 +53,10 @@ def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -
     Raises:
         InvalidInput: no callback before this one has put it there.
     """
-    if metric not in (logs or {}):
+    logs = logs or {}
+    if metric not in logs:
         raise InvalidInput(
-            f"{type(callback).__name__} found no {metric!r} in the logs ({', '.join(sorted(logs or {}))}). Put "
+            f"{type(callback).__name__} found no {metric!r} in the logs ({', '.join(sorted(logs))}). Put "
             "RetrievalEvaluation, or another callback that measures it, before this one."
         )
     return float(logs[metric])
@@ -66,11 +69,11 @@ class RetrievalEvaluation(ResumableCallback):
         evaluate: called without arguments; gives a dictionary of metric names and values.
     """
 
-    def __init__(self, evaluate: Callable[[], dict[str, float]]):
+    def __init__(self, evaluate: Callable[[], dict[str, float]]) -> None:
         super().__init__()
         self.evaluate = evaluate
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is None:
             raise InvalidInput("RetrievalEvaluation needs the logs dictionary that Keras' fit passes to callbacks.")
         logs.update(self.evaluate())
@@ -88,12 +91,12 @@ class EmbeddingDiagnostics(ResumableCallback):
         clustering: also NMI of k-means, which is slow.
     """
 
-    def __init__(self, embed: Callable[[], tuple[np.ndarray, np.ndarray]], *, clustering: bool = False):
+    def __init__(self, embed: Callable[[], tuple[np.ndarray, np.ndarray]], *, clustering: bool = False) -> None:
         super().__init__()
         self.embed, self.clustering = embed, clustering
         self.warned = False
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is None:
             raise InvalidInput("EmbeddingDiagnostics needs the logs dictionary that Keras' fit passes to callbacks.")
         found = diagnose(*self.embed(), clustering=self.clustering)
@@ -133,7 +136,7 @@ class BestWeights(ResumableCallback):
         min_delta: float = 1e-5,
         first_epoch: int = 0,
         is_held: Callable[[], bool] = lambda: False,
-    ):
+    ) -> None:
         super().__init__()
         self.metric = metric
         self.patience = check_positive("patience", patience)
@@ -144,7 +147,7 @@ class BestWeights(ResumableCallback):
         self._weights: list[np.ndarray] = []
         self._counts = False
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         value = logged_metric(logs, self.metric, self)
         counts = epoch >= self.first_epoch and not self.is_held()
         if counts and not self._counts:
@@ -191,14 +194,22 @@ class PlateauSchedule(ResumableCallback):
         factor, min_delta, cooldown, min_learning_rate: see above.
     """
 
-    def __init__(self, metric: str, patience: int, factor=0.5, min_delta=1e-3, cooldown=2, min_learning_rate=1e-6):
+    def __init__(
+        self,
+        metric: str,
+        patience: int,
+        factor: float = 0.5,
+        min_delta: float = 1e-3,
+        cooldown: int = 2,
+        min_learning_rate: float = 1e-6,
+    ) -> None:
         super().__init__()
         self.metric, self.factor, self.min_delta = metric, factor, min_delta
         self.patience = check_positive("plateau_patience", patience)
         self.cooldown, self.min_learning_rate = cooldown, min_learning_rate
         self.best, self.waited, self.cooling = -math.inf, 0, 0
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         value, learning_rate = logged_metric(logs, self.metric, self), self.model.optimizer.learning_rate
         logs["learning_rate"] = float(np.asarray(learning_rate))
         self.cooling = max(0, self.cooling - 1)
@@ -226,7 +237,7 @@ class NotFinite(InvalidInput):
         step: which training batch, from 0, warm-up included; see `fit`'s `batches_from`.
     """
 
-    def __init__(self, message: str, step: int):
+    def __init__(self, message: str, step: int) -> None:
         super().__init__(message)
         self.step = step
 
@@ -242,17 +253,17 @@ class MeanLoss(ResumableCallback):
         NotFinite: it says at which batch; the last checkpoint stays as it is.
     """
 
-    def __init__(self, steps_per_epoch: int, first_step: int = 0):
+    def __init__(self, steps_per_epoch: int, first_step: int = 0) -> None:
         super().__init__()
         self.steps_per_epoch, self.first_step = steps_per_epoch, first_step
         self._losses: list[float] = []
         self._step = first_step
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._losses = []
         self._step = self.first_step + epoch * self.steps_per_epoch
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict) -> None:
         loss = float(logs["loss"])
         if not math.isfinite(loss):
             raise self._error(f"The loss became {loss}", batch)
@@ -260,7 +271,7 @@ class MeanLoss(ResumableCallback):
             raise self._error(f"A gradient became NaN or infinite (the loss was {loss:.6g})", batch)
         self._losses.append(loss)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs.pop("gradients_are_finite", None)
         logs["loss"] = math.fsum(self._losses) / len(self._losses)
 
@@ -281,13 +292,13 @@ class RecordMetrics(ResumableCallback):
         steps_per_epoch: how many steps lie between two evaluations.
     """
 
-    def __init__(self, run: RunDirectory, steps_per_epoch: int):
+    def __init__(self, run: RunDirectory, steps_per_epoch: int) -> None:
         super().__init__()
         self.run, self.steps_per_epoch = run, steps_per_epoch
         self.writer = tf.summary.create_file_writer(str(run.path / "tensorboard"))
         self._started = time.monotonic()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         step = (epoch + 1) * self.steps_per_epoch
         logs = {name: float(value) for name, value in logs.items()}
         loss, rate = logs.pop("loss"), logs.pop("learning_rate", None)
@@ -315,27 +326,29 @@ class ProgressBar(ResumableCallback):
         best: the callback that knows the best value.
     """
 
-    def __init__(self, description: str, max_steps: int, steps_per_epoch: int, metric: str, best: BestWeights):
+    def __init__(self, description: str, max_steps: int, steps_per_epoch: int, metric: str, best: BestWeights) -> None:
         super().__init__()
         self.description, self.max_steps, self.steps_per_epoch = description, max_steps, steps_per_epoch
         self.metric, self.best = metric, best
-        self._bar = None
+        self._bar: tqdm | None = None
         self._postfix: dict[str, str] = {}
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self._bar is None:
             done = epoch * self.steps_per_epoch
             self._bar = tqdm(total=self.max_steps, initial=done, desc=self.description, unit="step", mininterval=1.0)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._postfix["loss"] = f"{float(logs['loss']):.4f}"
-        self._bar.set_postfix(self._postfix, refresh=False)
-        self._bar.update(1)
+        if self._bar is not None:
+            self._bar.set_postfix(self._postfix, refresh=False)
+            self._bar.update(1)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
         self._postfix[self.metric] = f"{logs[self.metric]:.4f}"
         self._postfix["best"] = f"{self.best.best:.4f}"
-        self._bar.set_postfix(self._postfix)
+        if self._bar is not None:
+            self._bar.set_postfix(self._postfix)
 
     def close(self) -> None:
         """Ends the line; safe to call twice."""

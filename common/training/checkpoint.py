@@ -35,13 +35,13 @@ class Checkpoint(ResumableCallback):
         stateful: list[ResumableCallback],
         steps_per_epoch: int,
         min_seconds: float = 0.0,
-    ):
+    ) -> None:
         super().__init__()
         self.run, self.embedding_model, self.stateful = run, model, stateful
         self.steps_per_epoch, self.min_seconds = steps_per_epoch, min_seconds
         self._last_save = time.monotonic()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         ended = self.embedding_model.stop_training
         if ended or time.monotonic() - self._last_save >= self.min_seconds:
             self.save(epochs_done=epoch + 1)
@@ -73,7 +73,7 @@ class Checkpoint(ResumableCallback):
             return None
         state = self._checked(json.loads(str(arrays.pop("state"))))
         _assign(self.embedding_model.weights, _group(arrays, "weights"), self.run)
-        _assign(self.embedding_model.update.variables, _group(arrays, "optimizer"), self.run)
+        _assign(self.embedding_model.compiled_update.variables, _group(arrays, "optimizer"), self.run)
         for index, (callback, saved) in enumerate(zip(self.stateful, state["callbacks"])):
             callback.restore(saved, _group(arrays, f"callback{index}"))
         self.run.drop_metrics_after(state["epochs_done"] * self.steps_per_epoch)
@@ -91,7 +91,7 @@ class Checkpoint(ResumableCallback):
         return state
 
     def _groups(self) -> dict[str, list]:
-        groups = {"weights": self.embedding_model.weights, "optimizer": self.embedding_model.update.variables}
+        groups = {"weights": self.embedding_model.weights, "optimizer": self.embedding_model.compiled_update.variables}
         return groups | {f"callback{index}": callback.arrays() for index, callback in enumerate(self.stateful)}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_positive, invalid
-
-keras = tf.keras
+from common.ops.shapes import InputShape
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -35,17 +37,20 @@ class EmbeddingHead(keras.layers.Layer):
         `[batch, prototypes]`.
     """
 
-    def __init__(self, pooling: keras.layers.Layer, embedding_dim: int | None, project_first: bool = False, **kwargs):
+    def __init__(
+        self, pooling: keras.layers.Layer, embedding_dim: int | None, project_first: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.pooling = pooling
-        self.embedding_dim, self.project_first, self.projection = embedding_dim, project_first, None
+        self.embedding_dim, self.project_first = embedding_dim, project_first
+        self.projection: keras.layers.Dense | None = None
         if embedding_dim is not None:
             check_positive("embedding_dim", embedding_dim)
             self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
         elif project_first:
             raise invalid("project_first", received=True, expected="False, where there is no projection")
 
-    def build(self, input_shape):
+    def build(self, input_shape: InputShape) -> None:
         if self.projection is not None:
             self.projection.build((None, input_shape[-1]))
         if not self.pooling.built:
@@ -53,8 +58,8 @@ class EmbeddingHead(keras.layers.Layer):
             self.pooling.build(pooled_shape)
         super().build(input_shape)
 
-    def call(self, features, training=None):
-        if self.project_first:
+    def call(self, features: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
+        if self.projection is not None and self.project_first:
             features = self.projection(features)
         pooled = self.pooling(features, training=training)
         outputs = dict(pooled) if isinstance(pooled, dict) else {"pooled": pooled}
@@ -63,7 +68,7 @@ class EmbeddingHead(keras.layers.Layer):
             embeddings = self.projection(embeddings)
         return {"embeddings": embeddings, **outputs}
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "pooling": keras.layers.serialize(self.pooling),
@@ -72,7 +77,7 @@ class EmbeddingHead(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> EmbeddingHead:
         config = dict(config)
         config["pooling"] = keras.layers.deserialize(config["pooling"])
         return cls(**config)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
 from common.ops.checks import check_choice, check_fraction, invalid
 from common.ops.normalization import NORMALIZATIONS, normalize
 from common.training.embedding_head import EmbeddingHead
-from common.training.optimizers import TwoSpeedOptimizer
-
-keras = tf.keras
+from common.training.optimizers import GradientTransform, TwoSpeedOptimizer
 
 
 class EmbeddingModel(keras.Model):
@@ -47,7 +48,7 @@ class EmbeddingModel(keras.Model):
         normalization: str = "unit",
         attribute_loss: keras.layers.Layer | None = None,
         attribute_weight: float = 0.0,
-    ):
+    ) -> None:
         super().__init__(name="embedding_model")
         if attribute_loss is None and attribute_weight != 0:
             raise invalid("attribute_weight", received=attribute_weight, expected="0 without an attribute_loss")
@@ -57,20 +58,20 @@ class EmbeddingModel(keras.Model):
         self.normalization = check_choice("normalization", normalization, NORMALIZATIONS)
         self.attribute_loss = attribute_loss
         self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
-        self.gradient_transforms = ()
-        self.update = None
+        self.gradient_transforms: tuple[GradientTransform, ...] = ()
+        self.update: TwoSpeedOptimizer | None = None
         self.warming_up = False
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         return self.outputs_of(inputs, training=training)["embeddings"]
 
-    def outputs_of(self, inputs, training=None) -> dict:
+    def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Normalised `embeddings` `[batch, embedding_dim]` and whatever else the head gives."""
         features = self.backbone(inputs, training=bool(training) and not self.warming_up)
         outputs = self.head(features, training=training)
         return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
 
-    def build_on(self, inputs, labels) -> None:
+    def build_on(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
         """Makes every weight by one forward pass over a batch, without training on it."""
         outputs = self.outputs_of(inputs, training=False)
         self.metric_loss(outputs["embeddings"], labels)
@@ -78,7 +79,13 @@ class EmbeddingModel(keras.Model):
             self.attribute_loss(outputs["attributes"], labels)
         self.built = True
 
-    def compile_training(self, update: TwoSpeedOptimizer, gradient_transforms=(), *, warming_up: bool = False) -> None:
+    def compile_training(
+        self,
+        update: TwoSpeedOptimizer,
+        gradient_transforms: Sequence[GradientTransform] = (),
+        *,
+        warming_up: bool = False,
+    ) -> None:
         """Sets how weights are updated; the train step is traced anew.
 
         Args:
@@ -89,23 +96,31 @@ class EmbeddingModel(keras.Model):
         self.update = update
         self.gradient_transforms = tuple(gradient_transforms)
         self.warming_up = warming_up
-        self.update.build(*self._split(self.trained_variables))
+        update.build(*self._split(self.trained_variables))
         self.compile(optimizer=update.optimizer, jit_compile=False)
 
     @property
-    def trained_variables(self) -> list:
+    def compiled_update(self) -> TwoSpeedOptimizer:
+        """The optimiser that `compile_training` has set."""
+        if self.update is None:
+            raise ValueError("The model has no optimiser yet: call compile_training first.")
+        return self.update
+
+    @property
+    def trained_variables(self) -> list[tf.Variable]:
         """What the next train step updates."""
         if not self.warming_up:
             return list(self.trainable_variables)
-        parts = [self.head, self.metric_loss] + ([self.attribute_loss] if self.attribute_loss is not None else [])
+        parts: list[keras.layers.Layer] = [self.head, self.metric_loss]
+        parts += [self.attribute_loss] if self.attribute_loss is not None else []
         return [variable for part in parts for variable in part.trainable_variables]
 
-    def _split(self, variables: list) -> tuple[list, list]:
+    def _split(self, variables: list[tf.Variable]) -> tuple[list[tf.Variable], list[tf.Variable]]:
         fast_ids = {id(variable) for variable in self.metric_loss.fast_variables}
         slow = [variable for variable in variables if id(variable) not in fast_ids]
         return slow, [variable for variable in variables if id(variable) in fast_ids]
 
-    def training_loss(self, inputs, labels):
+    def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The scalar loss of one batch, in training mode."""
         outputs = self.outputs_of(inputs, training=True)
         metric_loss = self.metric_loss(outputs["embeddings"], labels, training=True)
@@ -114,7 +129,7 @@ class EmbeddingModel(keras.Model):
         attribute_loss = self.attribute_loss(outputs["attributes"], labels)
         return (1 - self.attribute_weight) * metric_loss + self.attribute_weight * attribute_loss
 
-    def train_step(self, data):
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         inputs, labels = data
         variables = self.trained_variables
         with tf.GradientTape() as tape:
@@ -126,7 +141,7 @@ class EmbeddingModel(keras.Model):
         are_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
         for transform in self.gradient_transforms:
             gradients = transform(gradients, variables)
-        self.update.apply(gradients, variables, self._split(variables)[1])
+        self.compiled_update.apply(gradients, variables, self._split(variables)[1])
         return {"loss": loss, "gradients_are_finite": tf.cast(are_finite, tf.float32)}
 
     def embed(self, batches: tf.data.Dataset, *, output: str = "embeddings") -> np.ndarray:
@@ -146,10 +161,10 @@ class EmbeddingModel(keras.Model):
         return np.concatenate([step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)
-    def _embedding_step(self, inputs):
+    def _embedding_step(self, inputs: tf.Tensor) -> tf.Tensor:
         return self.outputs_of(inputs, training=False)["embeddings"]
 
     @tf.function(reduce_retracing=True, autograph=False)
-    def _feature_step(self, inputs):
+    def _feature_step(self, inputs: tf.Tensor) -> tf.Tensor:
         features = self.backbone(inputs, training=False)
         return normalize(tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1))), "unit")

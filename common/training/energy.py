@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import time
-from typing import Callable
+from collections.abc import Callable
 
 _POWERCAP = pathlib.Path("/sys/class/powercap")
 
@@ -19,7 +19,7 @@ class PackageEnergy:
         root: the folder of the kernel's power capping.
     """
 
-    def __init__(self, root: pathlib.Path = _POWERCAP):
+    def __init__(self, root: pathlib.Path = _POWERCAP) -> None:
         self._zones = [zone for zone in sorted(root.glob("*-rapl:*")) if _is_package(zone)]
         self._last = self._read()
         self._joules = 0.0
@@ -38,7 +38,7 @@ class PackageEnergy:
     def _read(self) -> list[tuple[int, int]] | None:
         try:
             return [
-                tuple(int((zone / name).read_text()) for name in ("energy_uj", "max_energy_range_uj"))
+                (int((zone / "energy_uj").read_text()), int((zone / "max_energy_range_uj").read_text()))
                 for zone in self._zones
             ] or None
         except (OSError, ValueError):
@@ -71,7 +71,9 @@ class GpuEnergy:
         clock: gives seconds.
     """
 
-    def __init__(self, read_watts: Callable[[], float | None] = read_gpu_watts, clock=time.monotonic):
+    def __init__(
+        self, read_watts: Callable[[], float | None] = read_gpu_watts, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._read_watts, self._clock = read_watts, clock
         self._watts, self._time, self._joules = read_watts(), clock(), 0.0
 

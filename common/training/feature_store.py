@@ -45,7 +45,9 @@ class FeatureStore:
         InvalidInput: the folder cannot be written.
     """
 
-    def __init__(self, folder: str | os.PathLike, origin: dict, num_items: int, item_shape: tuple[int, int, int, int]):
+    def __init__(
+        self, folder: str | os.PathLike, origin: dict, num_items: int, item_shape: tuple[int, int, int, int]
+    ) -> None:
         self.num_items, self.item_shape = num_items, tuple(int(size) for size in item_shape)
         self.origin = {**origin, "format": FORMAT, "dtype": "float16", "shape": [num_items, *self.item_shape]}
         self.digest = hashlib.sha256(json.dumps(self.origin, sort_keys=True).encode()).hexdigest()[:_DIGITS]
@@ -119,7 +121,7 @@ class FeatureStore:
         files = self._whole_files()
         self._maps = [np.load(files[number], mmap_mode="r") for number in range(self.num_files)]
 
-    def read(self, items, views) -> np.ndarray:
+    def read(self, items: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Activations float16 `[batch, height, width, channels]` of items `[batch]` in views `[batch]`."""
         numbers, places = np.divmod(items, self.items_per_file)
         values = np.empty((len(items), *self.item_shape[1:]), np.float16)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -19,7 +18,7 @@ from common.training.callbacks import (
 )
 from common.training.checkpoint import Checkpoint
 from common.training.embedding_model import EmbeddingModel
-from common.training.optimizers import TwoSpeedOptimizer
+from common.training.optimizers import GradientTransform, TwoSpeedOptimizer
 from common.training.run_directory import RunDirectory
 
 
@@ -63,7 +62,7 @@ def fit(
     run: RunDirectory,
     schedule: TrainingSchedule,
     make_update: Callable[[], TwoSpeedOptimizer],
-    gradient_transforms=(),
+    gradient_transforms: Sequence[GradientTransform] = (),
     extra_callbacks: Sequence[ResumableCallback] = (),
     description: str = "training",
 ) -> dict:
@@ -125,7 +124,13 @@ def _best_weights(schedule: TrainingSchedule, extra_callbacks: Sequence[Resumabl
     )
 
 
-def _run_epochs(model, batches_from, schedule: TrainingSchedule, epochs_done: int, callbacks: list) -> int:
+def _run_epochs(
+    model: EmbeddingModel,
+    batches_from: Callable[[int], tf.data.Dataset],
+    schedule: TrainingSchedule,
+    epochs_done: int,
+    callbacks: list,
+) -> int:
     """Goes on after `epochs_done` evaluation periods; returns how many there are in the end."""
     try:
         history = model.fit(
@@ -143,7 +148,13 @@ def _run_epochs(model, batches_from, schedule: TrainingSchedule, epochs_done: in
     return history.epoch[-1] + 1
 
 
-def _warm_up(model, batches_from, schedule, make_update, gradient_transforms) -> None:
+def _warm_up(
+    model: EmbeddingModel,
+    batches_from: Callable[[int], tf.data.Dataset],
+    schedule: TrainingSchedule,
+    make_update: Callable[[], TwoSpeedOptimizer],
+    gradient_transforms: Sequence[GradientTransform],
+) -> None:
     model.compile_training(make_update(), gradient_transforms, warming_up=not schedule.warm_up_trains_all)
     model.fit(
         batches_from(0),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import tensorflow as tf
+from tensorflow import keras
 
 from common.ops.checks import check_non_negative, check_positive
 
-keras = tf.keras
+# From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
+GradientTransform: TypeAlias = Callable[[list[tf.Tensor], list[tf.Variable]], list[tf.Tensor]]
 
 
 class CoupledWeightDecay:
@@ -20,11 +25,11 @@ class CoupledWeightDecay:
         model: the Keras model whose batch-normalisation weights are left out.
     """
 
-    def __init__(self, rate: float, model: keras.Model):
+    def __init__(self, rate: float, model: keras.Model) -> None:
         self.rate = check_non_negative("weight_decay", rate)
         self._excluded = {id(w) for w in batch_normalization_weights(model)}
 
-    def __call__(self, gradients: list, variables: list) -> list:
+    def __call__(self, gradients: list[tf.Tensor], variables: list[tf.Variable]) -> list[tf.Tensor]:
         """Gradients and variables of equal shapes in, gradients of the same shapes out."""
         if self.rate == 0:
             return gradients
@@ -42,18 +47,18 @@ class GradientClipping:
         value: the largest absolute value of any entry, > 0.
     """
 
-    def __init__(self, global_norm: float, value: float):
+    def __init__(self, global_norm: float, value: float) -> None:
         self.global_norm = check_positive("clip_norm", global_norm)
         self.value = check_positive("clip_value", value)
 
-    def __call__(self, gradients: list, variables: list) -> list:
+    def __call__(self, gradients: list[tf.Tensor], variables: list[tf.Variable]) -> list[tf.Tensor]:
         """Gradients in, clipped gradients of the same shapes out."""
         del variables
         gradients, _ = tf.clip_by_global_norm(gradients, self.global_norm)
         return [tf.clip_by_value(gradient, -self.value, self.value) for gradient in gradients]
 
 
-def batch_normalization_weights(model: keras.Model) -> list:
+def batch_normalization_weights(model: keras.Model) -> list[tf.Variable]:
     """The weights of all batch-normalisation layers at any depth of `model`."""
     layers = model._flatten_layers(include_self=False, recursive=True)
     return [w for layer in layers if isinstance(layer, keras.layers.BatchNormalization) for w in layer.weights]
@@ -73,17 +78,19 @@ class TwoSpeedOptimizer:
         multiplier: how many times faster the fast variables learn, > 0.
     """
 
-    def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0):
+    def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0) -> None:
         self.optimizer = optimizer
         self.fast_optimizer = type(optimizer).from_config(optimizer.get_config())
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
 
-    def build(self, variables: list, fast_variables: list) -> None:
+    def build(self, variables: list[tf.Variable], fast_variables: list[tf.Variable]) -> None:
         """Makes the slots now, so that a checkpoint can be restored into them."""
         self.optimizer.build(variables)
         self.fast_optimizer.build(fast_variables)
 
-    def apply(self, gradients: list, variables: list, fast_variables: list) -> None:
+    def apply(
+        self, gradients: list[tf.Tensor], variables: list[tf.Variable], fast_variables: list[tf.Variable]
+    ) -> None:
         """Updates `variables`, of which `fast_variables` are a part, by `gradients` of the same order."""
         fast_ids = {id(variable) for variable in fast_variables}
         pairs = list(zip(gradients, variables))
@@ -95,6 +102,6 @@ class TwoSpeedOptimizer:
             self.fast_optimizer.apply_gradients(fast)
 
     @property
-    def variables(self) -> list:
+    def variables(self) -> list[tf.Variable]:
         """Learning rates, step counters and slots of both, in a fixed order."""
         return [*self.optimizer.variables, *self.fast_optimizer.variables]

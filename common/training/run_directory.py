@@ -10,7 +10,8 @@ import pathlib
 import secrets
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import numpy as np
 
@@ -28,7 +29,9 @@ class DamagedFile(InvalidInput):
     """A file that was written whole and is not whole any more."""
 
 
-def write_atomically(path: str | os.PathLike, write, *, keep_as: str | os.PathLike | None = None) -> None:
+def write_atomically(
+    path: str | os.PathLike, write: Callable[[BinaryIO], object], *, keep_as: str | os.PathLike | None = None
+) -> None:
     """Calls `write(binary_file)` on a temporary file beside `path`, flushes it to disk and renames it over `path`.
 
     A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one. Who may
@@ -72,7 +75,7 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def write_json(path: str | os.PathLike, content: dict) -> None:
+def write_json(path: str | os.PathLike, content: dict | None) -> None:
     """Writes `content` as indented JSON, atomically; NaN is refused (`ValueError`)."""
     write_text(path, json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
@@ -88,7 +91,12 @@ def write_arrays(
         keep_as: as in `write_atomically`.
     """
     content = {**arrays, _FORMAT_ENTRY: np.array(FORMAT_VERSION)}
-    write_atomically(path, lambda file: np.savez(file, **content), keep_as=keep_as)
+
+    def write(file: BinaryIO) -> None:
+        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+        np.savez(file, **content)  # type: ignore[arg-type]
+
+    write_atomically(path, write, keep_as=keep_as)
 
 
 def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
@@ -124,7 +132,7 @@ def _is_whole(path: str | os.PathLike) -> bool:
         return archive.testzip() is None
 
 
-def format_objection(version) -> str | None:
+def format_objection(version: object) -> str | None:
     """What is wrong with the format that a file of arrays or a result states, in words; `None` if nothing is.
 
     Args:
@@ -151,7 +159,7 @@ class RunDirectory:
         InvalidInput: when the folder holds another configuration, or one that cannot be read any more.
     """
 
-    def __init__(self, path: str | os.PathLike, config: dict):
+    def __init__(self, path: str | os.PathLike, config: dict) -> None:
         self.path = pathlib.Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
         self._checkpoints = [self.path / name for name in ("checkpoint.npz", "checkpoint.previous.npz")]
@@ -204,7 +212,7 @@ class RunDirectory:
         """
         path = self._results()[0]
         result, is_copy = read_finished_result(self.path)
-        if is_copy:
+        if is_copy and result is not None:
             warnings.warn(f"{path} was damaged; written again from {RESULT_COPY}.", stacklevel=2)
             write_json(path, result)
         if result and (objection := format_objection(result.get("format", FORMAT_VERSION))):
@@ -267,8 +275,8 @@ class RunDirectory:
             except DamagedFile as error:
                 damaged.append((path, error))
                 continue
-            for bad, error in damaged:
-                warnings.warn(f"{error} Going on from {path.name}.", stacklevel=2)
+            for bad, reason in damaged:
+                warnings.warn(f"{reason} Going on from {path.name}.", stacklevel=2)
                 os.replace(bad, self.path / "checkpoint.damaged.npz")
             return arrays
         if damaged:

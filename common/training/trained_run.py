@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from common.ops.checks import check_given
 from common.training.callbacks import ResumableCallback
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
@@ -88,4 +89,4 @@ def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> d
         }
         weights = (training.model if training.whole is None else training.whole).get_weights()
         run.write_result(result, embeddings, weights)
-        return run.read_result()
+        return check_given("result", run.read_result())

@@ -23,7 +23,7 @@ class TrainingCost(ResumableCallback):
             TensorFlow sees some.
     """
 
-    def __init__(self, meters: dict | None = None):
+    def __init__(self, meters: dict | None = None) -> None:
         super().__init__()
         if meters is None:
             has_gpu = bool(tf.config.list_physical_devices("GPU"))
@@ -32,7 +32,7 @@ class TrainingCost(ResumableCallback):
         self._started = self._read_at = time.monotonic()
         self._seconds_before, self._joules_before = 0.0, dict.fromkeys(meters, 0.0)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if time.monotonic() - self._read_at >= _SECONDS_BETWEEN_READINGS:
             self.state()
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Iterator
 
-import tensorflow as tf
+from tensorflow import keras
 from tensorflow.python.framework import ops
-
-keras = tf.keras
 
 _PREFIX = "CustomGradient-"  # what tf.custom_gradient calls the gradients that it registers while a graph is traced
 
 
 @contextlib.contextmanager
-def training_session(seed: int):
+def training_session(seed: int) -> Iterator[None]:
     """Around a training: starts from a fresh Keras session and seed, and in the end lets go of the training's graphs.
 
     TensorFlow registers the gradient of every `tf.custom_gradient` that it traces under a name of its own, for ever,

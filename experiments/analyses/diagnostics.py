@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from common.ops.checks import check_given
 from common.retrieval import diagnose, evaluate_retrieval
 from common.retrieval.diagnostics import NAMES
 from common.training import read_json, write_json
@@ -55,7 +56,7 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
     figures = diagnose(embeddings, training.labels, clustering=clustering).as_dict()
     scores = evaluate_retrieval(embeddings, training.labels).as_dict()
     write_json(path, {"figures": figures, "scores": {metric: scores[metric] for metric in METRICS}})
-    return read_json(path)
+    return check_given("diagnostics", read_json(path))
 
 
 def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, clustering: bool) -> list[Point]:

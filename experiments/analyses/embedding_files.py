@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from common.ops.checks import InvalidInput, invalid
+from common.ops.checks import InvalidInput, check_given, invalid
 from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
 from common.retrieval.diagnostics import NAMES
 
@@ -56,7 +56,10 @@ def scores(values: flags.FlagValues) -> dict:
     )
     figures = result.as_dict()
     counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
-    bounds = {name: {"lowest": low, "highest": high} for name, (low, high) in result.tie_bounds.items()}
+    bounds = {
+        name: {"lowest": low, "highest": high}
+        for name, (low, high) in check_given("tie_bounds", result.tie_bounds).items()
+    }
     if values.clustering:
         clustered = gallery or (embeddings, labels)
         figures |= evaluate_clustering(*clustered, seed=values.seed).as_dict()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, check_fraction, invalid
+from common.ops.checks import InvalidInput, check_fraction, check_given, invalid
 from common.retrieval import bilinear_embeddings, evaluate_retrieval, matrix_properties, metric_matrix
 from common.retrieval.posterior_refinement import (
     MatrixProperties,
@@ -131,7 +131,7 @@ def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
     for mode, normalization in MODES.items():
         queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
         same_items = trunk.gallery is None
-        if not same_items:
+        if trunk.gallery is not None:
             others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
         labels = trunk.query_labels if same_items else trunk.gallery_labels
         found = evaluate_retrieval(
@@ -189,8 +189,9 @@ def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
         row = _PRINTED.get(config.loss, "") + suffix
         place = ("PR-1", config.dataset, row, dimensions)
         values = [reports.published_value(*place, _PRINTED_METRICS[metric]) for metric in METRICS]
-        if None not in values:
-            printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in values))
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in known))
     if printed:
         notes.append(
             f"The paper prints for {_PRINTED[config.loss]} on {config.dataset} ({' / '.join(METRICS)}; BN-Inception, "
@@ -206,10 +207,10 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
         return []
     paths = []
     for mode, metric in itertools.product(MODES, DRAWN):
-        series = {}
+        series: dict[str, list[SweepValue]] = {}
         for row in rows:
             values = row.scores[mode][metric]
-            places = [row.ratio] if row.restraint else [ratios[0], ratios[-1]]
+            places = [check_given("ratio", row.ratio)] if row.restraint else [ratios[0], ratios[-1]]
             points = [
                 SweepValue(place, float(np.mean(values)), min(values), max(values), "range of draws")
                 for place in places

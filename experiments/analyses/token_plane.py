@@ -28,17 +28,17 @@ class TokenPlane:
         self.in_other_hulls = share_in_other_hulls(samples, labels)
 
 
-def plane_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> TokenPlane:
+def plane_of(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None) -> TokenPlane:
     """The tokens and test samples of a finished unit in the plane.
 
     Args:
         unit: of bags of tokens.
-        dataset: as loaded.
+        dataset: as loaded; None to load it.
         cache_dir: the folder for prepared data, or None for the default.
     """
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
     test = trained.dataset.test
     selection = selection_of(trained.model, image_batches(test, trained.config, trained.dataset))
-    on_own = np.sum(selection.weights * (test.inputs < NUM_CLASS_TOKENS), axis=1).mean()
+    on_own = np.sum(selection.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
     return TokenPlane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -22,10 +23,11 @@ from experiments.evidence.fair_rows import (
 )
 from experiments.evidence.provenance import provenance
 from experiments.evidence.rows import TRAINING
-from experiments.evidence.scores import collection_scores, labels_of, training_scores
+from experiments.evidence.scores import collection_scores, labels_of, scores_of_trainings, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 from experiments.reports.selection_plot import SelectionPoint
+from experiments.studies.fair_table import FairTable
 from experiments.studies.study import StudyOptions
 from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import TokenMethod, selection_table
@@ -69,16 +71,16 @@ def text_of(value: Value, study: StudyRows) -> str:
     label = check_choice(f"method in the value {value}", value.label, labels_of(study))
     kind, metric = training_scores, value.metric
     if metric == "runs":
-        return str(len(kind(study, label).rows))
+        return str(len(scores_of_trainings(study, label).rows))
     if metric.startswith("extra "):
-        rows, name = kind(study, label).rows, metric.removeprefix("extra ")
+        rows, name = scores_of_trainings(study, label).rows, metric.removeprefix("extra ")
         values = [row["extras"][check_choice(f"extra in the value {value}", name, row["extras"])] for row in rows]
         return f"{np.mean(values):.3f}"
     if metric.startswith("minus "):
         other, ending = metric.removeprefix("minus "), " interval"
         wants_interval = other.endswith(ending)
         other = check_choice(f"method in the value {value}", other.removesuffix(ending), labels_of(study))
-        found = kind(study, label).difference(kind(study, other), "MAP@R")
+        found = scores_of_trainings(study, label).difference(scores_of_trainings(study, other), "MAP@R")
         text = _text(found, other)
         return text.interval if wants_interval else text.figure.removesuffix("*")
     if metric.startswith("untrained "):
@@ -137,7 +139,8 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     # Where a data set brings no network of its own, its table has to be told one.
     start = {} if configuration["weights"] in ("none", "imagenet") else {"weights": configuration["weights"]}
     options = StudyOptions(first["dataset"], configuration["budget"], overrides=start)
-    return {label: row.baseline for label, row in TABLES[check_choice("table", table, TABLES)](options).rows.items()}
+    asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
+    return {label: row.baseline for label, row in asked.rows.items()}
 
 
 def trials(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
@@ -218,7 +221,7 @@ def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
     lines = []
     for row in rows:
         shares = [
-            share for of in training_scores(study, row.method).rows if (share := of["extras"].get("target_shares"))
+            share for of in scores_of_trainings(study, row.method).rows if (share := of["extras"].get("target_shares"))
         ]
         on_target = [
             f"{100 * np.mean([share[name] for share in shares]):.2f}" if shares else "-"
@@ -248,7 +251,7 @@ def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, 
     """
     labels, lines = labels_of(study), []
     for label in labels:
-        scores = training_scores(study, label)
+        scores = scores_of_trainings(study, label)
         values = [100 * row["test"][check_choice("metric", metric, row["test"])] for row in scores.rows]
         lines.append([label, f"{np.mean(values):.2f}", ", ".join(f"{value:.2f}" for value in values)])
     return reports.PlainTable("", ["method", f"{metric}, mean", "each training"], lines), labels
@@ -272,7 +275,7 @@ def token_methods(study: StudyRows) -> dict[str, TokenMethod]:
     """The trainings of figure 5.4 by method."""
     methods = {}
     for label in labels_of(study):
-        scores = training_scores(study, label)
+        scores = scores_of_trainings(study, label)
         points = [SelectionPoint(row["extras"]["weight_on_own"], row["test"]["MAP@R"]) for row in scores.rows]
         in_others = [row["extras"]["in_other_hulls"] for row in scores.rows]
         methods[label] = TokenMethod(scores, scores.places, points, in_others)

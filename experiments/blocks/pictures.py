@@ -17,7 +17,7 @@ from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
 from experiments.evidence.fair_rows import table_rows
 from experiments.evidence.rows import as_line
-from experiments.evidence.scores import training_scores
+from experiments.evidence.scores import scores_of_trainings
 from experiments.evidence.store import StudyRows
 from experiments.reports.selection_plot import selection_plot
 from experiments.reports.token_panels import token_panels
@@ -51,7 +51,7 @@ def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
     """
     panels = []
     for label, method in token_methods(study).items():
-        row = training_scores(study, label).rows[0]
+        row = scores_of_trainings(study, label).rows[0]
         arrays = study.scored(row).arrays
         shown = (arrays["tokens"], arrays["samples"], arrays["labels"])
         panels.append(token_panel(label, method.places[0], row["test"]["MAP@R"], *shown))

@@ -8,7 +8,7 @@ from common.ops.checks import InvalidInput
 from experiments import reports
 from experiments.evidence.fair_rows import MINUS, SINGLE
 from experiments.evidence.rows import TRAINING
-from experiments.evidence.scores import labels_of, training_scores
+from experiments.evidence.scores import labels_of, scores_of_trainings, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 from experiments.studies.sweep import (
@@ -84,10 +84,10 @@ def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.
         label: of the method.
         baseline: of another method, which need not be there, or None.
     """
-    scores = training_scores(study, label)
+    scores = scores_of_trainings(study, label)
     cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
     other = training_scores(study, baseline) if baseline is not None else None
-    if other is not None and scores.places == other.places:
+    if baseline is not None and other is not None and scores.places == other.places:
         cells[MINUS, "MAP@R"] = cell(scores.difference(other, "MAP@R"), is_difference=True, baseline=baseline)
     return reports.TableRow(label, cells)
 
@@ -105,7 +105,7 @@ def _measured_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoi
     (chosen,) = (SweepAxes(*of) for of in axes)
     points = {}
     for label in sorted(sweeps, key=lambda label: sweeps[label]["place"]):
-        scores = training_scores(study, label)
+        scores = scores_of_trainings(study, label)
         validations = [row["validation"]["MAP@R"] for row in scores.rows]
         value = sweep_value(sweeps[label]["x"], validations, scores if chosen.held_out == "test" else None)
         points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows))

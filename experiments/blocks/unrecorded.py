@@ -9,7 +9,7 @@ import json
 import pathlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from common.ops.checks import InvalidInput, check_choice
 from common.training import read_json, write_text
@@ -58,7 +58,7 @@ def read_list(root: pathlib.Path) -> WithoutRows:
     Raises:
         InvalidInput: it is missing, or damaged, or gives an unknown reason.
     """
-    content = read_json(root / LIST)
+    content: Any = read_json(root / LIST)  # None, which the message below is for, too
     try:
         tables = {(of["document"], of["section"], of["header"]): of["reason"] for of in content["tables"]}
         pictures = {of["picture"]: of["reason"] for of in content["pictures"]}
@@ -79,7 +79,7 @@ def remove(root: pathlib.Path, entries: Collection[tuple[str, ...]]) -> WithoutR
         root: of the repository.
         entries: (document, section, header) of tables, (picture,) of pictures.
     """
-    content = read_json(root / LIST)
+    content = read_json(root / LIST) or {}
     keys = {"tables": ("document", "section", "header"), "pictures": ("picture",)}
     kept = {
         kind: [entry for entry in content[kind] if tuple(entry[name] for name in names) not in entries]

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, check_given
 from experiments import reports
 from experiments.evidence.fair_rows import complete_repeats
 from experiments.evidence.rows import TRAINING
-from experiments.evidence.scores import labels_of, training_scores
+from experiments.evidence.scores import labels_of, scores_of_trainings
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 from experiments.reports.printed_rankings import RANKINGS, Configuration, printed_methods
@@ -44,7 +44,8 @@ class Effect(NamedTuple):
     @property
     def is_clear(self) -> bool:
         """Whether the interval excludes zero and trainings have a part in it."""
-        return self.cell.bounds.excludes_zero and self.cell.bounds.training_error is not None
+        bounds = check_given("interval", self.cell.bounds)
+        return bounds.excludes_zero and bounds.training_error is not None
 
 
 class TableAgreement(NamedTuple):
@@ -126,7 +127,7 @@ def _fair_rows(study: StudyRows) -> list[dict]:
 def _figures(study: StudyRows, label: str, metric: str) -> np.ndarray:
     """The test metric of a method's trainings `[folds, repeats]`, over the repeats that every fold has."""
     repeats = complete_repeats(study, label)
-    rows = training_scores(study, label, repeats).rows  # by fold, then repeat
+    rows = scores_of_trainings(study, label, repeats).rows  # by fold, then repeat
     return np.array([row["test"][metric] for row in rows]).reshape(-1, repeats)
 
 
@@ -136,7 +137,7 @@ def _effects(study: StudyRows, configurations: Mapping[str, Configuration], metr
     differences = {}
     for _, label, baseline in pairs:
         repeats = min(complete_repeats(study, label), complete_repeats(study, baseline))
-        first, second = (training_scores(study, name, repeats) for name in (label, baseline))
+        first, second = (scores_of_trainings(study, name, repeats) for name in (label, baseline))
         differences[label, baseline] = first.difference(second, metric)
     rows = [
         reports.TableRow(f"{label} - {baseline}", {("", metric): cell(bounds, is_difference=True, baseline=baseline)})
@@ -169,4 +170,5 @@ def _pairs(configurations: Mapping[str, Configuration]) -> Iterator[tuple[str, s
 
 
 def _method(configuration: Configuration) -> tuple[str, str, str]:
-    return tuple(str(configuration[name]) for name in ("loss", "method", "pooling"))
+    loss, method, pooling = (str(configuration[name]) for name in ("loss", "method", "pooling"))
+    return loss, method, pooling

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
+from common.ops.checks import check_given
 from experiments import reports
 from experiments.evidence.agreement import Effect, TableAgreement
 from experiments.reports.agreement_plot import RankedLine, agreement_plot
@@ -98,7 +99,7 @@ def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports
             lines.append([name, effect.kind, f"{text.figure} {text.interval}", *printed, counted, sign_word(effect)])
         notes.append(_counts(of))
     header = ["benchmark: print, effect", "kind", "here", *datasets, "same sign", "in short"]
-    bounds = [effect.cell.bounds for of in agreements for effect in of.effects]
+    bounds = [check_given("interval", effect.cell.bounds) for of in agreements for effect in of.effects]
     few = [FEW_CLASSES_NOTE] if any(of.has_few_classes for of in bounds) else []
     return reports.PlainTable(
         title, header, lines, [*notes, _SIGNS_NOTE, *kind_notes({of.kind for of in bounds}), *few]

@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments import reports
 from experiments.evidence.rows import TRAINING
-from experiments.evidence.scores import collection_scores, training_scores
+from experiments.evidence.scores import collection_scores, scores_of_trainings, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 
@@ -50,7 +50,8 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     }
     if baseline is not None:
         common = min(repeats, complete_repeats(study, baseline))
-        difference = training_scores(study, label, common).difference(training_scores(study, baseline, common), "MAP@R")
+        ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
+        difference = ours.difference(theirs, "MAP@R")
         cells[MINUS, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
     return reports.TableRow(label, cells)
 

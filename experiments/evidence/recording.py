@@ -29,9 +29,17 @@ _WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", 
 class Recorded(Protocol):
     """Finished runs of a study, such as `experiments.studies.study.RecordedMethod`."""
 
-    units: Sequence[reports.UnitRun]
-    label: str | None
-    extras: Mapping[str, object]
+    @property
+    def units(self) -> Sequence[reports.UnitRun]:
+        """Finished runs."""
+
+    @property
+    def label(self) -> str | None:
+        """What their configuration is called in tables."""
+
+    @property
+    def extras(self) -> Mapping[str, object]:
+        """What their rows keep beside what was measured."""
 
 
 class Naming(NamedTuple):
@@ -99,7 +107,8 @@ def record(
     Raises:
         InvalidInput: see `StudyRows`; or nothing is finished.
     """
-    said, found = [], []
+    said: list[str] = []
+    found: list[rows.ScoredRow] = []
     for runs in methods:
         said += [f"warning: {problem}" for problem in runs.problems]
         chosen = [unit for unit in runs.units if units is None or unit.path in units]

@@ -81,7 +81,7 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
             f"{unit.path}/config.json is missing or damaged: nobody can tell which configuration and data its figures "
             "are of. Give the command that made the run again."
         )
-    result, environment = unit.result, unit.result.get("environment") or {}
+    result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
     best = dict(result["validation"]["best"])
     extras = {name: result[name] for name in ("diagnostics", "problems") if name in result}

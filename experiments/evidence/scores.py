@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, check_given
 from experiments import reports
 from experiments.evidence.rows import COLLECTION, TRAINING
 from experiments.evidence.store import StudyRows
@@ -70,6 +70,11 @@ def training_scores(study: StudyRows, label: str, repeats: int | None = None) ->
         repeats: only those below; None: all.
     """
     return _scores(study, TRAINING, label, lambda row: repeats is None or row["repeat"] < repeats)
+
+
+def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores:
+    """`training_scores` of a method that has some; `InvalidInput` for another."""
+    return check_given(f"trainings of {label}", training_scores(study, label, repeats))
 
 
 def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:

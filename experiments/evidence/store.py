@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
 
 import numpy as np
 
@@ -81,7 +82,11 @@ class StudyRows:
                     f"{self.folder / ROWS} has another result of {key} ({known.row['label']}; differs in: "
                     f"{', '.join(differing)}). Give --replace to take the new one, or record into another folder."
                 )
-            if differing or (known.row.get("command") is None and scored.row.get("command") is not None):
+            if (
+                known is None
+                or differing
+                or (known.row.get("command") is None and scored.row.get("command") is not None)
+            ):
                 merged[key] = scored
                 changed += 1
         _check_labels([scored.row for scored in merged.values()], self.folder)
@@ -100,7 +105,7 @@ class StudyRows:
             write_text(path, text)
 
     def _class_scores(self) -> dict[str, np.ndarray]:
-        content = {}
+        content: dict[str, np.ndarray] = {}
         for data in sorted({row["data"] for row in self.rows}):
             chosen = [scored for scored in self._scored.values() if scored.row["data"] == data]
             if any(not _same_classes(chosen[0], scored) for scored in chosen):
@@ -198,7 +203,11 @@ def _check_labels(rows: Iterable[Mapping], folder: pathlib.Path) -> None:
 
 
 def _write_compressed(path: pathlib.Path, content: Mapping[str, np.ndarray]) -> None:
+    def write(file: BinaryIO) -> None:
+        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+        np.savez_compressed(file, **content)  # type: ignore[arg-type]
+
     if content:
-        write_atomically(path, lambda file: np.savez_compressed(file, **content))
+        write_atomically(path, write)
     else:
         path.unlink(missing_ok=True)

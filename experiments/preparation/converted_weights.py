@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 
 import numpy as np
+from tensorflow import keras
 
 from common import backbones
 from common.downloads import Fingerprint, download, file_digest
@@ -15,7 +17,7 @@ from common.ops.checks import InvalidInput, check_choice, invalid
 SAFE_TORCH = (2, 10)
 CONTAINERS = ("state_dict", "model_state_dict", "model")
 PARALLEL_PREFIX = "module."
-BACKBONES = {
+BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "bn_inception": backbones.bn_inception,
     "efficientnet_lite0": backbones.efficientnet_lite0,
     "mobilenet_v2": backbones.mobilenet_v2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Callable
 
 from common import data
 from common.downloads import SOURCES, Acquired, acquire
@@ -17,7 +18,7 @@ SOURCE_OF = {  # whose published files a data set is made of
     **{name: name for name in SOURCES},
     **{name: "cifar100" if name.startswith(("cifar100", "cifar_collage")) else "cifar10" for name in CIFAR},
 }
-LOADERS = {
+LOADERS: dict[str, Callable[..., data.Dataset]] = {
     **{name: load for name, load in build.DATASETS.items() if name in SOURCE_OF or name in ("folder", "manifest")},
     "mnist": data.load_mnist,
 }
@@ -37,7 +38,7 @@ def prepare(name: str, data_dir: str, cache_dir: str, *, mirror: str | None = No
     Raises:
         InvalidInput: files that must be fetched by hand, or that are damaged or refused.
     """
-    files = ()
+    files: tuple[Acquired, ...] = ()
     try:
         dataset = load(name, data_dir, cache_dir)
     except InvalidInput:

@@ -9,6 +9,7 @@ import pathlib
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common import backbones, data
 from common.losses import MetricLoss
@@ -27,7 +28,6 @@ from common.training import (
 )
 from experiments.settings import build
 
-keras = tf.keras
 GLYPHS = "glyphs_latin"
 DATASETS = ("cifar100", "cifar10", GLYPHS)
 BACKBONES = {"resnet20": backbones.resnet20, "resnet10": backbones.resnet10}
@@ -163,7 +163,7 @@ def _batches_from(settings: PretrainSettings, train: data.Examples, step: int) -
     classes = min(settings.classes_per_batch, train.num_classes)
     batches = data.ClassBalancedBatches(train.labels, classes, settings.samples_per_class, settings.seed)
     # A character that is turned round is another one.
-    augmentation = data.RandomShift(4, flip=True) if train.inputs.shape[-1] == 3 else data.RandomShift(2)
+    augmentation = data.RandomShift(4, flip=True) if train.arrays.shape[-1] == 3 else data.RandomShift(2)
     return data.training_batches(train, batches, augmentation, settings.seed, start_step=step)
 
 
@@ -188,7 +188,7 @@ def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
         return dataset
     if name != "cifar100":
         raise invalid("--classes", received=classes, expected="all", fix="Only CIFAR-100 has the thesis' collages.")
-    chosen = data.collage_training_classes(data_dir)
+    chosen = np.array(data.collage_training_classes(data_dir))
     return dataclasses.replace(
         dataset,
         train=dataset.train.select_classes(chosen),

@@ -27,7 +27,7 @@ class OutputLost(OSError):
     """The standard output cannot be written: its reader has gone, or the disk behind it is full."""
 
 
-def exit_code_of(main: Callable[[], None], kept: str = "") -> int:
+def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
     """Runs `main` and says how it ended; errors in the code keep their traceback.
 
     Args:
@@ -36,7 +36,8 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int:
 
     Returns:
         0; 2 for bad input, for trouble with files, such as a full disk, and for too little memory; 130 when
-        interrupted; 143 after SIGTERM; 141, without a message, when nobody reads the output any more.
+        interrupted; 143 after SIGTERM; 141, without a message, when nobody reads the output any more. What `main` gives
+        to `sys.exit` is given on.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -48,7 +49,7 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int:
     return code if code or trouble is None else _code_of_output(trouble)
 
 
-def _ending(main: Callable[[], None], kept: str) -> int:
+def _ending(main: Callable[[], None], kept: str) -> int | str:
     try:
         main()
     except SystemExit as ending:

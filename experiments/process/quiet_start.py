@@ -23,7 +23,7 @@ def quiet_start() -> Iterator[None]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     open_closed_streams()
     saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    is_outermost = ends_at_once() and signal.getsignal(signal.SIGINT).args == (2,)
+    is_outermost = ends_at_once() and getattr(signal.getsignal(signal.SIGINT), "args", None) == (2,)
     if is_outermost:
         end_at_once_when_interrupted(saved)
     try:

@@ -83,8 +83,8 @@ class ConventionalProtocol:
         """What is on disk of each method."""
         methods = []
         for config, held_out in zip(self.configs["test_set"], self.configs["held_out"]):
-            found = [collect_method(self.runs.method_dir(one)) for one in (config, held_out)]
-            methods.append(ConventionalReport(config, held_out, *found, self.repeats))
+            biased, unbiased = (collect_method(self.runs.method_dir(one)) for one in (config, held_out))
+            methods.append(ConventionalReport(config, held_out, biased, unbiased, self.repeats))
         return methods
 
     def report(self, write: Callable[[list[ConventionalReport], pathlib.Path, str], str] = write_report) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from common.ops.checks import check_given
 from experiments import reports
 from experiments.protocols.one_split import SplitScores
 from experiments.protocols.report_files import write_report_files
@@ -96,7 +97,7 @@ class ConventionalReport:
         units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
         if not units:
             return None
-        means = {metric: float(np.mean([unit.result["untrained"][metric] for unit in units])) for metric in METRICS}
+        means = {metric: float(np.mean([unit.measured["untrained"][metric] for unit in units])) for metric in METRICS}
         cells = {metric: reports.TableCell(reports.FairEstimate(mean)) for metric, mean in means.items()}
         return self._row("untrained backbone", cells)
 
@@ -107,7 +108,7 @@ class ConventionalReport:
             for unit in runs.units:
                 steps, values = unit.validation_curve(config.monitor)
                 if len(steps):
-                    drawn.append(reports.Curve(f"{config.name}, {MONITORED[config.protocol]}", steps, values))
+                    drawn.append(reports.Curve(f"{config.name}, {MONITORED[str(config.protocol)]}", steps, values))
         return drawn
 
     def partial_lines(self) -> list[str]:
@@ -118,7 +119,7 @@ class ConventionalReport:
             absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
             missing += [unit_label(config, 0, repeat) for repeat in absent]
             for (fold, repeat), unit in runs.finished.items() if absent else ():
-                figures = "  ".join(f"{metric} {100 * unit.result['test'][metric]:.2f}" for metric in METRICS)
+                figures = "  ".join(f"{metric} {100 * unit.measured['test'][metric]:.2f}" for metric in METRICS)
                 lines.append(f"{config.name} {unit_label(config, fold, repeat)}: {figures}")
         if missing:
             lines.append(
@@ -130,7 +131,7 @@ class ConventionalReport:
     @property
     def best_repeat(self) -> int:
         """The repeat with the largest P@1 on the test set."""
-        return best_of_repeats.best_repeat(self.biased.scores["P@1"])
+        return best_of_repeats.best_repeat(check_given("runs", self.biased).scores["P@1"])
 
     def _sides(self) -> list[tuple[ExperimentConfig, reports.MethodRuns]]:
         sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
@@ -149,7 +150,7 @@ class ConventionalReport:
         cells = {}
         for metric in METRICS:
             estimate = best_of_repeats.best_estimate(
-                self.biased.scores[metric], self.best_repeat, decides=metric == "P@1"
+                check_given("runs", self.biased).scores[metric], self.best_repeat, decides=metric == "P@1"
             )
             published = self._published(metric)
             target = reports.Target(published, reasons=tuple(self._reasons(published)))

@@ -76,8 +76,8 @@ class MethodReport:
             for kind, interval in self._differences(reference).items():
                 column = f"{kind} minus {reference_name or reference.name}", COMPARED
                 estimate = reports.FairEstimate(interval.estimate, interval=interval)
-                target = self._target_of_difference(self._sizes[kind], reference)
-                cells[column] = reports.TableCell(estimate, target, is_difference=True, baseline=reference.name)
+                printed = self._target_of_difference(self._sizes[kind], reference)
+                cells[column] = reports.TableCell(estimate, printed, is_difference=True, baseline=reference.name)
         return reports.TableRow(self.name, cells)
 
     @property
@@ -87,12 +87,12 @@ class MethodReport:
 
     def untrained_row(self) -> reports.TableRow | None:
         """Mean metrics of the backbones' average features before training."""
-        units = [unit for unit in self.runs.finished.values() if unit.result.get("untrained")]
+        units = [unit for unit in self.runs.finished.values() if unit.measured.get("untrained")]
         if not units:
             return None
         cells = {}
         for metric in METRICS:
-            mean = float(np.mean([unit.result["untrained"][metric] for unit in units]))
+            mean = float(np.mean([unit.measured["untrained"][metric] for unit in units]))
             cells[f"single {self.config.embedding_dim}-D", metric] = reports.TableCell(reports.FairEstimate(mean))
         return reports.TableRow("untrained backbone", cells)
 
@@ -139,8 +139,10 @@ class MethodReport:
             return reports.published_value(table, config.dataset, row, size, metric)
         averages = config.pooling == "gsp" and config.transport_ratio == 1
         method = (config.loss, "gap" if averages else config.pooling, config.method)
-        options = {"chapter": config.chapter, "zero_shot": bool(config.zero_shot_weight)}
-        return reports.fair_published(config.dataset, *method, size, metric, **options)
+        zero_shot = bool(config.zero_shot_weight)
+        return reports.fair_published(
+            config.dataset, *method, size, metric, chapter=config.chapter, zero_shot=zero_shot
+        )
 
     def _estimates(self) -> dict:
         scores = self._scores
@@ -290,12 +292,12 @@ def partial_lines(method: MethodReport) -> list[str]:
         return []
     lines = []
     for (fold, repeat), unit in method.runs.finished.items():
+        test, untrained = unit.measured["test"], unit.measured["untrained"]
         figures = "  ".join(
-            f"{metric} {100 * unit.result['test'][metric]:.2f} (untrained {100 * unit.result['untrained'][metric]:.2f})"
-            for metric in METRICS
+            f"{metric} {100 * test[metric]:.2f} (untrained {100 * untrained[metric]:.2f})" for metric in METRICS
         )
-        minutes = unit.result["train_seconds"] / 60
-        done = f"{unit.result['steps']} steps, {minutes:.1f} minutes"
+        minutes = unit.measured["train_seconds"] / 60
+        done = f"{unit.measured['steps']} steps, {minutes:.1f} minutes"
         lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")
     names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
     return [*lines, f"{method.name}: missing {names}; the same command without --fold runs them."]

@@ -54,7 +54,7 @@ def rows_of(method: ConventionalReport) -> list[reports.TableRow]:
     sides = {
         name: [runs.finished[0, repeat] for repeat in range(method.repeats)]
         for name, runs in (("biased", method.runs), ("unbiased", method.held_out_runs))
-        if not runs.missing(1, method.repeats)
+        if runs is not None and not runs.missing(1, method.repeats)
     }
     found = {}
     if "biased" in sides:

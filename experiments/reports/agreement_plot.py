@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -61,7 +62,7 @@ def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, titl
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    marks = [
+    marks: list[Artist] = [
         Line2D([], [], color=_COLORS[index % len(_COLORS)], marker="o", markerfacecolor="white", label=study)
         for index, study in enumerate(studies)
     ]

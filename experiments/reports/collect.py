@@ -50,6 +50,13 @@ class UnitRun:
         """Whether it has a usable result."""
         return self.result is not None
 
+    @property
+    def measured(self) -> dict:
+        """The `result` of a finished run; `InvalidInput` for another."""
+        if self.result is None:
+            raise InvalidInput(f"{self.path} has not finished.")
+        return self.result
+
     def test_metrics(self) -> dict[str, float]:
         """Test metrics of the trained model by name, as fractions; empty until the run is finished."""
         return numbers(self.result.get("test")) if self.result else {}
@@ -110,7 +117,7 @@ class MethodRuns:
     @property
     def deviations(self) -> tuple[str, ...]:
         """How the data behind any finished run differs from the official data set."""
-        stated = itertools.chain.from_iterable(unit.result.get("deviations", ()) for unit in self.finished.values())
+        stated = itertools.chain.from_iterable(unit.measured.get("deviations", ()) for unit in self.finished.values())
         return tuple(dict.fromkeys(stated))
 
     @property

@@ -134,12 +134,12 @@ def significant_digits(value: float, digits: int) -> str:
 
 def _pooled(pairs: Sequence[Pair], bounds: Sequence[Interval]) -> tuple[list[Interval], list[int]]:
     """The intervals of a column with the training's part pooled, and of how many each is."""
-    usable = [
-        place
+    known = {
+        place: (of.training_error**2, of.training_freedom)
         for place, of in enumerate(bounds)
         if of.training_error  # neither unknown nor a method against itself
-    ]
-    variances = [(bounds[place].training_error ** 2, bounds[place].training_freedom) for place in usable]
+    }
+    usable, variances = list(known), list(known.values())
     designs = {freedom for _, freedom in variances}
     if len(usable) < 2 or len(designs) != 1 or bartlett_p_value(variances) < POOLING_LEVEL:
         return list(bounds), [1] * len(bounds)

@@ -46,7 +46,7 @@ def conventional_published(
         return None
     table = f"{chapter}.2{_TABLES[backbone]}"
     row = _row(table, loss.lower(), frozenset(pooling.lower().split("+")), method)
-    return row and published_value(table, dataset, row, dim, "R@1" if metric == "P@1" else metric)
+    return published_value(table, dataset, row, dim, "R@1" if metric == "P@1" else metric) if row else None
 
 
 def is_quoted(published: PublishedValue) -> bool:

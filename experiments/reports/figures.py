@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -29,8 +30,8 @@ class Curve:
     """
 
     method: str
-    steps: Sequence[int]
-    values: Sequence[float]
+    steps: Sequence[int] | np.ndarray
+    values: Sequence[float] | np.ndarray
 
 
 def validation_curves(
@@ -57,7 +58,7 @@ def validation_curves(
     axes = FigureCanvasAgg(figure).figure.subplots()
     for position, method in enumerate(methods):
         runs = [curve for curve in series if curve.method == method]
-        style = {
+        style: dict[str, Any] = {
             "color": _COLORS[position % len(_COLORS)],
             "linestyle": _LINE_STYLES[position // len(_COLORS) % len(_LINE_STYLES)],
         }

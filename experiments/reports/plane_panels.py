@@ -64,8 +64,8 @@ def plane_panels(
     num_rows = -(-len(panels) // _NUM_COLUMNS)
     figure = Figure(figsize=(3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), dpi=130, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
-    colors = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
-    colors = colors(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
+    colormap = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
+    colors = colormap(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
     for panel, place in zip(panels, axes.flat):
         _draw(place, panel, colors, unit_circle)
     for place in axes.flat[len(panels) :]:

@@ -63,7 +63,7 @@ def printed_methods(ranking: PrintedRanking, configurations: Mapping[str, Config
             cell = ranking.cell(configuration, dataset)
             if cell is not None and owners[cell.method] != label:
                 twins.append(label)
-            elif cell is not None and cell.is_target:
+            elif cell is not None and cell.is_target and cell.value is not None:
                 figures[dataset][label] = cell.value
     return PrintedMethods(figures, tuple(dict.fromkeys(twins)))
 
@@ -77,9 +77,9 @@ def _distance(label: str, configuration: Configuration) -> tuple[bool, bool, int
 
 def _fair_cell(table: str, chapter: int) -> Callable[[Configuration, str], PublishedValue | None]:
     def cell(configuration: Configuration, dataset: str) -> PublishedValue | None:
-        parts = (configuration["loss"], configuration["pooling"], configuration["method"])
+        loss, pooling, method = (str(configuration[name]) for name in ("loss", "pooling", "method"))
         zero_shot = bool(configuration.get("zero_shot_weight"))
-        found = fair_published(dataset, *parts, _DIM, "MAP@R", chapter=chapter, zero_shot=zero_shot)
+        found = fair_published(dataset, loss, pooling, method, _DIM, "MAP@R", chapter=chapter, zero_shot=zero_shot)
         return found if found is not None and found.table == table else None
 
     return cell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from matplotlib import colormaps
@@ -17,6 +18,34 @@ from common.training.run_directory import write_atomically
 
 _NUM_IMAGES = 3
 _ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
+
+
+class Combination(Protocol):
+    """What `gsp_dml.prototype_combination` gives."""
+
+    @property
+    def nearest(self) -> np.ndarray:
+        """The nearest prototype of each feature, `[images, positions]`."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The share of each prototype, `[images, prototypes]`."""
+
+    @property
+    def averages(self) -> np.ndarray:
+        """Average pooling, `[images, 2]`."""
+
+    @property
+    def combinations(self) -> np.ndarray:
+        """Combinations of prototypes, `[images, 2]`."""
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Their distance from averages, `[images]`."""
+
+    @property
+    def covering_radius(self) -> float:
+        """The largest distance of a feature from its prototype."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +64,7 @@ class PrototypePlane:
     local: np.ndarray
     labels: np.ndarray
     prototypes: np.ndarray
-    combination: object
+    combination: Combination
     class_names: Sequence[str]
 
 

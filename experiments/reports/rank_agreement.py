@@ -153,5 +153,6 @@ def _ceiling(pairs: Sequence[tuple[Figures, Figures]], coefficient: Coefficient)
     for first, second in pairs:
         shared = [method for method in first if method in second]
         if len(shared) >= FEWEST_METHODS:
-            found.append(float(coefficient(*([figures[method] for method in shared] for figures in (first, second)))))
+            ranked = (np.array([figures[method] for method in shared]) for figures in (first, second))
+            found.append(float(coefficient(*ranked)))
     return Bounds(float(np.mean(found)), min(found), max(found)) if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from common.training.run_directory import FORMAT_VERSION, format_objection
 
@@ -84,7 +85,7 @@ _OPTIONAL = ("diagnostics", "deviations", "problems")  # of some runs only, or n
 def _wrong(result: dict, path: tuple[str, ...], is_kind: Callable, kind: str) -> str | None:
     if path[0] in _OPTIONAL and path[0] not in result:
         return None
-    value = result
+    value: Any = result
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     name = " ".join(path)

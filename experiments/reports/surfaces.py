@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -48,17 +48,26 @@ def regression_surface(
     axes = FigureCanvasAgg(figure).figure.subplots()
     levels = np.linspace(lowest, highest, 17)
     filled = axes.contourf(surface.x, surface.y, values, levels=levels, cmap="viridis")
-    style = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
-    axes.scatter(*places.T, s=90, zorder=3, clip_on=False, **style)
+    style: dict[str, Any] = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
+    axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, **style)
     best = int(measured.argmax())
     axes.scatter(
-        *places[best : best + 1].T, marker="*", s=420, facecolors="none", edgecolors="#D55E00", zorder=4, clip_on=False
+        places[best : best + 1, 0],
+        places[best : best + 1, 1],
+        marker="*",
+        s=420,
+        facecolors="none",
+        edgecolors="#D55E00",
+        zorder=4,
+        clip_on=False,
     )
     middle = np.array([np.mean(axes.get_xlim()), np.mean(axes.get_ylim())])
     for number, place in enumerate(places, start=1):
         offset = np.where(place > middle, -6, 6)  # inwards, so that no number leaves the axes
-        sides = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
-        label = axes.annotate(f"{number}", place, xytext=offset, textcoords="offset points", fontsize=8, **sides)
+        sides: dict[str, Any] = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
+        label = axes.annotate(
+            f"{number}", place, xytext=(offset[0], offset[1]), textcoords="offset points", fontsize=8, **sides
+        )
         label.set_path_effects([withStroke(linewidth=2, foreground="white")])  # readable on and beside the surface
     figure.colorbar(filled, ax=axes, label=labels[2], format="%.2f")
     axes.set_xlabel(labels[0])

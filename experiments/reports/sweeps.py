@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -63,7 +63,7 @@ def sweep_lines(
         values = 100 * np.array([point.value for point in points])
         bounds = 100 * np.array([_bounds(point) for point in points]).T
         errors = np.clip([values - bounds[0], bounds[1] - values], 0, None)
-        style = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
+        style: dict[str, Any] = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
         (_, _, bars) = axes.errorbar(places, values, yerr=errors, label=name, linewidth=1.8, capsize=3, **style)
         for bar in bars:
             bar.set_linestyle([":" if point.kind.endswith(CLASSES) else "-" for point in points])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from experiments.reports.comparisons import Comparison, compare
+from experiments.reports.comparisons import Comparison, Pair, compare
 from experiments.reports.intervals import Interval
 from experiments.reports.published_values import PublishedValue
 from experiments.reports.statistics import FairEstimate
@@ -87,9 +88,14 @@ def compared(rows: Sequence[TableRow], planned: tuple[str, Column] | None = None
         if cell.estimate.interval
     }
     differences = {
-        keys[method, column]: cell.estimate.interval for method, column, cell in cells if (method, column) in keys
+        keys[method, column]: interval
+        for method, column, cell in cells
+        if (interval := cell.estimate.interval) and (method, column) in keys
     }
-    found = compare(differences, None if planned is None else keys.get(planned, (" ".join(planned[1]), planned[:1])))
+    asked = None
+    if planned is not None:  # one that is not there is named without what it would be compared with
+        asked = keys.get(planned, cast("tuple[str, Pair]", (" ".join(planned[1]), planned[:1])))
+    found = compare(differences, asked)
     return [
         TableRow(
             row.method,

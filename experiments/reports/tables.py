@@ -138,7 +138,7 @@ def render_csv(rows: Sequence[TableRow]) -> str:
 def _csv_figures(cell: TableCell) -> list[object]:
     estimate, published, bounds, said = cell.estimate, cell.published, cell.bounds, cell.verdict
     ours = [estimate.mean, estimate.std]
-    ours += [*cell.ends, bounds.class_error, bounds.training_error] if bounds else [None] * 4
+    ours += [*cell.ends, bounds.class_error, bounds.training_error] if bounds and cell.ends else [None] * 4
     theirs = [published.value, published.std, published.table, published.note] if published else [None] * 4
     verdict = [said.gap, said.low, said.high, said.margin, str(said)] if said else [None] * 5
     return [*(None if figure is None else 100 * figure for figure in ours), *theirs, *verdict]
@@ -204,8 +204,8 @@ def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list
     group = [[row.method, *(text.figure for text in texts)]]
     if bounds:
         group.append([f"  {100 * bounds[0].confidence:g} % interval", *(text.interval or "-" for text in texts)])
-    lines = {"published": "published", "minus published": "difference"}
-    lines = {label: [getattr(text, name) for text in texts] for label, name in lines.items()}
+    fields = {"published": "published", "minus published": "difference"}
+    lines = {label: [getattr(text, name) for text in texts] for label, name in fields.items()}
     lines["verdict"] = [_numbered(text, reasons) for text in texts]
     lines["margin"] = [text.margin for text in texts]
     lines["p, Holm's p"] = [text.p_values for text in texts]
@@ -223,7 +223,7 @@ def _figure(cell: TableCell) -> str:
 
 def _bounds(cell: TableCell) -> str:
     bound = cell.bounds
-    if bound is None:
+    if bound is None or cell.ends is None:
         return ""
     low, high = cell.ends
     return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS[bound.kind]}"

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from common.ops.checks import check_given
 from experiments.reports.intervals import Interval, Variance, joined_half_width, student_quantile
 from experiments.reports.published_values import PublishedValue
 
@@ -54,6 +55,11 @@ class Target:
     rounding: float = HALF_DIGIT
     at_least: bool = False
     same_test_set: bool = True
+
+    @property
+    def printed_value(self) -> float:
+        """The printed figure of a target without objections, in percent."""
+        return check_given("value in print", self.published.value if self.published else None)
 
     @property
     def objections(self) -> list[str]:
@@ -100,7 +106,7 @@ def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
     objections = target.objections
     if objections:
         return Verdict(NOT_COMPARABLE, "; ".join(objections))
-    gap, margin = 100 * mean - target.published.value, 0.0 if target.at_least else target.margin
+    gap, margin = 100 * mean - target.printed_value, 0.0 if target.at_least else target.margin
     if bounds is None or bounds.training_error is None:
         return Verdict(INCONCLUSIVE, "trained once, so the spread of our side is not known", gap, margin=margin)
     low, high = _gap_interval(gap, bounds, target)
@@ -117,7 +123,7 @@ def half_effect(first: PublishedValue | None, second: PublishedValue | None) -> 
     """
     if first is None or second is None or not (first.is_target and second.is_target):
         return TOLERANCE
-    return abs(first.value - second.value) / 2
+    return abs(check_given("value in print", first.value) - check_given("value in print", second.value)) / 2
 
 
 def published_difference(first: PublishedValue | None, second: PublishedValue | None) -> PublishedValue | None:
@@ -180,7 +186,7 @@ def gain_verdict(
         The verdict's word, and a sentence with both figures, interval and margin.
     """
     bounds = gain if isinstance(gain, Interval) else None
-    mean = bounds.estimate if bounds else float(gain)
+    mean = gain.estimate if isinstance(gain, Interval) else float(gain)
     target = Target(
         _printed_gain(printed, metric),
         margin=printed / 2,
@@ -204,10 +210,11 @@ def gain_verdict(
 
 def _gap_interval(gap: float, bounds: Interval, target: Target) -> tuple[float, float]:
     """The 90 % interval of measured minus printed, in points: our part, the print's, and its rounding."""
-    own = (bounds.same_test_set() if target.same_test_set else bounds).at(1 - 2 * SIDE)
+    of_choice = bounds.same_test_set() if target.same_test_set else bounds
+    own = check_given("interval", of_choice).at(1 - 2 * SIDE)
     of_print = target.error
     if of_print is None:
-        of_print = (1e4 * bounds.training_error**2, bounds.training_freedom)
+        of_print = (1e4 * check_given("spread of training", bounds.training_error) ** 2, bounds.training_freedom)
     theirs = (of_print[0], student_quantile(1 - SIDE, of_print[1]))
     variance = 1e4 * own.error**2
     below, above = (

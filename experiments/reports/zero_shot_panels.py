@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ class ZeroShotPanel:
 
     title: str
     histograms: np.ndarray
-    accuracies: dict[str, Sequence[float]]
+    accuracies: Mapping[str, Sequence[float] | np.ndarray]
     images: Sequence[ImageAttention]
 
 
@@ -53,7 +53,8 @@ def zero_shot_panels(
     """
     num_images = len(panels[0].images)
     figure = Figure(figsize=(3.3 * (len(panels) + 1), 3.4 + 1.25 * len(panels)), dpi=120, layout="constrained")
-    above, below = FigureCanvasAgg(figure).figure.subfigures(2, 1, height_ratios=(3.4, 1.25 * len(panels)))
+    halves = FigureCanvasAgg(figure).figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 1.25 * len(panels)))
+    above, below = np.asarray(halves).ravel()
     places = above.subplots(1, len(panels) + 1)
     largest = max(float(panel.histograms.max()) for panel in panels)
     for panel, place in zip(panels, places):

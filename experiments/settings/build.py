@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from tensorflow import keras
 
 from common import backbones, data, losses, pooling
-from common.ops.checks import InvalidInput, check_choice, invalid
+from common.ops.checks import InvalidInput, check_choice, check_given, invalid
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.build_ccp import chance_constrained
 from experiments.settings.config import ExperimentConfig
@@ -19,9 +21,7 @@ from experiments.settings.samplers import build_batches as build_batches  # one 
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
 
-keras = tf.keras
-
-DATASETS = {
+DATASETS: dict[str, Callable[..., data.Dataset]] = {
     "glyphs": data.load_glyphs,
     "glyph_scripts": data.load_glyph_scripts,
     "glyph_collage": data.load_glyph_collage,
@@ -52,7 +52,7 @@ DATASETS = {
 # These need no files.
 EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
 
-LOSSES = {
+LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
     "c1": lambda c, classes: losses.CosineContrastive(
         c.margin, c.pair_reduction or "sum", normalization=c.normalization
     ),
@@ -129,12 +129,12 @@ def _anchors(config: ExperimentConfig) -> str:
 
 def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
     return GeneralizedSumPooling(
-        num_prototypes=config.num_prototypes,
-        transport_ratio=config.transport_ratio,
-        smoothing=config.smoothing,
-        solver=config.solver,
+        num_prototypes=check_given("num_prototypes", config.num_prototypes),
+        transport_ratio=check_given("transport_ratio", config.transport_ratio),
+        smoothing=check_given("smoothing", config.smoothing),
+        solver=check_given("solver", config.solver),
         num_iterations=config.num_iterations,
-        memory_size=config.memory_size,
+        memory_size=check_given("memory_size", config.memory_size),
         memory_features=config.memory_features or "image_averages",
         memory_delay=(config.memory_delay or 0) * config.batch_size,
         return_attributes=True,
@@ -167,7 +167,7 @@ PROJECT_FIRST = ("gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x1
 CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
 COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
 
-BACKBONES = {
+BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "resnet10": backbones.resnet10,
     "resnet20": backbones.resnet20,
     "mobilenet_v2": backbones.mobilenet_v2,
@@ -245,7 +245,7 @@ def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: 
         dataset = data.fixed_views(dataset, config.views, config.seed)
     if dataset.kind != "image_files":
         return dataset
-    left_out = ("train",) if config.crop == "published_code" else ()
+    left_out: tuple[str, ...] = ("train",) if config.crop == "published_code" else ()
     if config.evaluation_antialias is False:
         left_out = tuple(part for part, _ in data.parts_of(dataset))
     for part in left_out:
@@ -260,7 +260,13 @@ def prepare_copies(
     folder = _image_cache(dataset, cache_dir)
     parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
     prepared = {part: data.prepare_images(examples, folder, shorter_side) for part, examples in parts.items()}
-    return dataclasses.replace(dataset, **prepared)
+    return dataclasses.replace(
+        dataset,
+        train=prepared.get("train", dataset.train),
+        test=prepared.get("test", dataset.test),
+        gallery=prepared.get("gallery", dataset.gallery),
+        validation=prepared.get("validation", dataset.validation),
+    )
 
 
 def _image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
@@ -306,11 +312,11 @@ def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
         return loss
     return losses.CrossBatchMemoryLoss(
         loss,
-        memory_size=config.memory_batches * config.batch_size,
+        memory_size=check_given("memory_batches", config.memory_batches) * config.batch_size,
         embedding_dim=config.embedding_dim,
-        start_step=config.memory_start,
-        fill_before_start=config.memory_fills_first,
-        enqueue_first=config.memory_holds_batch,
+        start_step=check_given("memory_start", config.memory_start),
+        fill_before_start=bool(config.memory_fills_first),
+        enqueue_first=bool(config.memory_holds_batch),
     )
 
 
@@ -325,8 +331,8 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
     """The network before the pooling, with its initial parameters."""
     check_backbone(config, dataset)
     if dataset.kind == "tokens":
-        return backbones.token_embedding(int(dataset.train.inputs.max()) + 1, config.embedding_dim)
-    settings = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
+        return backbones.token_embedding(int(dataset.train.arrays.max()) + 1, config.embedding_dim)
+    settings: dict[str, Any] = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
     if config.backbone in backbones.KERAS_APPLICATIONS:
         settings["image_size"] = config.image_size
     if config.input_mean is not None and config.backbone == "bn_inception":
@@ -361,10 +367,10 @@ def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShot
     return ZeroShotPredictionLoss(
         num_classes,
         config.embedding_dim,
-        ridge=config.zero_shot_ridge,
-        logit_scale=config.zero_shot_scale,
-        reduction=config.zero_shot_reduction,
-        halves=config.zero_shot_halves,
+        ridge=check_given("zero_shot_ridge", config.zero_shot_ridge),
+        logit_scale=check_given("zero_shot_scale", config.zero_shot_scale),
+        reduction=check_given("zero_shot_reduction", config.zero_shot_reduction),
+        halves=check_given("zero_shot_halves", config.zero_shot_halves),
         label_initializer=config.label_initializer or "he_normal",
     )
 

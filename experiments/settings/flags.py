@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 import typing
+from collections.abc import Callable
 
 import tensorflow as tf
 from absl import app, flags
@@ -237,10 +238,10 @@ def check_finite_flags() -> None:
 
 def _define(name: str, kind, help_text: str) -> None:
     kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
-    define = {
+    definitions: dict[type, Callable[..., object]] = {
         int: flags.DEFINE_integer,
         float: flags.DEFINE_float,
         str: flags.DEFINE_string,
         bool: flags.DEFINE_boolean,
-    }[kind]
-    define(name, None, help_text)
+    }
+    definitions[kind](name, None, help_text)

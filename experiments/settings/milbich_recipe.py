@@ -23,7 +23,7 @@ def benchmark_loss(dataset: str, loss: str, normalization: str) -> dict | None:
     """
     free = normalization == "none"
     products = {"loss_scale": 1.0 if free else 16.0, "norm_penalty": 0.005 if free else 0.0}
-    return {
+    settings: dict[str, dict] = {
         "margin": {"margin": 0.2, "boundary": 1.2, "boundary_per_class": True},
         "npair": products,
         "lifted": {"margin": 1.0, "norm_penalty": products["norm_penalty"]},
@@ -36,7 +36,8 @@ def benchmark_loss(dataset: str, loss: str, normalization: str) -> dict | None:
         "normsoftmax": {"temperature": 0.05},
         "arcface": {"margin": 0.5, "loss_scale": 16.0},
         "circle": {"margin": 0.4, "loss_scale": 80.0},  # not in the dissertation: the paper's, for birds and cars
-    }.get(loss)
+    }
+    return settings.get(loss)
 
 
 def switch_probability(dataset: str, loss: str) -> float:

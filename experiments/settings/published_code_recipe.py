@@ -5,6 +5,8 @@ docs/published_code.md lists every switch with both values, and in what the reci
 
 from __future__ import annotations
 
+from typing import Any
+
 from experiments.settings.method_names import PROXY_LOSSES, parse_loss
 
 _CCP_SWITCHES = {
@@ -24,7 +26,7 @@ def published_code_switches(values: dict, base_loss: str, backbone: str) -> dict
         base_loss: the loss without miner and memory.
         backbone: name.
     """
-    switches = {"beta_2": 0.999, "clip_norm": 10.0, "clip_value": 10.0, "sampler": "m_per_class"}
+    switches: dict[str, Any] = {"beta_2": 0.999, "clip_norm": 10.0, "clip_value": 10.0, "sampler": "m_per_class"}
     if "protocol" not in values:
         switches["fold_order"] = "backward"
     if values["crop"] == "thesis":

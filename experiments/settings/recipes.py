@@ -6,6 +6,7 @@ Reference: thesis sections 3.3.2.1 and 5.3.4.1; errata and undecided points as n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from common.ops.checks import InvalidInput, check_choice
 from experiments.settings.ccp_recipe import ccp_parameters
@@ -269,7 +270,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
         return {}
     frequent = values["chapter"] == 3 and values["weights"] == "none"
     if budget == "smoke":
-        changes = {"steps_per_evaluation": 4, "max_steps": 8, "patience": 5}
+        changes: dict[str, Any] = {"steps_per_evaluation": 4, "max_steps": 8, "patience": 5}
     else:
         changes = {
             "steps_per_evaluation": 50 if frequent else 200,

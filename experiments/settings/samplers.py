@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from common import data
-from common.ops.checks import check_choice
+from common.ops.checks import check_choice, check_given
 from experiments.settings.config import ExperimentConfig
 from gsp_dml.zero_shot_halves import check_halves
 
-SAMPLERS = {
+SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.SamplesPerClassBatches | data.AnyClassBatches]] = {
     "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
     "m_per_class": lambda c, labels, seed: data.ClassBalancedBatches(
         labels, c.classes_per_batch, c.samples_per_class, seed, interleaved=True, refills_blindly=True
@@ -28,5 +30,6 @@ def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
     sampler = check_choice("--sampler", config.sampler or "rounds", SAMPLERS)
     batches = SAMPLERS[sampler](config, labels, seed)
     if config.zero_shot_weight:
-        check_halves(batches.class_places, config.zero_shot_halves)
+        halves = check_given("zero_shot_halves", config.zero_shot_halves)
+        check_halves(batches.class_places, halves)
     return batches

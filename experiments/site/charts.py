@@ -82,7 +82,7 @@ def _ticks(low: float, high: float, count: int) -> np.ndarray:
     """Round numbers from below `low` to above `high`."""
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
-    return MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return np.asarray(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
 
 
 def _across(steps, ticks: np.ndarray) -> np.ndarray:
@@ -155,11 +155,11 @@ def _mark(shape: str, x: float, y: float) -> str:
     r, s = _RADIUS, 0.85 * _RADIUS
     if shape == "circle":
         return f"M{x - s:.1f} {y:.1f}a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0z"
-    corners = {
+    corners: dict[str, list[tuple[float, float]]] = {
         "square": [(-s, -s), (2 * s, 0), (0, 2 * s), (-2 * s, 0)],
         "triangle": [(0, -r), (r, 2 * s), (-2 * r, 0)],
         "diamond": [(0, -r), (r, r), (-r, r), (-r, -r)],
         "inverted triangle": [(0, r), (r, -2 * s), (-2 * r, 0)],
-    }[shape]
-    (dx, dy), *others = corners
+    }
+    (dx, dy), *others = corners[shape]
     return f"M{x + dx:.1f} {y + dy:.1f}" + "".join(f"l{a:.1f} {b:.1f}" for a, b in others) + "z"

@@ -148,7 +148,7 @@ def _fair_study(methods: list[Method]) -> Study:
             missing.append(f"{report.name} is not in the table: {error}")
             continue
         reference = reference or report
-    notes = []
+    notes: list[str] = []
     if not rows:
         rows, notes = _rows_of_shared_runs(found)
     untrained = next((row for report in found if (row := report.untrained_row())), None)
@@ -169,17 +169,18 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
     if not shared:
         return [], []
-    rows, notes, reference = [], [], None
+    rows, notes = [], []
+    reference: tuple[str, SplitScores] | None = None
     for report in begun:
         try:
             scores = SplitScores([report.runs.finished[key] for key in shared])
-            bounds = reference and scores.difference(reference[1], COMPARED)
+            bounds = scores.difference(reference[1], COMPARED) if reference else None
         except InvalidInput as error:
             notes.append(f"{report.name} is not in the table: {error}")
             continue
         size = f"single {report.config.embedding_dim}-D"
         cells = {(size, metric): cell(scores.estimate(metric)) for metric in METRICS}
-        if reference is not None:
+        if reference is not None and bounds is not None:
             column = f"single minus {reference[0]}", COMPARED
             cells[column] = reports.TableCell(
                 reports.FairEstimate(bounds.estimate, interval=bounds), is_difference=True, baseline=reference[0]
@@ -194,7 +195,8 @@ def _conventional_study(methods: list[Method], kind: str) -> Study:
     """The two stopping rules side by side; the "Revisiting" protocol has rows and an explanation of its own."""
     first, repeats = methods[0].config, max(method.repeats for method in methods)
     is_revisiting = kind == "revisiting"
-    rows, curves, optimism, missing = [], [], [], []
+    rows: list[reports.TableRow] = []
+    curves, optimism, missing = [], [], []
     for biased, unbiased in _both_rules(methods):
         report = ConventionalReport(biased.config, unbiased.config, biased.runs, unbiased.runs, repeats)
         untrained = None if rows else report.untrained_row()

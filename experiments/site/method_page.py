@@ -52,7 +52,7 @@ def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | No
         tag("h2", "Runs"),
         _runs_table(method, output),
         drawings,
-        _diagnostics(method),
+        _diagnostics(method) or Markup(),
         tag("h2", "Environment"),
         _environments(method),
         tag("h2", "Configuration"),
@@ -160,21 +160,21 @@ def _reason(record: dict) -> Markup | None:
 def _collapses(method: Method) -> list[str]:
     """What the diagnostics of finished runs warn of."""
     units = method.runs.finished.values()
-    found = [(unit, unit.result.get("diagnostics", {}).get("warning")) for unit in units]
+    found = [(unit, unit.measured.get("diagnostics", {}).get("warning")) for unit in units]
     return [f"{unit_label(method.config, unit.fold, unit.repeat)}: {text}" for unit, text in found if text]
 
 
 def _diagnostics(method: Method) -> Markup | None:
     """Diagnostics of the test embeddings, a column a run; nothing for runs that have none."""
-    units = [unit for unit in method.runs.finished.values() if unit.result.get("diagnostics")]
-    names = [name for name in NAMES if any(name in unit.result["diagnostics"] for unit in units)]
+    units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
+    names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
     if not names:
         return None
     labels = [unit_label(method.config, unit.fold, unit.repeat) for unit in units]
     heads = tag("tr", *(tag("th", head, scope="col") for head in ("", *labels, "meaning")))
     lines = []
     for name in names:
-        values = [unit.result["diagnostics"].get(name) for unit in units]
+        values = [unit.measured["diagnostics"].get(name) for unit in units]
         cells = [tag("td", "-" if value is None else f"{value:.4g}") for value in values]
         lines.append(tag("tr", tag("th", name, scope="row"), *cells, tag("td", NAMES[name])))
     table = tag("table", tag("thead", heads), tag("tbody", *lines))
@@ -186,7 +186,7 @@ def _environments(method: Method) -> Markup:
     """Each environment once, with the runs that it computed."""
     groups: dict[str, list[UnitRun]] = {}
     for unit in method.runs.finished.values():
-        groups.setdefault(json.dumps(unit.result.get("environment"), sort_keys=True), []).append(unit)
+        groups.setdefault(json.dumps(unit.measured.get("environment"), sort_keys=True), []).append(unit)
     if not groups:
         return tag("p", "No run has finished.")
     parts = []

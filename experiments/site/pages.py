@@ -146,7 +146,7 @@ def _cell(cell: reports.TableCell | None, label: str, reasons: list[str]) -> Mar
     parts = [
         tag("span", text.figure, class_="figure"),
         _detail(text.interval),
-        _detail(cell.bounds and f"interval: {cell.bounds.kind}"),
+        _detail(f"interval: {cell.bounds.kind}" if cell.bounds else None),
         _detail(text.published and f"published {text.published}"),
         _detail(text.difference and f"minus published {text.difference}"),
         _verdict(text, reasons),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.stats import norm
@@ -77,8 +76,8 @@ class BayesianSearch:
         """
         path = list(self.initial)
         while len(path) < self.num_points:
-            values = [value_at(index) for index in path]
-            if any(value is None for value in values):
+            values = [value for index in path if (value := value_at(index)) is not None]
+            if len(values) < len(path):
                 break
             beginning = (tuple(path), tuple(values))
             if beginning not in self._next:

@@ -9,7 +9,7 @@ from absl import flags
 
 from common import data
 from common.backbones import save_parameters
-from common.ops.checks import InvalidInput, check_choice
+from common.ops.checks import InvalidInput, check_choice, check_given
 from common.training import read_json, write_json
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, trained_units
@@ -44,7 +44,7 @@ def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
         row.method: row.cells["minus gap", "MAP@R"].estimate for row in rows if ("minus gap", "MAP@R") in row.cells
     }
     return [
-        f"{method} over gap. " + reports.gain_verdict(gain.interval, PRINTED_GAIN)[1]
+        f"{method} over gap. " + reports.gain_verdict(check_given("interval", gain.interval), PRINTED_GAIN)[1]
         for method, gain in gains.items()
         if "gsp" in method
     ]
@@ -108,7 +108,7 @@ def study_rows(datasets: dict, name: str, loss: str, start: str, weights: str) -
             )
         for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
             if shares[method]:
-                cells["on target:", column] = cell(np.mean([share[key] for share in shares[method]]))
+                cells["on target:", column] = cell(float(np.mean([share[key] for share in shares[method]])))
         rows.append(reports.TableRow(f"{start}: {loss} {method}", cells))
     return rows, [unit for of_method in finished.values() for unit in of_method]
 
@@ -184,9 +184,10 @@ def pretrained_backbone(collages: data.Dataset) -> str:
 
 def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data.Dataset:
     """Glyphs whose training classes leave out the letters that validate and test on collages."""
-    unseen = {collages.class_names[label] for label in np.unique([*collages.validation.labels, *collages.test.labels])}
+    validation = check_given("validation set", collages.validation)
+    unseen = {collages.class_names[label] for label in np.unique([*validation.labels, *collages.test.labels])}
     kept = [label for label in range(glyphs.train.num_classes) if glyphs.class_names[label] not in unseen]
-    train = glyphs.train.select_classes(kept)
+    train = glyphs.train.select_classes(np.array(kept))
     names = [glyphs.class_names[label] for label in kept]
     others = [glyphs.class_names[label] for label in range(glyphs.train.num_classes, len(glyphs.class_names))]
     shift = len(kept) - glyphs.train.num_classes

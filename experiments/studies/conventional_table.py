@@ -18,7 +18,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from common.ops.checks import check_choice, invalid
+from common.ops.checks import check_choice, check_given, invalid
 from experiments import reports
 from experiments.protocols.conventional import MONITORS
 from experiments.protocols.conventional_report import ConventionalReport, write_report
@@ -103,12 +103,11 @@ class ConventionalTable(Study):
             settings = {"backbone": _BACKBONES[table[-1]]} if options.dataset in PHOTOGRAPHS else {}
             chosen = options.with_pooling(pooling)
             varied = {"chapter": chapter, "embedding_dim": row.embedding_dim}
-            self._pairs.append(
-                tuple(
-                    chosen.configuration(loss, method, settings=settings, protocol=protocol, **varied)
-                    for protocol in MONITORS.values()
-                )
+            biased, unbiased = (
+                chosen.configuration(loss, method, settings=settings, protocol=protocol, **varied)
+                for protocol in MONITORS.values()
             )
+            self._pairs.append((biased, unbiased))
         self._cells = {
             config: self._cells_of(config) for pair in self._pairs for config in pair if self._is_trained(config)
         }
@@ -124,7 +123,13 @@ class ConventionalTable(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table of complete rows and the curves, and says what the others have reached."""
         methods = [
-            ConventionalReport(*pair, *(self._runs(config, finished) for config in pair), self.repeats)
+            ConventionalReport(
+                pair[0],
+                pair[1],
+                check_given("runs", self._runs(pair[0], finished)),
+                self._runs(pair[1], finished),
+                self.repeats,
+            )
             for pair in self._pairs
             if any(finished_units(self._cells.get(config, ()), finished) for config in pair)
         ]
@@ -142,7 +147,7 @@ class ConventionalTable(Study):
             return None
         units = finished_units(self._cells[config], finished)
         path = units[0].path.parent if units else pathlib.Path()
-        return reports.MethodRuns(path, config.protocol, config.dataset, config.name, "", tuple(units))
+        return reports.MethodRuns(path, str(config.protocol), config.dataset, config.name, "", tuple(units))
 
 
 def _rows_of(rows: Sequence[ConventionalRow], losses: Sequence[str]) -> list[ConventionalRow]:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from common.ops.checks import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
@@ -50,7 +51,8 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
     """
     if finished:
         rates = [
-            max(unit.result["train_seconds"] - _START_SECONDS, 1.0) / (unit.result["steps"] * _batch_size(unit.config))
+            max(unit.measured["train_seconds"] - _START_SECONDS, 1.0)
+            / (unit.measured["steps"] * _batch_size(unit.config))
             for unit in finished
         ]
         return Rate(statistics.median(rates), "this machine")
@@ -82,7 +84,9 @@ def _images_to_embed(config: ExperimentConfig) -> tuple[float, int]:
     training, testing = _IMAGES.get(config.dataset, _IMAGES["cub200"])
     if config.protocol == "conventional":
         return testing, testing
-    share = 1 / config.num_folds if config.protocol is None else config.held_out_fraction
+    share = (
+        1 / config.num_folds if config.protocol is None else check_given("held_out_fraction", config.held_out_fraction)
+    )
     return share * training, testing
 
 

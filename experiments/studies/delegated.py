@@ -16,6 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from absl import flags
 
@@ -32,7 +33,7 @@ _CONFIGURATION = tuple(field.name for field in config_fields())
 _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 
 
-def _nothing(given: Mapping[str, object]) -> list[str]:
+def _nothing(given: Mapping[str, Any]) -> list[str]:
     """What holds for figures that can make all of their cells, whatever the flags."""
     del given
     return []
@@ -84,16 +85,16 @@ def _by_budget(**flags_of: str) -> dict[str, tuple[str, ...]]:
     return {budget: tuple(words.split()) for budget, words in flags_of.items()}
 
 
-def _impossible_starts(given: Mapping[str, object]) -> list[str]:
+def _impossible_starts(given: Mapping[str, Any]) -> list[str]:
     possible = starts_of(given.get("dataset", GLYPHS), given.get("weights"))
     return [f"start {start}" for start in STARTS if start not in possible]
 
 
-def _slower_on_photographs(given: Mapping[str, object]) -> float:
+def _slower_on_photographs(given: Mapping[str, Any]) -> float:
     return 1.0 if given.get("dataset", GLYPHS) == GLYPHS else _PHOTOGRAPHS_TAKE
 
 
-def _notes_on_starts(given: Mapping[str, object]) -> list[str]:
+def _notes_on_starts(given: Mapping[str, Any]) -> list[str]:
     return start_notes(given.get("dataset", GLYPHS), given.get("weights"))
 
 

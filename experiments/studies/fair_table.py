@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from common.ops.checks import check_choice
 from experiments import reports
@@ -31,7 +32,7 @@ class FairRow:
     method: str
     printed: str | None = None
     baseline: str | None = None
-    settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     variant: str = ""
 
     @property
@@ -88,8 +89,17 @@ class FairTable(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table of complete rows and their picture, and says what the others have reached."""
-        shape = {"title": self.title, "table": self.table, "repeats": self.repeats, "notes": self.notes}
-        return write_fair_table(self.rows, self._cells, finished, folder, name, **shape)
+        return write_fair_table(
+            self.rows,
+            self._cells,
+            finished,
+            folder,
+            name,
+            title=self.title,
+            table=self.table,
+            repeats=self.repeats,
+            notes=self.notes,
+        )
 
 
 def write_fair_table(
@@ -124,7 +134,8 @@ def write_fair_table(
     complete = {label: method for label, method in methods.items() if not method.missing}
     lines = [row for method in methods.values() if (row := method.untrained_row())][:1]
     for label, method in complete.items():
-        lines.append(method.row(complete.get(rows[label].baseline), "baseline"))
+        baseline = rows[label].baseline
+        lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
     text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
     said = [line for method in methods.values() for line in partial_lines(method)]
     if complete:
@@ -136,7 +147,7 @@ def write_fair_table(
 def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
     path = units[0].path.parent
     runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
-    printed = row.printed and (table, row.printed)
+    printed = (table, row.printed) if table and row.printed else None
     return MethodReport(cell.config, runs, repeats, row.label, printed, row.settings)
 
 

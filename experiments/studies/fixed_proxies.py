@@ -66,7 +66,8 @@ class FixedProxies(Study):
         """Writes the table, the bars and, if any problem was recorded, the histograms."""
         units = {group: finished_units(cells, finished) for group, cells in self.groups.items()}
         scores = {group: SplitScores(of_group) for group, of_group in units.items() if of_group}
-        rows, bars = [], {}
+        rows = []
+        bars: dict[str, dict[str, reports.Interval]] = {}
         for (loss, way), of in scores.items():
             estimate = of.estimate("MAP@R")
             bars.setdefault(loss, {})[way] = estimate
@@ -86,8 +87,13 @@ class FixedProxies(Study):
         }
         if any(of_kind for kinds in lengths.values() for of_kind in kinds.values()):
             title = f"Steps of each projection problem, {self.title[self.title.index('on') :]}"
-            labels = {"x_label": "update steps of a problem", "y_label": "problems"}
-            stacked_histograms(lengths, folder / f"{name}b.png", title=title, **labels)
+            stacked_histograms(
+                lengths,
+                folder / f"{name}b.png",
+                title=title,
+                x_label="update steps of a problem",
+                y_label="problems",
+            )
             lines.append(f"Figure (b): {folder / f'{name}b.png'}")
             lines += [f"{loss}: steps of its problems {_listed(kinds)}" for loss, kinds in lengths.items()]
         return "\n".join(lines)
@@ -98,7 +104,9 @@ def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
     lengths: dict[str, list[int]] = {"ended by validation": [], "cut off by the end of training": []}
     whole, cut = lengths.values()
     for unit in units:
-        steps = [problem["steps"] for problem in unit.result["problems"]]  # none where training ended before the first
+        steps = [
+            problem["steps"] for problem in unit.measured["problems"]
+        ]  # none where training ended before the first
         whole += steps[:-1]
         cut += steps[-1:]
     return lengths

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset
+from common.ops.checks import check_given
 from common.retrieval import evaluate_retrieval
 from common.training.run_directory import read_arrays
 from experiments.reports import PlainTable, UnitRun
@@ -76,7 +77,13 @@ class GeometryOfProblems(Study):
         notes = [*(direction(of_unit, unit.repeat) for unit, of_unit in zip(units, states)), *self.notes]
         text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
         path = folder / f"{name}.png"
-        draw(states[0], units[0].test_embeddings()["query_labels"], finished.dataset, path, self.title)
+        draw(
+            states[0],
+            units[0].test_embeddings()["query_labels"],
+            check_given("data set", finished.dataset),
+            path,
+            self.title,
+        )
         return f"{text}Figure: {path}"
 
 
@@ -94,7 +101,7 @@ class State(NamedTuple):
 def states_of(unit: UnitRun) -> list[State]:
     """The states before the first problem, after each of the first four, and at the end, as far as there are."""
     arrays = unit.test_embeddings()
-    labels, problems = arrays["query_labels"], unit.result["problems"]
+    labels, problems = arrays["query_labels"], unit.measured["problems"]
     moments = [
         (state_name(index), f"{problems[index - 1]['steps']:,}" if index else "-", problem_path(unit.path, index))
         for index in range(min(len(problems), _NUM_PROBLEMS + 1))
@@ -109,7 +116,7 @@ def states_of(unit: UnitRun) -> list[State]:
             average_covering_radius(found, labels),
             mean_distance_between_classes(found, labels),
         )
-        for name, steps, found in [*embeddings, (_END, f"{unit.result['steps']:,}", arrays["queries"])]
+        for name, steps, found in [*embeddings, (_END, f"{unit.measured['steps']:,}", arrays["queries"])]
     ]
 
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 import functools
 import itertools
 import pathlib
+from typing import Any
 
 import numpy as np
 
+from common.ops.checks import check_given
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
 from experiments.settings.config import ExperimentConfig
@@ -51,11 +53,12 @@ class LambdaAndProxies(Study):
         self.options, self.loss = options, options.only_loss("c2")
         self.settings = ccp_settings(options, ablation=True)
         plain = options.configuration(self.loss, "ccp", settings=self.settings)
-        self.pool_size = plain.pool_size
+        self.pool_size = check_given("pool_size", plain.pool_size)
         self.candidates = list(itertools.product(_EXPONENTS, range(1, self.pool_size + 1)))
         self.grid = np.array([self._scaled(*candidate) for candidate in self.candidates])
         self.search = BayesianSearch(self.grid, *_NUM_POINTS[options.budget])
-        self.without = options.cells("lambda 0", self._configuration(0.0, plain.proxies_per_class), one_split=True)
+        proxies = check_given("proxies_per_class", plain.proxies_per_class)
+        self.without = options.cells("lambda 0", self._configuration(0.0, proxies), one_split=True)
         self.protocol = ablation_protocol(options)
         self.num_cells = (1 + self.search.num_points) * len(self.without)
         self.title = f"{self.loss}+ccp: lambda and number of proxies on {options.dataset} (thesis figure 3.5)"
@@ -70,7 +73,7 @@ class LambdaAndProxies(Study):
         return along_exponents, (proxies - 1) / max(self.pool_size - 1, 1)
 
     def _configuration(self, rate: float, proxies: int) -> ExperimentConfig:
-        varied = {"proxies_per_class": proxies, "ccp_lambda": rate}
+        varied: dict[str, Any] = {"proxies_per_class": proxies, "ccp_lambda": rate}
         if self.options.recipe == "thesis":  # the published code's first problem has no proximal term
             varied["ccp_first_lambda"] = rate
         return self.options.configuration(self.loss, "ccp", settings=self.settings, **varied)
@@ -105,8 +108,8 @@ class LambdaAndProxies(Study):
             lines.append([f"{number}", f"{10**exponent:.3g}", f"{proxies}", kind, f"{100 * value:.2f}"])
         units = finished_units(self.without, finished)
         if len(units) == len(self.without):
-            proxies, value = self.without[0].config.proxies_per_class, np.mean(best_validation(units))
-            lines.append(["-", "0", f"{proxies}", "apart", f"{100 * value:.2f}"])
+            without, mean = self.without[0].config.proxies_per_class, np.mean(best_validation(units))
+            lines.append(["-", "0", f"{without}", "apart", f"{100 * mean:.2f}"])
         header = ["point", "lambda", "proxies", "chosen by", "validation MAP@R (%)"]
         notes, drawn = list(self.notes), ""
         if len(measured) > 1:
@@ -118,7 +121,7 @@ class LambdaAndProxies(Study):
         """Draws the surface; returns where its maximum is."""
         indices, values = [index for index, _ in measured], [value for _, value in measured]
         fitted = Surface(self.grid[indices], np.array(values))
-        exponents, counts = np.linspace(*_EXPONENTS[[0, -1]], 81), np.linspace(1, self.pool_size, 61)
+        exponents, counts = np.linspace(_EXPONENTS[0], _EXPONENTS[-1], 81), np.linspace(1, self.pool_size, 61)
         fine = np.array([self._scaled(*place) for place in itertools.product(exponents, counts)])
         surface = SurfaceGrid(exponents, counts, fitted.mean(fine).reshape(len(exponents), len(counts)).T)
         points = [(*self.candidates[index], value) for index, value in measured]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset
+from common.ops.checks import check_given
 from common.retrieval import evaluate_retrieval
 from common.training import read_json, write_json, write_text
 from common.training.run_directory import read_arrays
@@ -134,7 +135,7 @@ def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
         map_at_r=evaluate_retrieval(arrays["queries"], labels).map_at_r,
         distance=mean_distance_between_classes(arrays["queries"], labels),
         cover_of_converged=cover["converged"],
-        cover_of_chosen=cover["chosen"],
+        cover_of_chosen=check_given("chosen proxies", cover["chosen"]),
     )
 
 
@@ -168,14 +169,15 @@ def direction(states: Sequence[State], repeat: int) -> str:
     if len(solved) < 2:
         return f"seed {repeat + 1}: fewer than two problems were solved, so there is no direction to see."
     first, last = solved[0], solved[-1]
+    before, after = (check_given("covering radius", state.cover_of_converged) for state in (first, last))
     verdicts = [
         change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
         change(
             "covering radius",
-            first.cover_of_converged,
-            last.cover_of_converged,
+            before,
+            after,
             "falls",
-            last.cover_of_converged < first.cover_of_converged,
+            after < before,
         ),
     ]
     return f"seed {repeat + 1}: " + "; ".join(verdicts) + "."

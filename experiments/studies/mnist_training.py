@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from ccp_dml import (
     AlternatingProjections,
@@ -43,8 +44,6 @@ from common.training import (
     train_in,
 )
 from experiments.units.problem_record import problem_recorder
-
-keras = tf.keras
 
 ANCHORS = ("proxies", "samples", "fixed proxies")
 _EVALUATION_BATCH = 500
@@ -182,10 +181,10 @@ class MnistTraining:
         return SampleBasedLoss(
             loss,
             lambda images, training: head(backbone(images, training=training), training=training)["embeddings"],
-            lambda problem, positions: self.training.inputs[pools.examples_at(problem, positions)],
+            lambda problem, positions: self.training.arrays[pools.examples_at(problem, positions)],
             num_classes,
             settings.anchors_per_class,
-            self.training.inputs.shape[1:],
+            self.training.arrays.shape[1:],
             settings.in_batch_weight,
         )
 
@@ -250,6 +249,6 @@ class EndAfterProblems(ResumableCallback):
             self.model.stop_training = True
 
     @property
-    def stopped(self) -> bool:
+    def stopped(self) -> bool:  # type: ignore[override]  # follows from `projections`; nobody sets it
         """Whether all problems are solved; known from the restored `projections` too."""
         return len(self.projections.problems) > self.num_problems

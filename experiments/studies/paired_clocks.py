@@ -6,23 +6,28 @@ import contextlib
 import gc
 import statistics
 import time
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 
-def paired_seconds(functions: dict[str, Callable], repeats: int) -> dict[str, list[float]]:
+def paired_seconds(functions: Mapping[Name, Callable], repeats: int) -> dict[Name, list[float]]:
     """Wall-clock seconds of each function in the order A B A B ..., so that a busy machine slows all of them alike."""
     return paired_clocks(functions, repeats)[0]
 
 
-def paired_clocks(functions: dict[str, Callable], repeats: int) -> tuple[dict, dict]:
+def paired_clocks(
+    functions: Mapping[Name, Callable], repeats: int
+) -> tuple[dict[Name, list[float]], dict[Name, list[float]]]:
     """Like `paired_seconds`, with the processor seconds of all threads: steadier on a busy machine.
 
     Garbage is collected between the rounds and not within: a collection before every call would empty the caches of the
     short ones. Each round begins with another function, since the first one finds the caches emptied.
     """
     clocks = (time.perf_counter, time.process_time)
-    seconds: tuple[dict, dict] = tuple({name: [] for name in functions} for _ in clocks)
+    wall: dict[Name, list[float]] = {name: [] for name in functions}
+    processor: dict[Name, list[float]] = {name: [] for name in functions}
     with _no_garbage_collection():
         for turn in range(repeats):
             gc.collect()
@@ -30,9 +35,9 @@ def paired_clocks(functions: dict[str, Callable], repeats: int) -> tuple[dict, d
             for name, function in [*functions.items()][begin:] + [*functions.items()][:begin]:
                 start = [clock() for clock in clocks]
                 function()
-                for clock, begun, found in zip(clocks, start, seconds):
+                for clock, begun, found in zip(clocks, start, (wall, processor)):
                     found[name].append(clock() - begun)
-    return seconds
+    return wall, processor
 
 
 @contextlib.contextmanager

@@ -61,7 +61,7 @@ def report(
     title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {most} training(s)"
     text = write_tables(rows, folder, name, title, notes)
     first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
-    order = sorted(first, key=first.get, reverse=True)
+    order = sorted(first, key=lambda pooling: first[pooling], reverse=True)
     groups = {loss: {p: estimates[loss, p]["MAP@R"] for p in order if (loss, p) in estimates} for loss in losses}
     reports.interval_bars(groups, folder / f"{name}.png", title=title)
     return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])

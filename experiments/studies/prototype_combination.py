@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset
+from common.ops.checks import check_given
 from common.ops.k_center import greedy_k_center
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
@@ -68,7 +69,7 @@ class PrototypeCombination(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the check of the proposition and the picture."""
         (unit,) = finished_units([self._cell], finished)
-        local, labels, names = plane_features(unit, finished.dataset, finished.cache_dir)
+        local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)
         text = write_table(PlainTable(self.title, *proposition_table(local), self.notes), folder, name)
         prototypes = choose_prototypes(local, NUM_PROTOTYPES)
         plane = PrototypePlane(local, labels, prototypes, prototype_combination(local, prototypes), names)
@@ -134,7 +135,7 @@ def plane_features(
     classes = np.unique(test.labels)[:NUM_CLASSES]
     chosen = np.concatenate([np.flatnonzero(test.labels == label)[:IMAGES_PER_CLASS] for label in classes])
     batches = image_batches(test.subset(chosen), trained.config, trained.dataset)
-    kernel = trained.model.head.projection.kernel
+    kernel = check_given("projection", trained.model.head.projection).kernel
     features = [tf.matmul(trained.model.backbone(inputs, training=False), kernel).numpy() for inputs in batches]
     local = np.concatenate([maps.reshape(len(maps), -1, 2) for maps in features]).astype(np.float64)
     local /= max(np.linalg.norm(local, axis=-1).max(), 1e-12)

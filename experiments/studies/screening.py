@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -70,7 +70,7 @@ class Screening(Study):
         self.rows: dict[tuple, list[Cell]] = {}
         for loss in options.losses or _LOSSES[options.budget]:
             for signs in SIGNS:
-                levels = {factor.field: factor.level(sign) for factor, sign in zip(FACTORS, signs)}
+                levels: dict[str, Any] = {factor.field: factor.level(sign) for factor, sign in zip(FACTORS, signs)}
                 label = ", ".join(f"{factor.name} {factor.level(sign):g}" for factor, sign in zip(FACTORS, signs))
                 config = tuning_configuration(options, loss, **levels)
                 self.rows[loss, signs] = options.cells(f"{loss}+gsp, {label}", config, one_split=True)

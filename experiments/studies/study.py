@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from common.data import Dataset
 from common.ops.checks import InvalidInput, invalid
@@ -55,8 +55,13 @@ class RecordedMethod(NamedTuple):
 class FinishedCells(Protocol):
     """What has been trained, and on what; `dataset` is None where nothing was loaded."""
 
-    dataset: Dataset | None
-    cache_dir: str | None
+    @property
+    def dataset(self) -> Dataset | None:
+        """What was loaded."""
+
+    @property
+    def cache_dir(self) -> str | None:
+        """The folder for prepared images, or None for the default."""
 
     def unit(self, cell: Cell) -> UnitRun | None:
         """The finished unit of a cell, or None."""
@@ -117,14 +122,14 @@ class StudyOptions:
     repeats: int = 1
     fold: int | None = None
     monitors: tuple[str, ...] = ()
-    overrides: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def configuration(
         self,
         loss: str,
         method: str = "plain",
         *,
-        settings: Mapping[str, object] | None = None,
+        settings: Mapping[str, Any] | None = None,
         protocol: str | None = None,
         **varied,
     ) -> ExperimentConfig:
@@ -228,7 +233,7 @@ def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitR
 
 def best_validation(units: Sequence[UnitRun], metric: str = "MAP@R") -> list[float]:
     """The best validation metric of each unit, as fractions."""
-    return [unit.result["validation"]["best"][metric] for unit in units]
+    return [unit.measured["validation"]["best"][metric] for unit in units]
 
 
 def write_table(table: PlainTable, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from absl import flags
 
@@ -82,7 +81,7 @@ def run_study(
     if values.run:
         check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
     runs = _runs(options) if study.needs_data else NothingFinished()
-    if values.run and study.num_cells:
+    if values.run and study.num_cells and isinstance(runs, StudyRuns):
         _run_missing(study, runs, values.max_cells)
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
@@ -172,11 +171,11 @@ def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -
 
 
 def _figures(unit: UnitRun) -> str:
-    best = unit.result["validation"]["best"]
+    best = unit.measured["validation"]["best"]
     ((monitor, value),) = ((name, value) for name, value in best.items() if name != "step")
     return (
-        f"validation {monitor} {100 * value:.2f} at step {best['step']:,} of {unit.result['steps']:,}, "
-        f"test MAP@R {100 * unit.result['test']['MAP@R']:.2f}, {duration(unit.result['train_seconds'])}"
+        f"validation {monitor} {100 * value:.2f} at step {best['step']:,} of {unit.measured['steps']:,}, "
+        f"test MAP@R {100 * unit.measured['test']['MAP@R']:.2f}, {duration(unit.measured['train_seconds'])}"
     )
 
 

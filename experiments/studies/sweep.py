@@ -141,8 +141,10 @@ def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores 
     if scores is not None:
         interval = scores.estimate("MAP@R")
         return SweepValue(x, interval.estimate, *interval.ends(), _INTERVAL + interval.kind)
-    bounds = (min(validations), max(validations)) if len(validations) > 1 else (None, None)
-    return SweepValue(x, float(np.mean(validations)), *bounds, "range of trainings" if len(validations) > 1 else "")
+    mean = float(np.mean(validations))
+    if len(validations) == 1:
+        return SweepValue(x, mean)
+    return SweepValue(x, mean, min(validations), max(validations), "range of trainings")
 
 
 def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], notes: Sequence[str] = ()) -> PlainTable:
@@ -157,7 +159,9 @@ def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], no
     lines = []
     for series, value, num_trainings in points:
         mark = MARKS.get(value.kind.removeprefix(_INTERVAL), "")
-        bounds = "-" if value.low is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
+        bounds = (
+            "-" if value.low is None or value.high is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
+        )
         lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
     spread = "range over trainings" if axes.held_out == "validation" else "95 % interval"
     header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "trainings"]

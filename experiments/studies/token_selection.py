@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,7 +40,7 @@ _LENGTHS = {
     "demo": {"learning_rate": 1e-3, "max_steps": 800, "steps_per_evaluation": 100},  # a tenth, ten times as fast
     "smoke": {},
 }
-_METHODS = {  # name: pooling, values that the study sets
+_METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # name: pooling, values that the study sets
     "GAP": ("gap", {}),
     "GSP": ("gsp", {"zero_shot_weight": 0.0}),
     "GSP + L_ZS": ("gsp", {}),
@@ -86,7 +86,7 @@ class TokenSelection(Study):
         for method, of_method in units.items():
             states = [plane_of(unit, finished.dataset, finished.cache_dir) for unit in of_method]
             points = [
-                SelectionPoint(state.weight_on_own, unit.result["test"]["MAP@R"])
+                SelectionPoint(state.weight_on_own, unit.measured["test"]["MAP@R"])
                 for state, unit in zip(states, of_method)
             ]
             places = [(unit.fold, unit.repeat) for unit in of_method]
@@ -97,8 +97,8 @@ class TokenSelection(Study):
             panels.append(token_panel(method, places[0], points[0].map_at_r, first.tokens, first.samples, first.labels))
         text = write_table(selection_table(self.title, methods, self.notes), folder, name)
         token_panels(panels, folder / f"{name}.png", title=self.title)
-        points = {method: of.points for method, of in methods.items()}
-        selection_plot(points, folder / f"{name}_selection.png", threshold=SELECTS_FROM, title=self.title)
+        points_of = {method: of.points for method, of in methods.items()}
+        selection_plot(points_of, folder / f"{name}_selection.png", threshold=SELECTS_FROM, title=self.title)
         return f"{text}Figures: {folder / f'{name}.png'}, {folder / f'{name}_selection.png'}"
 
 
@@ -108,8 +108,8 @@ class TokenScores(Protocol):
     def estimate(self, metric: str) -> reports.Interval:
         """The mean with its interval."""
 
-    def difference(self, reference: TokenScores, metric: str) -> reports.Interval:
-        """The mean of self - reference, paired, with its interval."""
+    def difference(self, reference: Any, metric: str) -> reports.Interval:
+        """The mean of self - reference, scores of the same kind, paired, with its interval."""
 
 
 class TokenMethod(NamedTuple):

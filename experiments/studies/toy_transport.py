@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from common.ops.checks import check_fraction
+from common.ops.checks import check_fraction, check_given
 from experiments.reports import PlainTable
 from experiments.reports.weight_maps import weight_maps
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, write_table
@@ -132,4 +132,4 @@ def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Sol
         smoothing: the inverse weight of the entropy.
     """
     transport = partial_transport(costs.astype(np.float64), transport_ratio, smoothing, return_plan=True)
-    return Solution(float((costs * transport.plan.numpy()).sum()), transport.weights.numpy())
+    return Solution(float((costs * check_given("plan", transport.plan).numpy()).sum()), transport.weights.numpy())

@@ -76,9 +76,9 @@ class TrainingSteps(Study):
                 continue
             best, total = _mean_steps(of_method)
             printed = [guesses[dataset].get(_PRINTED.get(method, ""), "-") for dataset in guesses]
-            limit = any(unit.result["steps"] >= unit.config["max_steps"] for unit in of_method)
+            limit = any(unit.measured["steps"] >= unit.config["max_steps"] for unit in of_method)
             change = _change(of_method, units[method.removesuffix("+ccp")]) if method.endswith("+ccp") else "-"
-            validation = np.mean([unit.result["validation"]["best"]["MAP@R"] for unit in of_method])
+            validation = np.mean([unit.measured["validation"]["best"]["MAP@R"] for unit in of_method])
             figures = [f"{best:,.0f}", change, f"{total:,.0f}{'*' if limit else ''}", f"{100 * validation:.2f}"]
             lines.append([method, *figures, *printed])
         header = ["method", "steps to best", "with CCP", "steps in all", "validation MAP@R (%)", "SOP?", "In-shop?"]
@@ -88,8 +88,8 @@ class TrainingSteps(Study):
 
 def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:
     """Mean steps until the best validation, and until training ended."""
-    best = np.mean([unit.result["validation"]["best"]["step"] for unit in units])
-    return float(best), float(np.mean([unit.result["steps"] for unit in units]))
+    best = np.mean([unit.measured["validation"]["best"]["step"] for unit in units])
+    return float(best), float(np.mean([unit.measured["steps"] for unit in units]))
 
 
 def _change(units: list[UnitRun], plain: list[UnitRun]) -> str:

@@ -106,8 +106,17 @@ class TunedTable(Study):
                 cells[label] = candidates[chosen]
         if cells:
             rows = {label: self.rows[label] for label in cells}
-            shape = {"title": self.title, "table": self.table, "repeats": self.repeats, "notes": self.notes}
-            text += "\n" + write_fair_table(rows, cells, finished, folder, name, **shape)
+            text += "\n" + write_fair_table(
+                rows,
+                cells,
+                finished,
+                folder,
+                name,
+                title=self.title,
+                table=self.table,
+                repeats=self.repeats,
+                notes=self.notes,
+            )
         return text
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:

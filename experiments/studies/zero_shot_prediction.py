@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset
+from common.ops.checks import check_given
 from common.training import write_arrays
 from common.training.run_directory import read_arrays
 from experiments import reports
@@ -80,7 +81,7 @@ class ZeroShotPrediction(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table with its verdict, and the picture of the first finished training of each side."""
         units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
-        dataset, cache_dir = finished.dataset, finished.cache_dir
+        dataset, cache_dir = check_given("data set", finished.dataset), finished.cache_dir
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
         lines = [_line(side, fit, units[side], of_side) for side, of_side in states.items() for fit in FITS]
         chance = next(iter(states.values()))[0].accuracies[_DRAWN_FIT].chance
@@ -174,7 +175,7 @@ def _means(states: list[Attributes], fit: str, distance: str) -> np.ndarray:
 
 
 def _line(side: str, fit: str, units: list[UnitRun], states: list[Attributes]) -> list[str]:
-    entries = [side, fit, f"{100 * np.mean([unit.result['test']['MAP@R'] for unit in units]):.2f}"]
+    entries = [side, fit, f"{100 * np.mean([unit.measured['test']['MAP@R'] for unit in units]):.2f}"]
     for distance in ("euclidean", "cosine"):
         values = 100 * _means(states, fit, distance)
         spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""

@@ -42,8 +42,12 @@ def features_below_cut(
         InvalidInput: see `cache_features`; or the run was begun with other features.
     """
     folder = os.path.join(place.cache_dir or build.default_cache_dir(), "features", dataset.name)
-    origin = {"data": place.fingerprint, "backbone": config.backbone, "trained_from": config.trained_from}
-    origin["image_size"] = config.image_size
+    origin = {
+        "data": place.fingerprint,
+        "backbone": config.backbone,
+        "trained_from": config.trained_from,
+        "image_size": config.image_size,
+    }
     augmentation, preprocessing = build.build_augmentation(config, dataset), build.build_preprocessing(config, dataset)
     batch_size = build.evaluation_batch_size(config)
     features = cache_features(

@@ -52,7 +52,8 @@ def selection_of(model: EmbeddingModel, batches: tf.data.Dataset) -> Selection:
     pooling = model.head.pooling
     if not has_weights(pooling):
         raise InvalidInput(f"{type(pooling).__name__} gives positions no weights, so there is nothing to see.")
-    weights, features, map_shape = [], [], ()
+    weights, features = [], []
+    map_shape: tuple[int, ...] = ()
     for inputs in batches:
         batch_features, map_shape = pooled_features(model, inputs)
         features.append(np.asarray(batch_features))
@@ -88,9 +89,9 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
     selection = selection_of(model, batches)
     norms = weighted_feature_norm(selection.weights, selection.features)
     shares = {"weight_on_target": selection.weights, "norm_on_target": norms}
+    height, width = selection.map_shape
     return {
-        name: float(target_share(values, examples.positions, selection.map_shape).mean())
-        for name, values in shares.items()
+        name: float(target_share(values, examples.positions, (height, width)).mean()) for name, values in shares.items()
     }
 
 

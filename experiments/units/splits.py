@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset, Examples, contiguous_folds, random_class_split
-from common.ops.checks import invalid
+from common.ops.checks import check_given, invalid
 from experiments.settings.config import ExperimentConfig
 
 
@@ -40,7 +40,8 @@ def held_out_classes(
     Raises:
         InvalidInput: fewer than two classes would be kept back; among the images of one class, all are right.
     """
-    num_classes, fraction = dataset.train.num_classes, config.held_out_fraction
+    num_classes = dataset.train.num_classes
+    fraction = check_given("held_out_fraction", config.held_out_fraction)
     learnt, kept_back = random_class_split(num_classes, 1 - fraction, unit_seed(config.seed, fold, repeat))
     if len(kept_back) < 2:
         raise invalid(

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 import typing
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -106,7 +106,7 @@ def load_trained_model(
         InvalidInput: the run has not finished, or the data on disk are not those of the run.
     """
     config, identity = run_configuration(path)
-    place = [identity.get(name) for name in ("fold", "repeat")]
+    place: list[Any] = [identity.get(name) for name in ("fold", "repeat")]  # a damaged file may say anything
     if not all(type(number) is int and number >= 0 for number in place) or place[0] >= config.num_folds:
         raise InvalidInput(
             f"{path}/config.json is damaged: it says fold {place[0]}, repeat {place[1]}. Delete the folder to run it "

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Examples
-from common.ops.checks import InvalidInput
+from common.ops.checks import InvalidInput, check_given
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
 from experiments.units.pooling_weights import image_batches
@@ -82,4 +82,4 @@ def _neck(trained: TrainedModel) -> np.ndarray:
             "there is no metric matrix between its features. Expected a pooling with a linear neck behind it, such as "
             "gap, gmp or gemean."
         )
-    return np.asarray(head.projection.kernel)
+    return np.asarray(check_given("projection", head.projection).kernel)

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 from tqdm import tqdm
 
 from common.data import Dataset, Examples, training_batches
@@ -26,6 +27,7 @@ from common.training import (
     train_in,
     write_json,
 )
+from common.training.optimizers import GradientTransform
 from experiments.settings import build
 from experiments.settings.build_ccp import projection_parts
 from experiments.settings.config import ExperimentConfig
@@ -33,8 +35,6 @@ from experiments.units.cached_training import FeaturePlace, features_below_cut
 from experiments.units.pooling_weights import image_batches, selection_callbacks
 from experiments.units.problem_record import problem_recorder
 from experiments.units.splits import split_of, unit_seed
-
-keras = tf.keras
 
 MONITORED = {"conventional": "stops on the test set", "held_out": "stops on held-out classes"}
 
@@ -180,7 +180,7 @@ class Unit:
 
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
         """What is done to gradients, in order, and the callbacks of the method."""
-        transforms = [CoupledWeightDecay(self.config.weight_decay, model)]
+        transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
         callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
         if self.config.method == "ccp":
             augmentation = build.build_augmentation(self.config, self.dataset)
@@ -197,7 +197,7 @@ class Unit:
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
         metrics = evaluate_embeddings(embeddings)
-        result = {
+        result: dict = {
             "config_hash": self.config_hash,
             "fold": self.fold,
             "repeat": self.repeat,

@@ -95,3 +95,19 @@ def test_counts_that_differ_from_the_official_ones_become_sentences():
     assert deviations == ("cars196 train images: 4,052 found, 8,054 official",)
     with_deviations = Dataset("cars196", train=_examples([0]), test=_examples([1]), deviations=deviations)
     assert not with_deviations.is_comparable
+
+
+def test_arrays_and_file_names_are_those_of_the_examples():
+    examples = _examples([3, 3, 5])
+    assert examples.arrays is examples.inputs
+    assert examples.file_names == ["0", "1", "2"]
+    assert {type(name) for name in examples.file_names} == {str}
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [("arrays", "received 'no inputs', expected examples in memory"), ("file_names", "received 'no paths'")],
+)
+def test_arrays_or_file_names_that_are_not_there_are_an_error(field, message):
+    with pytest.raises(InvalidInput, match=message):
+        getattr(Examples(np.array([0, 1])), field)

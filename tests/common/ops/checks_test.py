@@ -2,7 +2,15 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput, check_choice, check_fraction, check_non_negative, check_positive, invalid
+from common.ops.checks import (
+    InvalidInput,
+    check_choice,
+    check_fraction,
+    check_given,
+    check_non_negative,
+    check_positive,
+    invalid,
+)
 
 
 def test_an_error_has_three_parts():
@@ -24,6 +32,7 @@ def test_what_is_right_comes_back():
     ("check", "value", "message"),
     [
         (lambda name, value: check_choice(name, value, ("a", 2)), "c", "received 'c', expected one of a, 2"),
+        (check_given, None, "received None, expected a value"),
         (check_positive, 0, "received 0, expected a number greater than 0"),
         (check_positive, float("nan"), "received nan, expected"),
         (check_non_negative, -1e-9, "expected a number greater than or equal to 0"),

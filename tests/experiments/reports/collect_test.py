@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.ops.checks import InvalidInput
-from experiments.reports.collect import check_same_queries, collect, collect_method, same_trainings
+from experiments.reports.collect import UnitRun, check_same_queries, collect, collect_method, same_trainings
 
 HASH = "0123456789"
 
@@ -201,3 +201,9 @@ def test_folders_of_absurd_numbers_are_no_runs(tmp_path):
     path = write_unit(tmp_path, 0, 0)
     (path.parent / "fold0-repeat999999999999").mkdir()
     assert [unit.repeat for unit in collect_method(path.parent).units] == [0]
+
+
+def test_only_a_finished_run_has_measured_something(tmp_path):
+    assert UnitRun(tmp_path, 0, 0, {}, {"steps": 3}).measured == {"steps": 3}
+    with pytest.raises(InvalidInput, match="has not finished"):
+        _ = UnitRun(tmp_path, 0, 0, {}, None).measured
