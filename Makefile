@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 THESIS_VENV := .venv-thesis
 ORACLE_VENV := .venv-oracles
+DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py) tests/experiments/preparation/converted_weights_test.py \
@@ -13,7 +14,7 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint format test-thesis test-oracles environments clean
+.PHONY: demo test lint format test-thesis test-oracles docs environments clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.fair_eval --dataset=glyphs --loss=pnca --pooling=gap,gsp --budget=demo
@@ -35,6 +36,15 @@ test-thesis: $(THESIS_VENV)/.installed-dev
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
 	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
+
+# The site, in build/site; a warning is an error.
+docs: $(DOCS_VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+
+$(DOCS_VENV)/.installed: requirements-docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-docs.txt
+	touch $@
 
 $(VENV)/.installed: requirements.txt setup.py
 	$(PYTHON) -m venv $(VENV)
@@ -63,4 +73,4 @@ $(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-
 environments: $(VENV)/.installed-dev $(THESIS_VENV)/.installed-dev $(ORACLE_VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) build *.egg-info
+	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) $(DOCS_VENV) build *.egg-info

@@ -92,7 +92,7 @@ def partial_transport(
     Raises:
         InvalidInput: a setting is outside its range.
 
-    Example:
+    Examples:
         >>> weights, attributes, _ = partial_transport(tf.random.uniform([8, 49, 64]), 0.3, 5.0)
     """
     check_choice("gradient", gradient, GRADIENTS)

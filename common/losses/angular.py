@@ -55,7 +55,7 @@ class Angular(MetricLoss):
     Raises:
         InvalidInput: the angle is out of its range.
 
-    Example:
+    Examples:
         >>> Angular(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 

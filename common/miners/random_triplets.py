@@ -22,7 +22,7 @@ def random_triplets(embeddings, labels, seed, references: References | None = No
     Returns:
         `Triplets` of indices.
 
-    Example:
+    Examples:
         >>> random_triplets(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), seed=(0, 7))
     """
     pairs = candidates(embeddings, labels, references)
