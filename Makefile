@@ -70,7 +70,7 @@ $(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-
 	touch $@
 
 # All that the targets above install, so that `.ci/run` can have it done while tests run.
-environments: $(VENV)/.installed-dev $(THESIS_VENV)/.installed-dev $(ORACLE_VENV)/.installed
+environments: $(VENV)/.installed-dev $(THESIS_VENV)/.installed-dev $(ORACLE_VENV)/.installed $(DOCS_VENV)/.installed
 
 clean:
 	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) $(DOCS_VENV) build *.egg-info
