@@ -84,7 +84,7 @@ def partial_transport(
         gradient: "closed_form" or "unrolled".
         return_attributes: whether to return z.
         return_plan: whether to return pi.
-        state: what `transport_state` found for the same problem, if it was asked before: then nothing is solved.
+        state: a precomputed `transport_state` of the same problem; skips solving.
 
     Returns:
         `Transport(weights, attributes, plan)`.

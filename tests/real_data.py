@@ -10,7 +10,7 @@ _BESIDE = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def folder_of_real_data(variables=os.environ, beside: pathlib.Path = _BESIDE) -> pathlib.Path | None:
-    """The folder, whether it exists or not where the variable is set; None: nobody has said where, and none is beside.
+    """The folder, whether it exists or not where the variable is set; None where neither is there.
 
     Args:
         variables: of the environment.
