@@ -4,6 +4,7 @@ VENV := .venv
 THESIS_VENV := .venv-thesis
 ORACLE_VENV := .venv-oracles
 LATIN_NETWORK := runs/glyphs_latin.npz
+DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py) tests/experiments/preparation/converted_weights_test.py \
@@ -14,7 +15,7 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint format test-thesis test-oracles environments clean
+.PHONY: demo test lint format test-thesis test-oracles docs environments clean
 
 # The contrastive loss alone, with memory, with CCP and with GSP, on Greek and Cyrillic characters, tested on Armenian and
 # Georgian ones; the network has learned Latin ones.
@@ -45,6 +46,15 @@ test-thesis: $(THESIS_VENV)/.installed-dev
 test-oracles: $(ORACLE_VENV)/.installed
 	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
 
+# The site, in build/site; a warning is an error.
+docs: $(DOCS_VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+
+$(DOCS_VENV)/.installed: requirements-docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-docs.txt
+	touch $@
+
 $(VENV)/.installed: requirements.txt setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
@@ -69,7 +79,7 @@ $(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-
 	touch $@
 
 # All that the targets above install, so that `.ci/run` can have it done while tests run.
-environments: $(VENV)/.installed-dev $(THESIS_VENV)/.installed-dev $(ORACLE_VENV)/.installed
+environments: $(VENV)/.installed-dev $(THESIS_VENV)/.installed-dev $(ORACLE_VENV)/.installed $(DOCS_VENV)/.installed
 
 clean:
-	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) build *.egg-info
+	rm -rf $(VENV) $(THESIS_VENV) $(ORACLE_VENV) $(DOCS_VENV) build *.egg-info

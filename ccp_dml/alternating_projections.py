@@ -66,7 +66,7 @@ class AlternatingProjections(ResumableCallback):
     Attributes:
         problems: the `ProjectionProblem` records so far, the present one last.
 
-    Example:
+    Examples:
         >>> pools = ClassPools(model.embed, examples, augmentation, pool_size=12, num_representatives=8, seed=0)
         >>> projections = AlternatingProjections(model.metric_loss, proximal_term, pools)
         >>> fit(model, ..., gradient_transforms=[proximal_term], extra_callbacks=[projections])

@@ -45,7 +45,7 @@ class ChanceConstrainedLoss(MetricLoss):
         InvalidInput: a negative weight.
         tf.errors.InvalidArgumentError: a label without proxies (not checked inside XLA).
 
-    Example:
+    Examples:
         >>> proxies = ProxyBank(num_classes=75, proxies_per_class=8, embedding_dim=128)
         >>> loss = ChanceConstrainedLoss(Contrastive(normalization="clip"), proxies)
     """

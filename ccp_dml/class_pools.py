@@ -73,7 +73,7 @@ class ClassPools:
     Raises:
         InvalidInput: a pool smaller than the number of proxies, or labels with gaps.
 
-    Example:
+    Examples:
         >>> pools = ClassPools(model.embed, examples, NoAugmentation(), pool_size=12, num_representatives=8, seed=0)
         >>> pools(problem=0).shape
         (75, 12, 128)

@@ -73,5 +73,5 @@ def alternation_stopped(metric: str, failures: int, best: float, best_before: fl
     """
     return (
         f"{failures} projection problems in a row have ended below {metric} {best_before:.4f} of the weights that "
-        f"they began from, the last at {best:.4f}: no other begins, and training goes on without new proxies."
+        f"they began from, the last at {best:.4f}: no other begins, and training continues without new proxies."
     )

@@ -28,7 +28,7 @@ class ProximalTerm:
     Raises:
         InvalidInput: no variables, or a negative rate.
 
-    Example:
+    Examples:
         >>> term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], rate=2e-4)
         >>> model.compile_training(update, gradient_transforms=[decay, term])
     """

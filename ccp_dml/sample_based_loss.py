@@ -40,7 +40,7 @@ class SampleBasedLoss(MetricLoss):
     Call arguments: those of `MetricLoss`, embeddings `[batch, dim]` and labels `[batch]`, and `training`, which the
     samples are embedded with.
 
-    Example:
+    Examples:
         >>> embed = lambda inputs, training: head(backbone(inputs, training=training))["embeddings"]
         >>> inputs_of = lambda problem, positions: images[pools.examples_at(problem, positions)]
         >>> loss = SampleBasedLoss(Contrastive(), embed, inputs_of, 10, 4, images.shape[1:])

@@ -62,7 +62,7 @@ def define_flags() -> None:
     defaults = MnistSettings()
     for name in TUNABLE:
         define = flags.DEFINE_float if isinstance(getattr(defaults, name), float) else flags.DEFINE_integer
-        define(name, getattr(defaults, name), "Setting of the trainings, in the place of the budget's.", lower_bound=0)
+        define(name, getattr(defaults, name), "Setting of the runs, instead of the budget's.", lower_bound=0)
 
 
 if __name__ == "__main__":

@@ -45,4 +45,4 @@ def define_flags() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    experiment_flags.run_command(main, kept="What was fetched before is kept; the same command goes on from there.")
+    experiment_flags.run_command(main, kept="What was fetched is kept; run the same command to resume.")

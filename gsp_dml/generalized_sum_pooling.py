@@ -81,7 +81,7 @@ class GeneralizedSumPooling(WeightedPooling):
         to one), "attention" the transport plan pi `[batch, height, width, prototypes]` (in the layout of the input;
         `[batch, positions, prototypes]` for tokens; sums to mu).
 
-    Example:
+    Examples:
         >>> features = tf.random.normal([8, 7, 7, 128])
         >>> GeneralizedSumPooling(num_prototypes=64)(features).shape
         TensorShape([8, 128])

@@ -85,7 +85,7 @@ def partial_transport(
         gradient: "closed_form" or "unrolled".
         return_attributes: whether to return z.
         return_plan: whether to return pi.
-        state: what `transport_state` found for the same problem, if it was asked before: then nothing is solved.
+        state: a precomputed `transport_state` of the same problem; skips solving.
 
     Returns:
         `Transport(weights, attributes, plan)`.
@@ -93,7 +93,7 @@ def partial_transport(
     Raises:
         InvalidInput: a setting is outside its range.
 
-    Example:
+    Examples:
         >>> weights, attributes, _ = partial_transport(tf.random.uniform([8, 49, 64]), 0.3, 5.0)
     """
     check_choice("gradient", gradient, GRADIENTS)

@@ -53,7 +53,7 @@ def prototype_costs(features: tf.Tensor, prototypes: tf.Tensor, state: CostState
     Args:
         features: f, `[..., positions, channels]`; norms up to 1e37.
         prototypes: w, `[prototypes, channels]`.
-        state: what `cost_state` found for them, if it was asked before: then nothing but the gradient is computed.
+        state: a precomputed `cost_state` of them; then only the gradient is computed.
 
     Returns:
         c, `[..., positions, prototypes]`, from 0 to 2; float64 if the features are, else float32.

@@ -80,7 +80,7 @@ def one_feature_an_image(features: tf.Tensor, mask: tf.Tensor | None, first_imag
     images = tf.cast(first_image, tf.float64) + tf.cast(tf.range(batch), tf.float64)
     draws = images * _GOLDEN_RATIO - tf.floor(images * _GOLDEN_RATIO)  # in [0, 1)
     valid = tf.ones(tf.shape(features)[:2], tf.float64) if mask is None else tf.cast(mask, tf.float64)
-    ranks = tf.floor(draws * tf.reduce_sum(valid, axis=1))  # the how-manieth valid position of each image
+    ranks = tf.floor(draws * tf.reduce_sum(valid, axis=1))  # 0-based rank of the valid position to take
     positions = tf.argmax(
         tf.cast(tf.cumsum(valid, axis=1) > ranks[:, None], tf.int32), axis=1
     )  # the first for which it is true
@@ -92,7 +92,7 @@ def remember(memory: tf.Tensor, count: tf.Tensor, embeddings: tf.Tensor) -> tupl
 
     Args:
         memory: `[memory, channels]`, of which the first `count` rows are in use.
-        count: integer scalar; below 0, so many vectors are dropped before the first one is kept.
+        count: integer scalar; if negative, the first -count vectors are dropped.
         embeddings: `[batch, channels]`.
 
     Returns:

@@ -54,7 +54,7 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         InvalidInput: an argument is out of its range.
         tf.errors.InvalidArgumentError: the batch has one class only. Inside XLA, which drops checks, the loss is NaN.
 
-    Example:
+    Examples:
         >>> loss = ZeroShotPredictionLoss(num_classes=100, embedding_dim=128)
         >>> value = loss(outputs["attributes"], labels)
     """

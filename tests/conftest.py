@@ -1,4 +1,4 @@
-"""What all tests share: real data beside the repository for whoever has it, and the end of what they have started."""
+"""What all tests share: real data for whoever has it, and the end of what they have started."""
 
 import fcntl
 import gc
@@ -9,10 +9,9 @@ import sys
 
 import pytest
 
+from tests.real_data import folder_of_real_data, why_missing
 from tests.served_process import command_server
 from tests.suite_order import slow_files_first, split_by_stack
-
-_REPOSITORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -105,10 +104,10 @@ def pytest_unconfigure():
 
 
 def _found(name, is_there):
-    path = os.path.join(_REPOSITORY, "..", "shared", "data", name)
-    if not is_there(path):
-        pytest.skip(f"no real images at ../shared/data/{name}")
-    return path
+    folder = folder_of_real_data()
+    if folder is None or not is_there(folder / name):
+        pytest.skip(why_missing(name, folder))
+    return str(folder / name)
 
 
 @pytest.fixture(scope="session")
@@ -135,11 +134,11 @@ def drawn_glyphs(tmp_path_factory):
 
 @pytest.fixture
 def shared_data():
-    """Path of one of the real data sets beside the repository; the test skips where it is not there."""
+    """Path of one of the real data sets (DML_TEST_DATA); the test skips where it is not there."""
     return lambda name: _found(name, os.path.isdir)
 
 
 @pytest.fixture
 def shared_file():
-    """Path of a file with real images beside the repository; the test skips where it is not there."""
+    """Path of a file with real images (DML_TEST_DATA); the test skips where it is not there."""
     return lambda name: _found(name, os.path.isfile)

@@ -95,3 +95,14 @@ def test_no_module_names_a_module_of_the_benchmarks_to_run_it(package):
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     assert [place for place in strings if re.fullmatch(r"benchmarks(\.\w+)+", place[1])] == []
+
+
+def test_pre_commit_has_the_ruff_of_make_lint():
+    (rev,) = re.findall(
+        r"ruff-pre-commit\n    rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    )
+    assert required([f"ruff=={rev}"])["ruff"] == required(lines_of("requirements-dev.txt"))["ruff"]
+
+
+def test_the_citation_has_the_version_of_the_package():
+    assert f"\nversion: {common.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

@@ -106,7 +106,7 @@ def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParame
     Raises:
         InvalidInput: the file cannot be read, or does not fit; every missing, unknown and misshapen name is listed.
 
-    Example:
+    Examples:
         `load_parameters(mobilenet_v2(), "mobilenet_v2.npz").ignored` is ("classifier.1.bias", ...).
     """
     return assign_parameters(model, read_arrays(path), source=path)

@@ -46,7 +46,7 @@ def token_embedding(num_tokens: int, dim: int = 2, *, bound: float = 0.3) -> ker
     Raises:
         InvalidInput: a number that is not positive.
 
-    Example:
+    Examples:
         `token_embedding(num_tokens=68)(tf.zeros([8, 50], tf.int32))` has shape [8, 50, 2].
     """
     check_positive("num_tokens", num_tokens)

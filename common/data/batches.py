@@ -66,7 +66,7 @@ class ClassBalancedBatches:
         InvalidInput: fewer classes than a batch needs, or a class with one example where `samples_per_class` asks
             for pairs.
 
-    Example:
+    Examples:
         >>> batches = ClassBalancedBatches([5, 5, 7, 7, 9, 9], classes_per_batch=3, samples_per_class=2, seed=0)
         >>> batches.epoch(0).shape
         (1, 6)

@@ -25,7 +25,7 @@ def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndar
     Raises:
         InvalidInput: fewer than two folds, or fewer classes than folds.
 
-    Example:
+    Examples:
         >>> contiguous_folds(98)[0][1][[0, -1]]
         array([ 0, 23])
     """

@@ -71,7 +71,7 @@ def load_glyph_collage(
     Raises:
         InvalidInput: matplotlib's fonts are missing, or the cache cannot be written.
 
-    Example:
+    Examples:
         >>> dataset = load_glyph_collage(cache_dir="cache")
         >>> target = tile_of(dataset.test.inputs, dataset.test.positions)  # [examples, 24, 24, 1]
     """

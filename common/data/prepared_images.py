@@ -80,7 +80,7 @@ def _files_below(folder: str) -> set[str]:
 def _prepare(source: str, box: Sequence[float] | None, content: str, copy: str, shorter_side: int) -> None:
     contents = read_regular_file(source)
     if hashlib.sha256(contents).hexdigest() != content:
-        raise invalid("image file", received=source, expected="one that nobody changes meanwhile", fix="Begin again.")
+        raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
     image = load_rgb(io.BytesIO(contents), source)
     if box is not None:
         image = image.crop(_box_inside(image, box))

@@ -30,7 +30,7 @@ class SamplesPerClassBatches:
     Raises:
         InvalidInput: fewer classes than a batch needs, or a class with one example where n asks for pairs.
 
-    Example:
+    Examples:
         >>> SamplesPerClassBatches([5, 5, 7, 7, 9, 9], classes_per_batch=2, samples_per_class=2, seed=0).epoch(0).shape
         (1, 4)
     """

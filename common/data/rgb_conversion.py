@@ -27,7 +27,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
         return _scaled(image, greatest)
     if image.mode in _UNKNOWN_RANGE:
         kind = _UNKNOWN_RANGE[image.mode]
-        raise ValueError(f"its pixels are {kind}, of which nobody can tell which is white; save it with 8 or 16 bits")
+        raise ValueError(f"its pixels are {kind}, whose white level is unknown; save it with 8 or 16 bits")
     if not image.has_transparency_data:
         return image.convert("RGB")
     layer = image.convert("RGBA")

@@ -60,7 +60,7 @@ class Angular(MetricLoss):
     Raises:
         InvalidInput: the angle is out of its range.
 
-    Example:
+    Examples:
         >>> Angular(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
@@ -75,7 +75,7 @@ class Angular(MetricLoss):
         """The loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization="unit", anchors=self.anchors)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
-        # Of a large memory only those that are a positive of somebody are compared with all of it.
+        # Only references that are a positive of some anchor need the full row.
         columns = tf.where(tf.reduce_any(pairs.positive, axis=0))[:, 0]  # [positives]
         positives = tf.gather(pairs.references, columns)
         of_positives = pairwise_inner_products(positives, pairs.references)

@@ -56,7 +56,7 @@ class ArcFace(ProxyLoss):
     Raises:
         InvalidInput: the margin is out of its range.
 
-    Example:
+    Examples:
         >>> ArcFace(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 

@@ -35,7 +35,7 @@ class Circle(MetricLoss):
         constant_weights: see above.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> Circle(margin=0.4, scale=80.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

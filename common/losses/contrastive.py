@@ -50,7 +50,7 @@ class Contrastive(MetricLoss):
         negative_margin: m⁻, at least 0.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> loss = Contrastive(positive_margin=0.2652, negative_margin=0.5409)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """

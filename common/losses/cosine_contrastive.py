@@ -35,7 +35,7 @@ class CosineContrastive(MetricLoss):
         reduction: `"sum"` over an anchor's partners, or `"mean_of_active"`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> CosineContrastive(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -38,7 +38,7 @@ class CrossBatchMemoryLoss(MetricLoss):
 
     Call arguments: those of `MetricLoss`, and `training`. With `references` the first term is over them.
 
-    Example:
+    Examples:
         >>> loss = CrossBatchMemoryLoss(CosineContrastive(), memory_size=25 * 32, embedding_dim=128)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), training=True)
     """

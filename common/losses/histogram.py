@@ -53,7 +53,7 @@ class Histogram(MetricLoss):
     Raises:
         InvalidInput: fewer than two nodes.
 
-    Example:
+    Examples:
         >>> Histogram(num_nodes=65)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -78,7 +78,7 @@ class LiftedStructure(MetricLoss):
         anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> LiftedStructure(generalized=True)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -63,7 +63,7 @@ class Margin(MetricLoss):
         anchors: `"embeddings"` or `"references"`: whose negatives a positive pair is seen with; see `MultiSimilarity`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> Margin(num_classes=75, boundary=0.6)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -49,7 +49,7 @@ class MinedLoss(MetricLoss):
     Raises:
         InvalidInput: a loss over proxies of its own, or another argument out of its range.
 
-    Example:
+    Examples:
         >>> loss = MinedLoss(Margin(), "distance_weighted", p_switch=0.35)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2), training=True)
     """

@@ -36,7 +36,7 @@ class MultiSimilarity(MetricLoss):
         reduction: `"sum"` over an anchor's partners, or `"mean_of_active"`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> MultiSimilarity(2.0, 40.0, 0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -32,7 +32,7 @@ class NPair(MetricLoss):
         anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> NPair(normalization="none", norm_penalty=0.005)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 

@@ -30,7 +30,7 @@ class NormalizedSoftmax(ProxyLoss):
         initializer: of the class vectors; see `ProxyBank`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> NormalizedSoftmax(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 

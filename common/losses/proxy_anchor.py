@@ -33,7 +33,7 @@ class ProxyAnchor(ProxyLoss):
         initializer: of the proxies; see `ProxyBank`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> ProxyAnchor(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 

@@ -54,7 +54,7 @@ class ProxyNCA(ProxyLoss):
         initializer: of the proxies; see `ProxyBank`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> ProxyNCA(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 

@@ -106,7 +106,7 @@ class Quadruplet(MetricLoss):
         anchors: `"embeddings"` or `"references"`; see `Triplet`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> Quadruplet(0.2, 0.2)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

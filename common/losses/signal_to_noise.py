@@ -57,7 +57,7 @@ class SignalToNoise(MetricLoss):
         mean_penalty: λ, at least 0.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> SignalToNoise(negative_margin=1.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -57,7 +57,7 @@ class SoftTriple(ProxyLoss):
         initializer: of the centres; see `ProxyBank`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> SoftTriple(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 

@@ -170,7 +170,7 @@ class Triplet(MetricLoss):
             FaceNet's, as in tensorflow-addons.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
-    Example:
+    Examples:
         >>> Triplet(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -26,7 +26,7 @@ class WeightedSum(MetricLoss):
     Raises:
         InvalidInput: no loss, something else than a loss, or not as many weights as losses.
 
-    Example:
+    Examples:
         >>> WeightedSum([Contrastive(), MultiSimilarity()], [1.0, 0.5])(embeddings, labels)
     """
 

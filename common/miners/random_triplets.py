@@ -24,7 +24,7 @@ def random_triplets(
     Returns:
         `Triplets` of indices.
 
-    Example:
+    Examples:
         >>> random_triplets(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), seed=(0, 7))
     """
     pairs = candidates(embeddings, labels, references)

@@ -22,7 +22,7 @@ class CrossBatchMemory(keras.layers.Layer):
         memory_size: number of embeddings that it holds, `[memory_size, embedding_dim]`.
         embedding_dim: number of components of an embedding.
 
-    Example:
+    Examples:
         >>> memory = CrossBatchMemory(memory_size=800, embedding_dim=128)
         >>> memory.enqueue(embeddings, labels)
         >>> loss = Contrastive()(embeddings, labels, memory.references())

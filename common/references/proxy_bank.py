@@ -31,7 +31,7 @@ class ProxyBank(keras.layers.Layer):
         initializer: one of `PROXY_INITIALIZERS`, or a Keras initializer of the shape `[proxies, embedding_dim]` (which
             also takes a seed).
 
-    Example:
+    Examples:
         >>> bank = ProxyBank(num_classes=100, proxies_per_class=1, embedding_dim=128)
         >>> loss = Contrastive()(embeddings, labels, bank.references())
     """

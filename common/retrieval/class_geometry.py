@@ -84,7 +84,7 @@ def class_covering_radii(
         embeddings: `[items, dim]`; used as they are.
         labels: integers `[items]`; the classes come in their order.
         num_centers: k, or None for the mean over all k; a class of fewer items has radius 0.
-        max_items: of larger classes only so many items are looked at, evenly spaced: the time grows with their square.
+        max_items: larger classes are subsampled to this many items, evenly spaced: the time grows with their square.
     """
     embeddings, exponent = brought_to_one("embeddings", np.asarray(embeddings))
     if num_centers is not None:

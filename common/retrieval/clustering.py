@@ -44,7 +44,7 @@ def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int
         InvalidInput: embeddings with NaN or infinity, labels that are no integers or of another length, all items of
             one class, or a seed out of range.
 
-    Example:
+    Examples:
         >>> evaluate_clustering(np.float32([[0], [1], [8], [9]]), np.array([3, 3, 5, 5])).adjusted_mutual_information
         1.0
     """

@@ -85,7 +85,7 @@ def evaluate_retrieval(
     Raises:
         InvalidInput: NaN or infinity (the first bad row is named), wrong labels, or no query with anything to find.
 
-    Example:
+    Examples:
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
         1.0
     """

@@ -41,7 +41,7 @@ def r_precision(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
 def map_at_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
     """MAP@R = (1/R) sum_{k <= R} P@k rel(k), where P@k is the precision among the first k. `[queries]`.
 
-    Example:
+    Examples:
         >>> map_at_r(np.array([[True, False, True]]), np.array([3]))  # (1/1 + 2/3) / 3
         array([0.55555556])
     """

@@ -42,7 +42,7 @@ def find_nearest_neighbors(
     Raises:
         InvalidInput: embeddings that are not finite or do not fit together, or too many neighbours.
 
-    Example:
+    Examples:
         >>> find_nearest_neighbors(np.float32([[0], [1], [3]]), num_neighbors=2)
         array([[1, 2], [0, 2], [1, 0]])
     """

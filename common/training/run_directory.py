@@ -26,7 +26,7 @@ _OTHER_VERSION = "Use the version that wrote it, or move the run's folder away t
 
 
 class DamagedFile(InvalidInput):
-    """A file that was written whole and is not whole any more."""
+    """A file that was complete when written and is now damaged."""
 
 
 def write_atomically(
@@ -181,9 +181,7 @@ class RunDirectory:
             return None
         stored = _parse(text)
         if stored is None:
-            raise InvalidInput(
-                f"{path} is damaged: nobody can tell which configuration this folder holds. Move the folder away."
-            )
+            raise InvalidInput(f"{path} is damaged, so the configuration of this run is unknown. Move the folder away.")
         return stored
 
     @contextlib.contextmanager

@@ -15,12 +15,12 @@ import tensorflow as tf
 from common.data import invalid_input_behind
 from common.ops.checks import InvalidInput
 
-CHECKPOINTS_KEPT = "What was finished before is kept; the same command continues from the last checkpoint."
+CHECKPOINTS_KEPT = "Finished work is kept; run the same command to resume from the last checkpoint."
 _NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 class Terminated(BaseException):
-    """SIGTERM: somebody, such as a cluster's scheduler, wants this process to end."""
+    """Raised on SIGTERM, e.g. from a cluster scheduler."""
 
 
 class OutputLost(OSError):
@@ -36,8 +36,8 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
 
     Returns:
         0; 2 for bad input, for trouble with files, such as a full disk, and for too little memory; 130 when
-        interrupted; 143 after SIGTERM; 141, without a message, when nobody reads the output any more. What `main` gives
-        to `sys.exit` is given on.
+        interrupted; 143 after SIGTERM; 141, without a message, when the reader of the output has ended. What `main`
+        gives to `sys.exit` is given on.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:

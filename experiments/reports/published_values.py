@@ -119,7 +119,7 @@ def published_value(table: str, dataset: str, method: str, dim: int | str, metri
     Raises:
         InvalidInput: for an unknown table.
 
-    Example:
+    Examples:
         >>> published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R").value
         43.95
     """

@@ -36,7 +36,7 @@ class ExperimentConfig:
     image_size: int = _field("height and width of the network's input in pixels")
     crop: str = _field("augmentation: `thesis`, `published_code`, `shift` (characters), `shift_flip` (CIFAR) or `none`")
     classes_per_batch: int = _field("different classes in a batch")
-    samples_per_class: int = _field("images a class in a batch")
+    samples_per_class: int = _field("images per class in a batch")
     learning_rate: float = _field("Adam's learning rate")
     beta_2: float = _field("Adam's second moment's decay")
     weight_decay: float = _field("coupled L2 added to the gradient")

@@ -173,7 +173,7 @@ def check_dataset_flags() -> None:
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:
-    """Raises `InvalidInput` if a name is in a list twice: it would be trained once and held against itself.
+    """Raises `InvalidInput` if a name is in a list twice: it would be trained once and compared with itself.
 
     Args:
         name: of the flag.

@@ -22,7 +22,7 @@ def tag(name: str, *children, **attributes) -> Markup:
         **attributes: underscores become hyphens (a last one, as in `class_`, falls away); None leaves one out, True
             writes the bare name.
 
-    Example:
+    Examples:
         >>> tag("p", "1 < 2", class_="note")
         '<p class="note">1 &lt; 2</p>'
     """

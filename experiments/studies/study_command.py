@@ -180,7 +180,7 @@ def _figures(unit: UnitRun) -> str:
 
 
 def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
-    """What is on disk. Cells of data that nobody said where to find can be listed all the same."""
+    """What is on disk. Without --data_dir the cells can still be listed."""
     values = flags.FLAGS
     try:
         dataset = build.load_dataset(

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, run: str) -> None:
-    """Raises `InvalidInput` if a run was trained on other data, or if nobody can tell.
+    """Raises `InvalidInput` if a run was trained on other data, or if that is unknown.
 
     Args:
         dataset: as loaded.
@@ -26,9 +26,9 @@ def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, 
         return
     if is_of_names(trained_on, dataset):
         raise InvalidInput(
-            f"{run} is of a version of this code that told images apart by their file names alone, so nobody can tell "
-            f"whether it was trained on what {dataset.name} now holds. Run it again: the same command begins a new run "
-            "beside it."
+            f"{run} is of a version of this code that told images apart by their file names alone, so it is "
+            f"unknown whether it was trained on what {dataset.name} now holds. Run it again: the same command begins a "
+            "new run beside it."
         )
     raise InvalidInput(
         f"{run} was trained on other data than {dataset.name} now holds. Check --data_dir: the contents of all images, "

@@ -17,7 +17,7 @@ from tests.architecture_test import PACKAGES
 from tests.command_line import ROOT
 
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results")
-SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt")
+SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
 USE = """
 import pathlib
 import numpy as np

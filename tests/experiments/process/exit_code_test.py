@@ -29,7 +29,7 @@ def failing(error):
         (OSError(errno.EROFS, os.strerror(errno.EROFS), "runs/a"), 2, "Read-only file system runs/a. What was"),
         (tf.errors.ResourceExhaustedError(None, None, "events; No space left on device"), 2, "No space left on device"),
         (tf.errors.NotFoundError(None, None, "a/b.jpg; No such file or directory"), 2, "Invalid image file: received"),
-        (KeyboardInterrupt(), 130, "the same command continues"),
+        (KeyboardInterrupt(), 130, "run the same command to resume"),
         (MemoryError("Unable to allocate 36 TiB"), 2, "Cannot go on: too little memory (Unable to allocate 36 TiB)."),
         (MemoryError(), 2, "Cannot go on: too little memory. What was finished"),
         (SystemExit(7), 7, ""),
@@ -53,7 +53,7 @@ def test_sigterm_ends_a_command_in_order_and_is_listened_to_only_meanwhile(capsy
 
     assert exit_code_of(main, CHECKPOINTS_KEPT) == 143
     assert done == ["files are closed"]
-    assert "Terminated. What was finished before is kept; the same command continues" in capsys.readouterr().err
+    assert "Terminated. Finished work is kept; run the same command to resume" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -1,0 +1,37 @@
+"""Gives MkDocs the documents of the whole repository, where they lie in it, and the files that they link to."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+_FOLDERS = ("benchmarks", "ccp_dml", "experiments", "gsp_dml", "results")
+_PAGES = ("*.md", "docs/**/*.md", *(f"{folder}/*.md" for folder in _FOLDERS))
+_LINK = re.compile(r"\]\(([^)#\s]+)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """All pages by their paths from the root of the repository, instead of those of `docs_dir` by theirs."""
+    theirs = [file for file in files if not str(file.abs_src_path).startswith(str(ROOT / "docs"))]  # the theme's
+    pages = sorted({path for pattern in _PAGES for path in ROOT.glob(pattern)})
+    ours = [*pages, *sorted(_linked_files(pages))]
+    return Files([*theirs, *(_file(path, config) for path in ours)])
+
+
+def _linked_files(pages: list[pathlib.Path]) -> set[pathlib.Path]:
+    """Pictures and sources that pages link to; links to what is not there are left for MkDocs to report."""
+    linked = set()
+    for page in pages:
+        for link in _LINK.findall(page.read_text(encoding="utf-8")):
+            path = (page.parent / link).resolve()
+            if path.is_file() and path.is_relative_to(ROOT):
+                linked.add(path)
+    return linked - set(pages)
+
+
+def _file(path: pathlib.Path, config: MkDocsConfig) -> File:
+    return File(path.relative_to(ROOT).as_posix(), str(ROOT), config.site_dir, config.use_directory_urls)
