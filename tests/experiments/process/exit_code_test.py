@@ -25,13 +25,13 @@ def failing(error):
     ("error", "code", "message"),
     [
         (InvalidInput("Invalid --x."), 2, "Invalid --x."),
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"), 2, "No space left on device runs/a. What was"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS), "runs/a"), 2, "Read-only file system runs/a. What was"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"), 2, "No space left on device runs/a. Finished work"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS), "runs/a"), 2, "Read-only file system runs/a. Finished work"),
         (tf.errors.ResourceExhaustedError(None, None, "events; No space left on device"), 2, "No space left on device"),
         (tf.errors.NotFoundError(None, None, "a/b.jpg; No such file or directory"), 2, "Invalid image file: received"),
         (KeyboardInterrupt(), 130, "run the same command to resume"),
         (MemoryError("Unable to allocate 36 TiB"), 2, "Cannot go on: too little memory (Unable to allocate 36 TiB)."),
-        (MemoryError(), 2, "Cannot go on: too little memory. What was finished"),
+        (MemoryError(), 2, "Cannot go on: too little memory. Finished work"),
         (SystemExit(7), 7, ""),
     ],
 )
