@@ -35,6 +35,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
-    flags.declare_key_flag("monitor")  # so that --help lists it
     flags.FLAGS.set_default("pooling", DEFAULT_POOLING)
     experiment_flags.run_command(main)

@@ -15,6 +15,8 @@ from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.units.start_checks import check_configurations
 
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
 
 def evaluate(write: Callable = write_report) -> list[UnitRun]:
     """Runs what is missing of every method that the flags name, then reports.

@@ -20,6 +20,8 @@ from experiments.settings.method_names import FORM
 from experiments.settings.number_ranges import RANGES
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of, resolve
 
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
 
 

@@ -22,6 +22,8 @@ from experiments.studies.study_runs import NothingFinished, StudyRuns
 from experiments.studies.unit_command import DATA_DIR, unit_command
 from experiments.units.start_checks import check_configurations
 
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
 Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),

@@ -25,7 +25,11 @@ def failing(error):
     ("error", "code", "message"),
     [
         (InvalidInput("Invalid --x."), 2, "Invalid --x."),
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"), 2, "No space left on device runs/a. Finished work"),
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"),
+            2,
+            "No space left on device runs/a. Finished work",
+        ),
         (OSError(errno.EROFS, os.strerror(errno.EROFS), "runs/a"), 2, "Read-only file system runs/a. Finished work"),
         (tf.errors.ResourceExhaustedError(None, None, "events; No space left on device"), 2, "No space left on device"),
         (tf.errors.NotFoundError(None, None, "a/b.jpg; No such file or directory"), 2, "Invalid image file: received"),
