@@ -13,6 +13,7 @@ from PIL import Image, PngImagePlugin
 
 from common.training import write_atomically
 from experiments.blocks.builders import baselines_of, token_methods
+from experiments.blocks.study_tables import draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
 from experiments.evidence.fair_rows import table_rows
@@ -109,6 +110,11 @@ PICTURES: Mapping[str, Picture] = {
     ),
     "docs/figures/agreement.png": Picture(
         "table_5_1", draw_agreement, {"title": "Does table 5.1 on glyphs rank methods as the print does?"}
+    ),
+    "docs/figures/warm_batch_size.png": Picture(
+        "warm_cars_batch_size",
+        draw_recorded_sweep,
+        {"title": "C2 alone and with CCP: a head on Cars features, four folds, one training each (as figure 3.8)"},
     ),
     "docs/figures/table_losses.png": Picture(
         "table_losses", draw_fair_table, {"title": "Losses on glyphs, demo budget, four folds", "table": "losses"}
