@@ -41,5 +41,5 @@ def main() -> None:
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags()
-    experiment_flags.define_methods_flag()
+    experiment_flags.define_methods_flags()
     experiment_flags.run_command(main)

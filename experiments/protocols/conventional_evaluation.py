@@ -54,7 +54,7 @@ def define_flags(repeats: int) -> None:
     """Defines all flags; trains each unit `repeats` times by default."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags(units=("repeat",))
-    experiment_flags.define_methods_flag()
+    experiment_flags.define_methods_flags()
     flags.DEFINE_list(
         "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
     )

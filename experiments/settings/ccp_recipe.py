@@ -5,6 +5,8 @@ from __future__ import annotations
 from common.ops.checks import InvalidInput
 from experiments.settings.method_names import ANCHORED_LOSSES, PAIR_LOSSES
 
+PRINTED_CCP = ("proxies_per_class", "pool_size", "ccp_lambda", "projection_patience")  # the others are open in the text
+
 
 def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photographs: bool) -> dict:
     """The values of the fields that CCP has, by name.

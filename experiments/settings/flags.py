@@ -18,7 +18,7 @@ from experiments.settings.config import ExperimentConfig, config_fields
 from experiments.settings.layers import GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.number_ranges import RANGES
-from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of, resolve
+from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -75,8 +75,9 @@ def define_session_flags() -> None:
     flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
 
 
-def define_methods_flag() -> None:
-    """Defines `--methods`, for commands that compare any methods."""
+def define_methods_flags() -> None:
+    """Defines `--methods` and `--explain`, for commands that compare any methods."""
+    flags.DEFINE_boolean("explain", False, "Print every value of each method with the layer that set it, and end.")
     flags.DEFINE_list(
         "methods",
         None,
@@ -101,7 +102,6 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
         lower_bound=1,
     )
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
-    flags.DEFINE_boolean("explain", False, "Print every value of each method with the layer that set it, and end.")
 
 
 def refuse_flags(*names: str, because: str = "this command has its own") -> None:
@@ -145,18 +145,17 @@ def configurations_from_flags(
         check_choice("--method", method, METHODS)
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
     overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
-    configs = [
-        resolve(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
+    layered = [
+        layers_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
         for loss, method, pooling in named
     ]
+    configs = [ExperimentConfig(**layers.values) for layers in layered]
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
     check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
     if values.explain:
-        for config, (loss, method, pooling) in zip(configs, named):
-            of_method = (values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
-            layers = layers_of(*of_method)
-            layers.set(chapter_source, {"chapter": overrides["chapter"]})
+        for config, layers in zip(configs, layered):
+            layers.set(chapter_source, {"chapter": config.chapter})
             print(f"{config.name}\n{layers.as_text()}\n")
         sys.exit(0)
     return configs

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 GIVEN = "given on the command line"
+OPEN = "ours, where the thesis is open"
 
 
 class Layers:

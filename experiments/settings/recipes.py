@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from common.ops.checks import InvalidInput, check_choice
-from experiments.settings.ccp_recipe import ccp_parameters
+from experiments.settings.ccp_recipe import PRINTED_CCP, ccp_parameters
 from experiments.settings.config import ExperimentConfig, config_fields
 from experiments.settings.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.settings.cut_settings import cut_settings
-from experiments.settings.layers import GIVEN, Layers
+from experiments.settings.layers import GIVEN, OPEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, parse_loss
 from experiments.settings.milbich_recipe import benchmark_loss, proxy_pace, switch_probability
 from experiments.settings.published_code_recipe import published_code_switches, unset_switches
@@ -24,6 +24,7 @@ RECIPES = ("thesis", "published_code", RECIPE)
 METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
 PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
+PRINTED = ("cub200", "cars196", "sop", "inshop")  # whose hyper-parameters the thesis prints
 LARGE_DATASETS = ("sop", "inshop")
 
 # What is particular to data sets of 32 x 32 photographs. Thesis section 5.3.2 for Cifar Collage (16 classes of 4 images
@@ -104,31 +105,32 @@ def layers_of(
     chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
     layers = Layers()
-    layers.set("the method", {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method})
-    layers.set("the method", {"recipe": recipe, "budget": budget, "chapter": chapter})
+    chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
+    layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
     values = layers.values
-    is_printed = dataset in PHOTOGRAPHS
-    section = {3: "thesis 3.3.2.1", 5: "thesis 5.3.4.1"}[chapter]
-    training = section if is_printed else "embedded data: ours, after thesis 5.3.1 and 5.3.2"
+    size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
+    after = "" if dataset in PRINTED else "ours, after "
+    section = f"{after}thesis {'3.3.2.1' if chapter == 3 else '5.3.4.1'}"
+    training = section if size else "ours, after thesis 5.3.1 and 5.3.2"
     layers.set(training, _model_and_training(dataset, base_loss, chapter))
     parameters = _loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
     is_benchmark = benchmark_loss(dataset, base_loss, values["normalization"]) is not None
-    layers.set('"Revisiting" benchmark, losses' if is_benchmark else "thesis 3.3.2.1, losses", parameters)
+    of_thesis = f"{section if base_loss in ('pnca', 'panchor') else f'{after}thesis 3.3.2.1'}, losses"
+    layers.set('"Revisiting" benchmark, losses' if is_benchmark else of_thesis, parameters)
     backbone = overrides.get("backbone", values["backbone"])
-    size = ("large" if dataset in LARGE_DATASETS else "small") if is_printed else None
     if protocol is not None:
         setting = conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
-        layers.set("conventional protocol", setting)
+        layers.set(f"{after}thesis, conventional protocol", setting)
     if name.switches:
         layers.set('"Revisiting" benchmark, rho', {"p_switch": switch_probability(dataset, base_loss)})
     if name.memory:
-        memory = {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
-        layers.set("thesis 3.3.2.1, memory", {**memory, "memory_fills_first": False, "memory_holds_batch": False})
+        _set_memory(layers, dataset, after)
     if method == "ccp":
-        ccp = ccp_parameters(dataset, loss, _begins_at_random(values, overrides), is_printed)
-        layers.set("thesis 3.3.2.1, CCP", ccp)
+        ccp = ccp_parameters(dataset, loss, _begins_at_random(values, overrides), size is not None)
+        layers.set(OPEN, ccp)
+        layers.set(f"{after}thesis 3.3.2.1, CCP", {name: ccp[name] for name in PRINTED_CCP})
     if uses_gsp(pooling):
-        layers.set("thesis 5.3.4.1, GSP", _gsp_parameters(dataset, base_loss))
+        layers.set(f"{after}thesis 5.3.4.1, GSP", _gsp_parameters(dataset, base_loss))
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
         layers.set("the pooling", {"embedding_dim": 64 * 128})
     if recipe == "published_code":
@@ -144,6 +146,13 @@ def layers_of(
     layers.set(GIVEN, overrides)
     layers.set_missing("what has to wait", late_start)
     return layers
+
+
+def _set_memory(layers: Layers, dataset: str, after: str) -> None:
+    """Adds the layers of the cross-batch memory; `after` stands before a source that is not this data set's."""
+    memory = {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
+    layers.set(f"{after}thesis 3.3.2.1, memory", memory)
+    layers.set(OPEN, {"memory_fills_first": False, "memory_holds_batch": False})
 
 
 def _begins_at_random(values: dict, overrides: dict) -> bool:

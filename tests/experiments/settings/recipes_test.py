@@ -213,7 +213,10 @@ def test_the_mean_over_active_partners_is_a_switch_of_c1_and_ms(loss):
             {},
             {
                 "max_steps": (1000, "--budget=demo"),
-                "pool_size": (7, "thesis 3.3.2.1, CCP"),
+                "pool_size": (7, "ours, after thesis 3.3.2.1, CCP"),
+                "ccp_start_patience": (0, "--budget=demo"),
+                "ccp_goes_back": (True, "ours, where the thesis is open"),
+                "positive_margin": (0.2858, "ours, after thesis 3.3.2.1, losses"),
                 "selection_start": (400, "what has to wait"),
             },
         ),
