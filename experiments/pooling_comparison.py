@@ -58,7 +58,7 @@ def main() -> None:
         checkpoint_seconds=values.checkpoint_seconds,
         report_only=values.report_only,
     )
-    digest = hashlib.sha256(repr([config.as_dict() for config in configs]).encode()).hexdigest()[:10]
+    digest = hashlib.sha256(repr([config.stored() for config in configs]).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"
     print(report(configs, runs, folder, notes=start_notes(values.dataset, values.weights)))
     record_finished(unit for units in runs for unit in units)

@@ -12,11 +12,15 @@ import numpy as np
 from tensorflow import keras
 
 from common import backbones, data, losses, pooling
-from common.ops.checks import InvalidInput, check_choice, check_given, invalid
+from common.ops.checks import InvalidInput, check_choice, invalid
 from common.training import EmbeddingHead, EmbeddingModel
-from experiments.settings.build_ccp import chance_constrained
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss
+from experiments.settings.methods import LOSSES as LOSSES  # one of this module's names
+from experiments.settings.methods import LossContext, LossSettings
+from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
+from experiments.settings.methods.composers import MemorySettings, RhoSettings
+from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
@@ -52,93 +56,9 @@ DATASETS: dict[str, Callable[..., data.Dataset]] = {
 # These need no files.
 EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
 
-LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
-    "c1": lambda c, classes: losses.CosineContrastive(
-        c.margin, c.pair_reduction or "sum", normalization=c.normalization
-    ),
-    "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
-    "triplet": lambda c, classes: losses.Triplet(c.margin, _anchors(c), normalization=c.normalization),
-    "ms": lambda c, classes: losses.MultiSimilarity(
-        c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), c.pair_reduction or "sum", normalization=c.normalization
-    ),
-    "pnca": lambda c, classes: losses.ProxyNCA(
-        classes,
-        c.embedding_dim,
-        temperature=c.temperature,
-        initializer=c.proxy_initializer,
-        normalization=c.normalization,
-    ),
-    "panchor": lambda c, classes: losses.ProxyAnchor(
-        classes,
-        c.embedding_dim,
-        margin=c.panchor_margin,
-        scale=c.panchor_scale,
-        initializer=c.proxy_initializer,
-        normalization=c.normalization,
-    ),
-    "softtriple": lambda c, classes: losses.SoftTriple(
-        classes,
-        c.embedding_dim,
-        centers_per_class=c.centers_per_class,
-        scale=c.softtriple_scale,
-        gamma=c.softtriple_gamma,
-        tau=c.softtriple_tau,
-        margin=c.softtriple_margin,
-        initializer=c.proxy_initializer,
-        normalization=c.normalization,
-    ),
-    "margin": lambda c, classes: losses.Margin(
-        classes if c.boundary_per_class else None, c.margin, c.boundary, _anchors(c), normalization=c.normalization
-    ),
-    "npair": lambda c, classes: losses.NPair(c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization),
-    "lifted": lambda c, classes: losses.LiftedStructure(
-        c.margin, False, c.norm_penalty, _anchors(c), normalization=c.normalization
-    ),
-    "lifted_generalized": lambda c, classes: losses.LiftedStructure(
-        c.margin, True, c.norm_penalty, _anchors(c), normalization=c.normalization
-    ),
-    "quadruplet": lambda c, classes: losses.Quadruplet(
-        c.margin, c.second_margin, _anchors(c), normalization=c.normalization
-    ),
-    "angular": lambda c, classes: losses.WeightedSum(
-        [LOSSES["npair"](c, classes), losses.Angular(c.angle, _anchors(c))], [1.0, c.angular_weight]
-    ),
-    "histogram": lambda c, classes: losses.Histogram(c.histogram_nodes, normalization=c.normalization),
-    "snr": lambda c, classes: losses.SignalToNoise(
-        positive_margin=c.positive_margin,
-        negative_margin=c.negative_margin,
-        mean_penalty=c.mean_penalty,
-        normalization=c.normalization,
-    ),
-    "snr_triplet": lambda c, classes: losses.SignalToNoise(
-        "triplet", margin=c.margin, mean_penalty=c.mean_penalty, normalization=c.normalization
-    ),
-    "normsoftmax": lambda c, classes: losses.NormalizedSoftmax(
-        classes, c.embedding_dim, c.temperature, c.proxy_initializer, normalization=c.normalization
-    ),
-    "arcface": lambda c, classes: losses.ArcFace(
-        classes, c.embedding_dim, c.margin, c.loss_scale, c.proxy_initializer, normalization=c.normalization
-    ),
-    "circle": lambda c, classes: losses.Circle(c.margin, c.loss_scale, _anchors(c), normalization=c.normalization),
-}
-
-
-def _anchors(config: ExperimentConfig) -> str:
-    return config.ccp_anchors or "embeddings"
-
 
 def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
-    return GeneralizedSumPooling(
-        num_prototypes=check_given("num_prototypes", config.num_prototypes),
-        transport_ratio=check_given("transport_ratio", config.transport_ratio),
-        smoothing=check_given("smoothing", config.smoothing),
-        solver=check_given("solver", config.solver),
-        num_iterations=config.num_iterations,
-        memory_size=check_given("memory_size", config.memory_size),
-        memory_features=config.memory_features or "image_averages",
-        memory_delay=(config.memory_delay or 0) * config.batch_size,
-        return_attributes=True,
-    )
+    return config.part(TransportPoolingSettings).build(config.batch_size)
 
 
 POOLINGS = {
@@ -246,7 +166,7 @@ def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: 
     if dataset.kind != "image_files":
         return dataset
     left_out: tuple[str, ...] = ("train",) if config.crop == "published_code" else ()
-    if config.evaluation_antialias is False:
+    if not config.evaluation_antialias:
         left_out = tuple(part for part, _ in data.parts_of(dataset))
     for part in left_out:
         data.check_images(getattr(dataset, part), _image_cache(dataset, cache_dir))
@@ -291,7 +211,7 @@ def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
         return dataset.readers.evaluation
     if dataset.kind != "image_files":
         return data.Identity()
-    return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias is not False)
+    return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias)
 
 
 def evaluation_batch_size(config: ExperimentConfig) -> int:
@@ -302,22 +222,18 @@ def evaluation_batch_size(config: ExperimentConfig) -> int:
 def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
     """The metric loss, over drawn triplets and inside a cross-batch memory if its name says so."""
     check_loss_name(config.loss)
-    name = parse_loss(config.loss)
-    loss = LOSSES[name.base](config, num_classes)
-    if config.method == "ccp":
-        return chance_constrained(loss, config, num_classes)
-    if name.miner:
-        loss = losses.MinedLoss(loss, name.miner, config.p_switch or 0.0, config.seed)
-    if not name.memory:
-        return loss
-    return losses.CrossBatchMemoryLoss(
-        loss,
-        memory_size=check_given("memory_batches", config.memory_batches) * config.batch_size,
-        embedding_dim=config.embedding_dim,
-        start_step=check_given("memory_start", config.memory_start),
-        fill_before_start=bool(config.memory_fills_first),
-        enqueue_first=bool(config.memory_holds_batch),
-    )
+    miner = parse_loss(config.loss).miner
+    anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
+    anchors = anchored.ccp_anchors if anchored else "embeddings"
+    context = LossContext(num_classes, config.embedding_dim, config.normalization, anchors)
+    loss = config.part(LossSettings).build(context)
+    if ccp:
+        return ccp.around(loss, num_classes, config.embedding_dim, config.monitor)
+    if miner:
+        rho = config.find(RhoSettings)
+        loss = losses.MinedLoss(loss, miner, rho.p_switch if rho else 0.0, config.seed)
+    memory = config.find(MemorySettings)
+    return memory.around(loss, config.batch_size, config.embedding_dim) if memory else loss
 
 
 def check_backbone(config: ExperimentConfig, dataset: data.Dataset) -> None:
@@ -335,7 +251,7 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
     settings: dict[str, Any] = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
     if config.backbone in backbones.KERAS_APPLICATIONS:
         settings["image_size"] = config.image_size
-    if config.input_mean is not None and config.backbone == "bn_inception":
+    if config.backbone == "bn_inception":
         settings["input_mean"] = config.input_mean
     return BACKBONES[config.backbone](dataset.channels, **settings)
 
@@ -362,17 +278,8 @@ def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> Embeddin
 
 def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShotPredictionLoss | None:
     """The zero-shot prediction loss over the attributes of GSP, or None for a configuration without one."""
-    if not config.zero_shot_weight:
-        return None
-    return ZeroShotPredictionLoss(
-        num_classes,
-        config.embedding_dim,
-        ridge=check_given("zero_shot_ridge", config.zero_shot_ridge),
-        logit_scale=check_given("zero_shot_scale", config.zero_shot_scale),
-        reduction=check_given("zero_shot_reduction", config.zero_shot_reduction),
-        halves=check_given("zero_shot_halves", config.zero_shot_halves),
-        label_initializer=config.label_initializer or "he_normal",
-    )
+    zero_shot = config.find(ZeroShotSettings)
+    return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
 
 
 def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:

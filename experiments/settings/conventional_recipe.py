@@ -77,7 +77,7 @@ def published_code_conventional(values: dict, size: str | None, backbone: str) -
         switches["patience"] = 15
     if values["warm_up_steps"]:
         switches["warm_up_trains_all"] = True  # its conventional configurations: freeze_during_warmup false
-    if "memory_batches" in values and not large:
-        switches["memory_batches"] = 25 if is_resnet else 50
-        switches["memory_start"] = 100 if is_resnet and chapter == 5 else 1000
+    if "xbm_batches" in values and not large:
+        switches["xbm_batches"] = 25 if is_resnet else 50
+        switches["xbm_start"] = 100 if is_resnet and chapter == 5 else 1000
     return switches | _CODE_MARGINS.get(parse_loss(values["loss"]).base, {})

@@ -29,7 +29,7 @@ def cut_settings(overrides: dict, crop: str) -> dict:
 
 def check_cut(config: ExperimentConfig) -> None:
     """Raises `InvalidInput` where a configuration's cut, views and cache do not go together."""
-    if config.trained_from is not None and config.frozen_backbone is not None:
+    if config.trained_from is not None and config.frozen_backbone:
         raise InvalidInput("--frozen_backbone beside --trained_from says twice what is trained. Remove it.")
     if config.trained_from is not None and config.backbone == "token_embedding":
         raise InvalidInput(

@@ -14,14 +14,20 @@ from absl import app, flags
 from common.ops.checks import InvalidInput, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig, config_fields
+from experiments.settings.config import ExperimentConfig, all_settings
+from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import GIVEN
 from experiments.settings.method_names import FORM
-from experiments.settings.number_ranges import RANGES
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
+_DEFINITIONS: dict[type, Callable[..., object]] = {
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+    bool: flags.DEFINE_boolean,
+}
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
 
 
@@ -37,11 +43,10 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {', '.join(RECIPES)}.")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
-    types = typing.get_type_hints(ExperimentConfig)
-    for field in config_fields():
-        if field.name not in METHOD_FIELDS:
-            within = f"; in {RANGES[field.name]}" if field.name in RANGES else ""
-            _define(field.name, types[field.name], f"{field.metadata['help']}{within} (default: the recipe's).")
+    for each in all_settings():
+        if each.name not in METHOD_FIELDS:
+            within = f"; in {each.metadata['within']}" if each.metadata["within"] else ""
+            _DEFINITIONS[each.kind](each.name, None, f"{each.metadata['help']}{within} (default: the recipe's).")
 
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
@@ -118,7 +123,7 @@ def refuse_flags(*names: str, because: str = "this command has its own") -> None
 
 def overrides_from_flags() -> dict:
     """The fields that were set on the command line."""
-    names = [field.name for field in config_fields() if field.name not in METHOD_FIELDS or field.name == "chapter"]
+    names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
 
 
@@ -149,13 +154,14 @@ def configurations_from_flags(
         layers_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
         for loss, method, pooling in named
     ]
-    configs = [ExperimentConfig(**layers.values) for layers in layered]
+    for layers in layered:
+        layers.set(chapter_source, {"chapter": overrides["chapter"]})
+    configs = [ExperimentConfig.of(layers.values, layers.sources) for layers in layered]
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
     check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
     if values.explain:
         for config, layers in zip(configs, layered):
-            layers.set(chapter_source, {"chapter": config.chapter})
             print(f"{config.name}\n{layers.as_text()}\n")
         sys.exit(0)
     return configs
@@ -219,11 +225,14 @@ def run_command(main: typing.Callable[[], None], kept: str | None = None) -> Non
 
 
 def _parse_flags(arguments: list[str]) -> list[str]:
+    if asks_for_help(arguments):
+        print(help_text())
+        sys.exit(0)
     try:
         rest = flags.FLAGS(arguments)
     except flags.Error as error:
         raise InvalidInput(f"{error}. See --help for all flags.") from error
-    except SystemExit:  # --help, which absl ends as if something had gone wrong
+    except SystemExit:  # --helpfull, which absl ends as if something had gone wrong
         sys.exit(0)
     check_finite_flags()
     return rest
@@ -235,14 +244,3 @@ def check_finite_flags() -> None:
         value = flags.FLAGS[name].value
         if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
             raise invalid(f"--{name}", received=value, expected="a finite number")
-
-
-def _define(name: str, kind, help_text: str) -> None:
-    kind = next((part for part in typing.get_args(kind) if part is not type(None)), kind)
-    definitions: dict[type, Callable[..., object]] = {
-        int: flags.DEFINE_integer,
-        float: flags.DEFINE_float,
-        str: flags.DEFINE_string,
-        bool: flags.DEFINE_boolean,
-    }
-    definitions[kind](name, None, help_text)

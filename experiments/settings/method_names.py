@@ -56,3 +56,8 @@ def parse_loss(name: str) -> LossName:
             expected=f"a loss, or {FORM} with a pair loss ({', '.join(PAIR_LOSSES)}) and a miner ({', '.join(MINERS)})",
         )
     return loss
+
+
+def uses_gsp(pooling: str) -> bool:
+    """Whether a pooling is generalized sum pooling, alone or combined."""
+    return pooling == "gsp" or pooling.endswith("+gsp")

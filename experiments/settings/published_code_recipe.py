@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.settings.method_names import PROXY_LOSSES, parse_loss
+from experiments.settings.method_names import PROXY_LOSSES
 
 _CCP_SWITCHES = {
     "ccp_in_batch_weight": 0.1,
@@ -35,8 +35,8 @@ def published_code_switches(values: dict, base_loss: str, backbone: str) -> dict
         switches["input_mean"] = "imagenet"
     if values["warm_up_epochs"]:
         switches |= {"warm_up_epochs": 0, "warm_up_steps": values["steps_per_evaluation"]}
-    if values.get("memory_batches"):
-        switches |= {"memory_fills_first": True, "memory_holds_batch": True}
+    if values.get("xbm_batches"):
+        switches |= {"xbm_fills_first": True, "xbm_holds_batch": True}
     if "num_prototypes" in values:
         switches |= _gsp_switches(switches.get("warm_up_steps"))
     if values["method"] == "ccp":
@@ -51,26 +51,4 @@ def published_code_switches(values: dict, base_loss: str, backbone: str) -> dict
 def _gsp_switches(warm_up_steps: int | None) -> dict:
     switches = {"solver": "fixed_point", "num_iterations": 100, "label_initializer": "he_normal_over_proxies"}
     switches |= {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean", "zero_shot_halves": "even_odd"}
-    return switches | ({"memory_delay": warm_up_steps} if warm_up_steps else {})
-
-
-def unset_switches(values: dict, overrides: dict) -> set[str]:
-    """Switches that the thesis' recipe leaves unset although they have an effect, so that a flag may set them.
-
-    Args:
-        values: the recipe's values by field name.
-        overrides: what flags set by hand, by field name.
-    """
-    names = set()
-    if parse_loss(values["loss"]).base in ("c1", "ms"):
-        names.add("pair_reduction")
-    if "num_prototypes" in values:
-        names.add("label_initializer")
-    if values["crop"] in ("thesis", "published_code"):
-        names.add("evaluation_antialias")
-    if overrides.get("backbone", values["backbone"]) == "bn_inception":
-        names.add("input_mean")
-    given = {**values, **overrides}
-    if given["warm_up_epochs"] or given["warm_up_steps"]:
-        names.add("warm_up_trains_all")
-    return names
+    return switches | ({"gsp_memory_delay": warm_up_steps} if warm_up_steps else {})

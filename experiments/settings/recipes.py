@@ -10,14 +10,16 @@ from typing import Any
 
 from common.ops.checks import InvalidInput, check_choice
 from experiments.settings.ccp_recipe import PRINTED_CCP, ccp_parameters
-from experiments.settings.config import ExperimentConfig, config_fields
+from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.settings.cut_settings import cut_settings
 from experiments.settings.layers import GIVEN, OPEN, Layers
-from experiments.settings.method_names import PROXY_LOSSES, parse_loss
+from experiments.settings.method_names import PROXY_LOSSES, parse_loss, uses_gsp
+from experiments.settings.methods import parts_of
 from experiments.settings.milbich_recipe import benchmark_loss, proxy_pace, switch_probability
-from experiments.settings.published_code_recipe import published_code_switches, unset_switches
+from experiments.settings.published_code_recipe import published_code_switches
 from experiments.settings.revisiting_recipe import RECIPE, revisiting_setting
+from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.thesis_losses import SOP_LOSSES, THESIS_LOSSES
 
 RECIPES = ("thesis", "published_code", RECIPE)
@@ -53,7 +55,7 @@ _CIFAR_COLLAGE_GSP = {"transport_ratio": 0.2, "smoothing": 10.0, "zero_shot_weig
 DATASET_LOSSES = {**THESIS_LOSSES, **dict.fromkeys(CIFAR, SOP_LOSSES)}
 CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
 # Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
-COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
+COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "gsp_memory_features": "local_features"}
 # Glyphs are learned from nothing. Of 2, 4, 8 and 25 batches the smallest memory validates best (C1, fold 0, MAP@R after
 # 1,000 steps: .746, .681, .489, .367); with 25, a start after 200 steps is better than after 0 or 400 (.231, .298).
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400, "glyphs": 2}
@@ -83,7 +85,7 @@ def resolve(
         InvalidInput: unknown names, or an override that would have no effect.
     """
     layers = layers_of(dataset, loss, pooling, recipe, budget, overrides, method, protocol)
-    return ExperimentConfig(**layers.values)
+    return ExperimentConfig.of(layers.values, layers.sources)
 
 
 def layers_of(
@@ -150,9 +152,9 @@ def layers_of(
 
 def _set_memory(layers: Layers, dataset: str, after: str) -> None:
     """Adds the layers of the cross-batch memory; `after` stands before a source that is not this data set's."""
-    memory = {"memory_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "memory_start": 1000}
+    memory = {"xbm_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "xbm_start": 1000}
     layers.set(f"{after}thesis 3.3.2.1, memory", memory)
-    layers.set(OPEN, {"memory_fills_first": False, "memory_holds_batch": False})
+    layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
 
 
 def _begins_at_random(values: dict, overrides: dict) -> bool:
@@ -167,14 +169,9 @@ def _selection(values: dict) -> dict:
     They have to wait there, and the loss alone may be ahead at that moment: its weights are no result of the method.
     A memory that photographs wait for is printed, and what is selected before it, too.
     """
-    waits = ("memory_start", "ccp_start") if values["weights"] == "none" else ("ccp_start",)
+    waits = ("xbm_start", "ccp_start") if values["weights"] == "none" else ("ccp_start",)
     start = max(values.get(name) or 0 for name in waits)
     return {"selection_start": start} if 0 < start < values["max_steps"] else {}
-
-
-def uses_gsp(pooling: str) -> bool:
-    """Whether a pooling is generalized sum pooling, alone or combined."""
-    return pooling == "gsp" or pooling.endswith("+gsp")
 
 
 def _model_and_training(dataset: str, base_loss: str, chapter: int) -> dict:
@@ -264,7 +261,7 @@ def _gsp_parameters(dataset: str, base_loss: str) -> dict:
         "transport_ratio": 0.3,
         "smoothing": 0.5 if base_loss in PROXY_LOSSES else 5.0,
         "solver": "exact",
-        "memory_size": 1024,
+        "gsp_memory_size": 1024,
         "zero_shot_weight": 0.1,
         "zero_shot_ridge": 0.05,
         "zero_shot_scale": 1.0,
@@ -286,7 +283,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
             "max_steps": 1000,
             "patience": 20 if frequent else 5,
         }
-    waits = {"memory_start": 4, "ccp_start": 4} if budget == "smoke" else {"memory_start": 200, "ccp_start": 400}
+    waits = {"xbm_start": 4, "ccp_start": 4} if budget == "smoke" else {"xbm_start": 200, "ccp_start": 400}
     changes |= {name: steps for name, steps in waits.items() if values.get(name)}
     if values.get("ccp_start_patience"):
         changes["ccp_start_patience"] = 0  # so few steps converge nowhere; the training says so when a problem begins
@@ -296,14 +293,14 @@ def _budget_limits(budget: str, values: dict) -> dict:
             changes["plateau_patience"] = max(2, changes["patience"] // 5)
     if values["warm_up_steps"]:
         changes["warm_up_steps"] = min(values["warm_up_steps"], changes["steps_per_evaluation"])
-    if values.get("memory_delay"):
-        changes["memory_delay"] = changes["warm_up_steps"]
+    if values.get("gsp_memory_delay"):
+        changes["gsp_memory_delay"] = changes["warm_up_steps"]
     if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
         changes |= {"image_size": 64, **({"warm_up_epochs": 0, "warm_up_steps": 2} if values["warm_up_epochs"] else {})}
     if not values["weight_decay"]:
         changes["weight_decay"] = _SHORT_WEIGHT_DECAY
     if uses_gsp(values["pooling"]) and budget == "smoke":
-        changes["memory_size"] = max(2 * values["num_prototypes"], 128)
+        changes["gsp_memory_size"] = max(2 * values["num_prototypes"], 128)
     return changes
 
 
@@ -319,7 +316,7 @@ def departures(
     fixed = {name: getattr(config, name) for name in given}
     method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
     recipe = resolve(*method_of, fixed, config.method, config.protocol)
-    names = [field.name for field in config_fields()]
+    names = [each.name for each in all_settings()]
     return {name: getattr(recipe, name) for name in names if getattr(config, name) != getattr(recipe, name)}
 
 
@@ -330,19 +327,23 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         values: the recipe's values for its data set, loss and pooling, by field name.
         overrides: values by field name.
     """
-    optional = {name for name, field in ExperimentConfig.__dataclass_fields__.items() if field.default is None}
-    optional -= {"frozen_backbone", "sampler", "selection_start", "trained_from", "views"}
-    optional -= {"cached_features"} if "trained_from" in overrides else set()
-    optional -= unset_switches(values, overrides)
-    if uses_gsp(values["pooling"]):
-        optional -= {"num_iterations", "memory_features", "memory_delay"}
-    if values["method"] == "ccp":
-        optional -= {"ccp_max_problems", "ccp_keeps_problems"}
-        optional -= {"ccp_start_patience", "ccp_goes_back", "ccp_max_failures"}
-    unused = {name for name in overrides if name in optional and values.get(name) is None}
+    parts = parts_of(values["loss"], values["method"], values["pooling"])
+    used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()}
+    used -= {"held_out_fraction"} - values.keys()
     if "protocol" in values:  # no folds there
-        unused |= {"num_folds", "fold_order"} & overrides.keys()
-    return sorted(unused)
+        used -= {"num_folds", "fold_order"}
+    return sorted(overrides.keys() - used | overrides.keys() & _without_effect({**values, **overrides}))
+
+
+def _without_effect(values: dict) -> set[str]:
+    """Settings of every run that do nothing beside these values."""
+    has_effect = {
+        "evaluation_antialias": values["crop"] in ("thesis", "published_code"),
+        "input_mean": values["backbone"] == "bn_inception",
+        "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
+        "cached_features": values.get("trained_from") is not None,
+    }
+    return {name for name, has in has_effect.items() if not has}
 
 
 def _refuse_unused(values: dict, overrides: dict) -> None:

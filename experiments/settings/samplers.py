@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from common import data
-from common.ops.checks import check_choice, check_given
+from common.ops.checks import check_choice
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.methods.gsp import ZeroShotSettings
 from gsp_dml.zero_shot_halves import check_halves
 
 SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.SamplesPerClassBatches | data.AnyClassBatches]] = {
@@ -27,9 +28,9 @@ def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
     Raises:
         InvalidInput: the zero-shot prediction loss would find a class in both halves of such batches.
     """
-    sampler = check_choice("--sampler", config.sampler or "rounds", SAMPLERS)
+    sampler = check_choice("--sampler", config.sampler, SAMPLERS)
     batches = SAMPLERS[sampler](config, labels, seed)
-    if config.zero_shot_weight:
-        halves = check_given("zero_shot_halves", config.zero_shot_halves)
-        check_halves(batches.class_places, halves)
+    zero_shot = config.find(ZeroShotSettings)
+    if zero_shot and zero_shot.zero_shot_weight:
+        check_halves(batches.class_places, zero_shot.zero_shot_halves)
     return batches

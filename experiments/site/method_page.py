@@ -9,8 +9,9 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 
 from common.retrieval.diagnostics import NAMES
+from common.training import read_json
 from experiments.reports import UnitRun
-from experiments.settings.config import config_fields
+from experiments.settings.config import all_settings, by_flag_names
 from experiments.site.charts import map_chart
 from experiments.site.groups import Method
 from experiments.site.markup import Markup, joined, tag
@@ -208,21 +209,29 @@ def _pairs(items) -> Markup:
 
 
 def _configuration(method: Method) -> Markup:
-    stated = dict(method.runs.config)
+    stated, sources = by_flag_names(method.runs.config), _sources(method.runs.units)
     lines = []
-    for field in config_fields():
-        value = stated.get(field.name)
+    for each in all_settings():
+        value = stated.get(each.name)
         if value is not None:
-            lines.append(_setting(field.name, value, field.metadata["help"]))
-    lines.append(_setting("data", stated.get("data"), "digest of labels and contents of the data set"))
-    heads = tag("tr", *(tag("th", head, scope="col") for head in ("field", "value", "meaning")))
+            lines.append(_setting(each.name, value, sources.get(each.name), each.metadata["help"]))
+    lines.append(_setting("data", stated.get("data"), "the files", "digest of labels and contents of the data set"))
+    heads = tag("tr", *(tag("th", head, scope="col") for head in ("field", "value", "set by", "meaning")))
     table = tag("table", tag("thead", heads), tag("tbody", *lines))
     shown = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Configuration")
     return tag("details", tag("summary", f"All {len(lines)} values, the same for each run"), shown)
 
 
-def _setting(name: str, value, meaning: str) -> Markup:
-    cells = [tag("td", tag("code", str(value))), tag("td", meaning.replace("`", ""))]
+def _sources(units: Sequence[UnitRun]) -> dict[str, str]:
+    """The layer that set each value last, by the name of its flag; empty for runs that do not say."""
+    found = (read_json(unit.path / "sources.json") for unit in units)
+    sources = next((each for each in found if isinstance(each, dict)), {})
+    return {name: source for name, source in sources.items() if isinstance(source, str)}
+
+
+def _setting(name: str, value, source: str | None, meaning: str) -> Markup:
+    texts = (source or "not recorded", meaning.replace("`", ""))
+    cells = [tag("td", tag("code", str(value))), *(tag("td", text) for text in texts)]
     return tag("tr", tag("th", tag("code", name), scope="row"), *cells)
 
 

@@ -20,7 +20,7 @@ from experiments.evidence.agreement import TableAgreement, study_agreement
 from experiments.evidence.agreement_tables import draw_agreements, ranking_table, sign_table
 from experiments.evidence.store import ROWS, StudyRows
 from experiments.settings import flags as experiment_flags
-from experiments.settings.config import config_fields
+from experiments.settings.config import all_settings
 from experiments.studies.study import write_table
 
 AGREEMENT = "agreement"
@@ -37,7 +37,7 @@ def run_agreement() -> None:
         InvalidInput: a flag that would have no effect, or a study that cannot be compared.
     """
     values = flags.FLAGS
-    settings = (field.name for field in config_fields() if field.name in values)
+    settings = (each.name for each in all_settings() if each.name in values)
     of_trainings = (*_UNUSED, *experiment_flags.SESSION_FLAGS, *settings)
     experiment_flags.refuse_flags(*of_trainings, because="--id=agreement trains nothing and reads recorded studies")
     agreements = given_agreements(values.study) if values["study"].present else found_agreements(_RESULTS)

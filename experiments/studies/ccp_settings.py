@@ -13,7 +13,7 @@ _DEMO = {
     "steps_per_evaluation": 25,
     "patience": 20,
     "projection_patience": 1,
-    "memory_start": 200,
+    "xbm_start": 200,
 }
 NUM_BLOCKS = 3
 

@@ -49,7 +49,7 @@ def _rows(dataset: str) -> Sequence[FairRow]:
 
 
 def _small_rows(dataset: str) -> Sequence[FairRow]:
-    memory = {"memory_batches": _SMALL_MEMORY_BATCHES.get(dataset, 3)}
+    memory = {"xbm_batches": _SMALL_MEMORY_BATCHES.get(dataset, 3)}
     rows = []
     for loss, printed in _PAIR_LOSSES.items():
         if loss in _WITH_MEMORY:

@@ -32,7 +32,7 @@ PRINTED_GAIN = 17.0  # points of MAP@R on Cifar Collage
 STARTS = ("scratch", "pretrained", "frozen")
 DEMO = {"max_steps": 600, "steps_per_evaluation": 200}
 # What was found to work, every one of them a flag; collages of photographs keep the recipe's values, as printed.
-SCRATCH_SETTINGS = {"memory_delay": 200}  # until then features mean nothing, and all prototypes would be alike
+SCRATCH_SETTINGS = {"gsp_memory_delay": 200}  # until then features mean nothing, and all prototypes would be alike
 FROZEN_SETTINGS = {"frozen_backbone": True, "learning_rate": 1e-3}
 GLYPH_PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  # 1e-3 destroys what glyphs taught
 PRETRAINING = {"loss": "pnca", "pooling": "gap"}

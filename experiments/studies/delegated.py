@@ -23,13 +23,13 @@ from absl import flags
 from common.ops.checks import InvalidInput, check_choice
 from common.training import write_text
 from experiments.settings import flags as experiment_flags
-from experiments.settings.config import config_fields
+from experiments.settings.config import all_settings
 from experiments.settings.recipes import BUDGETS
 from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 from experiments.studies.cost import duration
 
 _PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.SESSION_FLAGS)
-_CONFIGURATION = tuple(field.name for field in config_fields())
+_CONFIGURATION = tuple(each.name for each in all_settings())
 _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from common.ops.checks import check_given
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.studies.bayesian_search import BayesianSearch, Surface
 from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
 from experiments.studies.study import (
@@ -52,13 +52,13 @@ class LambdaAndProxies(Study):
     def __init__(self, options: StudyOptions):
         self.options, self.loss = options, options.only_loss("c2")
         self.settings = ccp_settings(options, ablation=True)
-        plain = options.configuration(self.loss, "ccp", settings=self.settings)
-        self.pool_size = check_given("pool_size", plain.pool_size)
+        plain = options.configuration(self.loss, "ccp", settings=self.settings).part(ProjectionSettings)
+        self.pool_size = plain.pool_size
         self.candidates = list(itertools.product(_EXPONENTS, range(1, self.pool_size + 1)))
         self.grid = np.array([self._scaled(*candidate) for candidate in self.candidates])
         self.search = BayesianSearch(self.grid, *_NUM_POINTS[options.budget])
-        proxies = check_given("proxies_per_class", plain.proxies_per_class)
-        self.without = options.cells("lambda 0", self._configuration(0.0, proxies), one_split=True)
+        without = self._configuration(0.0, plain.proxies_per_class)
+        self.without = options.cells("lambda 0", without, one_split=True)
         self.protocol = ablation_protocol(options)
         self.num_cells = (1 + self.search.num_points) * len(self.without)
         self.title = f"{self.loss}+ccp: lambda and number of proxies on {options.dataset} (thesis figure 3.5)"

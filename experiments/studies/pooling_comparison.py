@@ -20,7 +20,7 @@ def comparison_configuration(
     """The configuration of one method of the comparison; fields set by hand hold for the poolings that have them."""
     values = dict(overrides)
     if dataset.startswith("glyph_collage"):
-        values = {**COLLAGE_GSP, "memory_delay": DEMO_DELAY, **values}
+        values = {**COLLAGE_GSP, "gsp_memory_delay": DEMO_DELAY, **values}
     if budget == "demo":
         values = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **values}
     unused = unused_overrides(resolve(dataset, loss, pooling, recipe, budget, {}).as_dict(), values)

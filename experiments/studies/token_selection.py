@@ -34,7 +34,7 @@ DATASET = "synthetic_tokens"
 PRINTED_GAIN = 70.0  # points of MAP@R
 SELECTS_FROM = 0.75  # of the weight on own tokens: halfway between what averaging gives them and all
 # Ours. Sixteen points in a box of .6 are .2 apart at most; distances of tokens are small, so the smoothing is not.
-SETTINGS: Mapping[str, object] = {"memory_features": "local_features", "smoothing": 50.0, "negative_margin": 0.2}
+SETTINGS: Mapping[str, object] = {"gsp_memory_features": "local_features", "smoothing": 50.0, "negative_margin": 0.2}
 _LENGTHS = {
     "full": {},
     "demo": {"learning_rate": 1e-3, "max_steps": 800, "steps_per_evaluation": 100},  # a tenth, ten times as fast

@@ -30,7 +30,7 @@ _PRETRAINING = "python -m experiments.pretrain --dataset=glyphs_latin --backbone
 _RATES = (1e-4, 3e-4, 1e-3)
 _MORE_RATES = (3e-5, 1e-4, 2e-4, 3e-4, 5e-4, 1e-3)
 # What is tried beside the learning rate for a method that has more to set than its loss.
-_BATCHES = {"memory_batches": (3, 25)}
+_BATCHES = {"xbm_batches": (3, 25)}
 _PATIENCE = {"projection_patience": (1, 3)}
 _SMOOTHING = {"smoothing": (0.5, 5.0)}
 _PHOTOGRAPHS = {"backbone": "mobilenet_v2", "image_size": 160, "trained_from": "head"}
@@ -70,7 +70,7 @@ def warm_benchmark(options: StudyOptions) -> TunedTable:
 
 def _rows(budget: str) -> Iterator[FairRow]:
     """Memory and CCP under every pair loss, then GSP, then losses with proxies."""
-    memory = {"memory_start": _MEMORY[budget], "selection_start": _MEMORY[budget]}
+    memory = {"xbm_start": _MEMORY[budget], "selection_start": _MEMORY[budget]}
     ccp = {"ccp_start": _WAITS[budget], "ccp_start_patience": 3 if budget == "full" else 0, "ccp_goes_back": True}
     ccp |= {"ccp_max_failures": 2, "selection_start": _WAITS[budget]}
     one_proxy = {**ccp, "proxies_per_class": 1}

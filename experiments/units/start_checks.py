@@ -14,9 +14,9 @@ from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
 from common.ops.checks import check_choice, invalid
 from experiments.settings import build
-from experiments.settings.build_ccp import check_projections
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, weights_file
+from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.units.splits import Split, split_of
 
 
@@ -59,15 +59,15 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
     augmentation = build.build_augmentation(config, dataset)
     build.build_batches(config, split.training.labels, 0)
     _check_parts(config, split.training.num_classes)
-    if config.method == "ccp":
-        check_projections(config, split.training, augmentation)
+    projections = config.find(ProjectionSettings)
+    if projections:
+        projections.check(split.training, augmentation, config.seed, config.monitor)
     _check_backbone(config, dataset)
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
     """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them again."""
-    if config.input_mean is not None:
-        check_choice("--input_mean", config.input_mean, INPUT_MEANS)
+    check_choice("--input_mean", config.input_mean, INPUT_MEANS)
     build.build_head(config)
     build.build_loss(config, num_classes)
     build.build_attribute_loss(config, num_classes)

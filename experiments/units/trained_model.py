@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import typing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from common.data import Dataset, Examples
 from common.ops.checks import InvalidInput, check_choice
 from common.training import EmbeddingModel, RunDirectory, read_json
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
+from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
 from experiments.units.pooling_weights import image_batches
 from experiments.units.same_data import check_same_data
 from experiments.units.splits import split_of
@@ -62,29 +61,29 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
     Raises:
         InvalidInput: another version of the code wrote it, or it is damaged.
     """
-    kinds = typing.get_type_hints(ExperimentConfig)
-    values = {name: value for name, value in identity.items() if name in kinds}
+    stated = by_flag_names(identity)
+    kinds = {each.name: each.kind for each in all_settings()}
+    values = {name: value for name, value in stated.items() if name in kinds}
     odd = [name for name, value in values.items() if not _is_of_kind(value, kinds[name])]
     if odd:
         raise InvalidInput(
             f"{path}/config.json is damaged: {odd[0]} is {values[odd[0]]!r}. Delete the folder to run it again."
         )
     try:
-        config = ExperimentConfig(**values)
+        config = ExperimentConfig.of(values)
         for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS), ("backbone", build.BACKBONES)):
             check_choice(name, getattr(config, name), choices)
         build.check_loss_name(config.loss)
-    except (TypeError, InvalidInput) as error:
+    except InvalidInput as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
     return config
 
 
-def _is_of_kind(value, kind) -> bool:
-    """Whether a JSON value is of an annotated kind: a field's type, perhaps one that may be `None`."""
-    kinds = typing.get_args(kind) or (kind,)
-    if float in kinds:
-        kinds = (*kinds, int)
-    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+def _is_of_kind(value: object, kind: type) -> bool:
+    """Whether a JSON value is of a setting's kind; whole numbers are fractions, truth values no numbers."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def load_trained_model(

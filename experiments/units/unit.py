@@ -29,8 +29,8 @@ from common.training import (
 )
 from common.training.optimizers import GradientTransform
 from experiments.settings import build
-from experiments.settings.build_ccp import projection_parts
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.units.cached_training import FeaturePlace, features_below_cut
 from experiments.units.pooling_weights import image_batches, selection_callbacks
 from experiments.units.problem_record import problem_recorder
@@ -167,7 +167,7 @@ class Unit:
             steps_per_evaluation=config.steps_per_evaluation,
             patience=config.patience,
             warm_up_steps=config.warm_up_steps or config.warm_up_epochs * self.batches.batches_per_epoch,
-            warm_up_trains_all=bool(config.warm_up_trains_all),
+            warm_up_trains_all=config.warm_up_trains_all,
             plateau_patience=config.plateau_patience,
             monitor=config.monitor,
             selection_start=config.selection_start or 0,
@@ -182,11 +182,13 @@ class Unit:
         """What is done to gradients, in order, and the callbacks of the method."""
         transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
         callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
-        if self.config.method == "ccp":
+        projected = self.config.find(ProjectionSettings)
+        if projected:
             augmentation = build.build_augmentation(self.config, self.dataset)
             recorder = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
-            observe = recorder if self.config.ccp_keeps_problems else None
-            term, projections = projection_parts(self.config, model, self.training, augmentation, self.seed, observe)
+            observe = recorder if projected.ccp_keeps_problems else None
+            pools = projected.pools(model.embed, self.training, augmentation, self.seed)
+            term, projections = projected.training_parts(model, pools, self.config.monitor, observe)
             transforms, callbacks = [term, *transforms], [*callbacks, projections]
         if self.config.clip_norm:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable
 
 from common.data import Dataset
-from common.training import RunDirectory
+from common.training import RunDirectory, write_json
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace
@@ -87,6 +87,8 @@ class UnitRuns:
             mend_finished_run(run, finished, self.dataset, self.cache_dir)
             return
         with run.locked():
+            if config.sources:
+                write_json(path / "sources.json", dict(config.sources))
             prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
             features = FeaturePlace(self.cache_dir, self.fingerprint)
             unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)

@@ -114,7 +114,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, ima
     folder, arguments, _ = finished
     arguments = [a for a in arguments if not a.startswith(("--runs_dir", "--pooling"))]
     arguments += ["--pooling=gsp", "--fold=0", f"--runs_dir={tmp_path / 'runs'}", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=24", "--memory_size=128", "--patience=100"]
+    arguments += ["--max_steps=24", "--gsp_memory_size=128", "--patience=100"]
     start = time.monotonic()
     expected = run_small(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
     assert expected.returncode == 0, expected.stderr

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from common.ops.checks import InvalidInput
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
+from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.recipes import BUDGETS, RECIPES, resolve
 
 NUM_EXAMPLES = 150
@@ -52,7 +52,8 @@ OUT_OF_RANGE = {
 @settings(max_examples=NUM_EXAMPLES)
 @given(config=CONFIGS)
 def test_a_configuration_survives_json_with_its_hash(config):
-    again = ExperimentConfig(**json.loads(json.dumps(config.as_dict())))
+    again = ExperimentConfig.of(json.loads(json.dumps(config.as_dict())))
+    assert ExperimentConfig.of(by_flag_names(json.loads(json.dumps(config.stored())))) == config
     assert again == config
     assert dataclasses.replace(again, weights="none").hash("d") == dataclasses.replace(config, weights="none").hash("d")
 
@@ -80,6 +81,6 @@ def test_what_is_out_of_range_is_refused_by_name(name):
     @given(value=OUT_OF_RANGE[name])
     def refuses(value):
         with pytest.raises(InvalidInput, match=f"--{name}"):
-            dataclasses.replace(config, **{name: value})
+            config.replace(**{name: value})
 
     refuses()

@@ -61,7 +61,7 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
 @pytest.mark.parametrize("reduction", [None, "mean_of_active"])
 def test_the_reduction_over_partners_reaches_the_loss(loss, reduction):
     config = resolve("glyphs", loss, "gap", "thesis", "smoke", {"pair_reduction": reduction} if reduction else {})
-    assert build.LOSSES[loss](config, 4).reduction == (reduction or "sum")
+    assert build.build_loss(config, 4).reduction == (reduction or "sum")
 
 
 def test_a_size_that_cannot_be_cut_in_parts_is_refused(collages):
@@ -152,14 +152,14 @@ def test_parts_that_do_not_fit_are_refused(name):
 
 
 def test_the_delay_of_the_prototypes_memory_is_counted_in_images():
-    config = resolve("glyphs", "c2", "gsp", "thesis", "demo", {"memory_delay": 3})
+    config = resolve("glyphs", "c2", "gsp", "thesis", "demo", {"gsp_memory_delay": 3})
     assert build.POOLINGS["gsp"](config).memory_delay == 3 * config.batch_size == 192
 
 
-@pytest.mark.parametrize("name", ["memory_fills_first", "memory_holds_batch"])
+@pytest.mark.parametrize("name", ["xbm_fills_first", "xbm_holds_batch"])
 def test_the_two_habits_of_the_memory_are_told_apart(name):
     loss = build.build_loss(resolve("glyphs", "c1+xbm", "gap", "thesis", "demo", {name: True}), 4)
-    found = {"memory_fills_first": loss.fill_before_start, "memory_holds_batch": loss.enqueue_first}
+    found = {"xbm_fills_first": loss.fill_before_start, "xbm_holds_batch": loss.enqueue_first}
     assert found == {other: other == name for other in found}
 
 

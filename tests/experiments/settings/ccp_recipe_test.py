@@ -56,7 +56,7 @@ def start_of(config):
 def test_where_parts_begin_at_random_problems_wait_for_a_converged_loss_and_go_back():
     for recipe in ("thesis", "published_code"):
         assert start_of(ccp("glyphs", recipe=recipe)) == (1000, 3, True, 2)
-        assert start_of(ccp("cars196", recipe=recipe)) == (0, None, None, None)  # as printed: ImageNet weights
+        assert start_of(ccp("cars196", recipe=recipe)) == (0, None, False, None)  # as printed: ImageNet weights
     assert start_of(ccp("cars196", frozen_backbone=True)) == (1000, 3, True, 2)  # a head from scratch
     assert start_of(ccp("cars196", trained_from="head")) == (1000, 3, True, 2)
     assert start_of(ccp("cars196", weights="none")) == (1000, 3, True, 2)
@@ -69,7 +69,7 @@ def test_a_short_training_converges_nowhere_and_begins_at_a_fixed_step():
     assert start_of(ccp("glyphs", budget="demo")) == (400, 0, True, 2)
     assert start_of(ccp("glyphs", budget="smoke")) == (4, 0, True, 2)
     assert start_of(ccp("glyphs", budget="demo", ccp_start_patience=3)) == (400, 3, True, 2)
-    assert start_of(ccp("cars196", budget="demo")) == (0, None, None, None)
+    assert start_of(ccp("cars196", budget="demo")) == (0, None, False, None)
 
 
 def test_each_part_of_it_is_a_switch_and_a_useless_one_is_refused():

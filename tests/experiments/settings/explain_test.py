@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from experiments.settings.config import config_fields
+from experiments.settings.config import all_settings
 from tests.command_line import run_module
 
 
@@ -12,7 +12,7 @@ from tests.command_line import run_module
     ("command", "arguments", "expected"),
     [
         ("fair_eval", ["--methods=c2+gap,c2+ccp+gap", "--seed=3"], {"seed": "3  given on the command line"}),
-        ("conventional_eval", ["--loss=c1+xbm"], {"memory_start": "1000  thesis 3.3.2.1, memory"}),
+        ("conventional_eval", ["--loss=c1+xbm"], {"xbm_start": "1000  thesis 3.3.2.1, memory"}),
         ("revisiting_eval", ["--loss=margin"], {"margin": '0.2  "Revisiting" benchmark, losses'}),
     ],
 )
@@ -31,7 +31,7 @@ def test_help_lists_every_hyperparameter_and_nothing_of_other_packages(command):
     result = run_module(f"experiments.{command}", "--help")
     assert result.returncode == 0, result.stderr
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE))
-    missing = {field.name for field in config_fields()} - listed
+    missing = {each.name for each in all_settings()} - listed
     assert missing <= {"method", "protocol", "pooling"}
     assert "runs_dir" in listed
     assert not listed & {"logtostderr", "test_srcdir"}

@@ -1,6 +1,5 @@
 """`--recipe=published_code` against the authors' code, switch by switch; the values below are read in that code."""
 
-import dataclasses
 import itertools
 import pathlib
 import re
@@ -8,6 +7,7 @@ import re
 import pytest
 
 from common.ops.checks import InvalidInput
+from experiments.settings.config import all_settings
 from experiments.settings.recipes import PHOTOGRAPHS, resolve
 
 DOCUMENTATION = pathlib.Path(__file__).resolve().parents[3] / "docs" / "published_code.md"
@@ -23,26 +23,26 @@ FAIR = [
     ("utilities/dataset_utils.py", ("sop", "c2", "gap"), {}, {"crop": "published_code", "image_size": 227}),
     ("utilities/dataset_utils.py", ("sop", "c2", "gap"), {}, {"evaluation_antialias": False}),
     ("utilities/dataset_utils.py", ("sop", "c2", "gap"), {}, {"input_mean": "imagenet"}),
-    ("utilities/dataset_utils.py", ("sop", "c2", "gap"), {"backbone": "resnet50"}, {"input_mean": None}),
+    ("utilities/dataset_utils.py", ("sop", "c2", "gap"), {"backbone": "resnet50"}, {"input_mean": "caffe"}),
     ("models/backbones/bn_inception.py", ("sop", "c2", "gap"), {}, {"frozen_batch_norm": True}),
     ("trainModel.py", ("cub200", "pnca", "gap"), {}, {"warm_up_epochs": 0, "warm_up_steps": 100}),
     ("trainModel.py", ("sop", "panchor", "gap"), {}, {"warm_up_epochs": 0, "warm_up_steps": 1000}),
     ("trainModel.py", ("sop", "pnca", "gap"), {"chapter": 3}, {"warm_up_steps": 250}),
     ("trainModel.py", ("sop", "pnca", "gap"), {}, {"samples_per_class": 1, "proxy_multiplier": 100.0}),
-    ("configs/dml_small.yaml", ("cub200", "pnca", "gap"), {}, {"warm_up_trains_all": None, "patience": 15}),
+    ("configs/dml_small.yaml", ("cub200", "pnca", "gap"), {}, {"warm_up_trains_all": False, "patience": 15}),
     ("configs/dml_large.yaml", ("sop", "c2", "gap"), {}, {"steps_per_evaluation": 1000, "patience": 10}),
     ("utilities/proxy_utils.py", ("sop", "panchor", "gap"), {}, {"proxy_initializer": "he_normal_over_proxies"}),
     ("losses/proxy_nca.py", ("sop", "pnca", "gap"), {"chapter": 3}, {"temperature": 0.11}),
-    ("losses/xbm.py", ("sop", "c1+xbm", "gap"), {}, {"memory_fills_first": True, "memory_holds_batch": True}),
-    ("trainModel.py", ("sop", "c1+xbm", "gap"), {}, {"memory_batches": 1400, "memory_start": 1000}),
-    ("trainModel.py", ("inshop", "c1+xbm", "gap"), {}, {"memory_batches": 400}),
-    ("configs/dml_small.yaml", ("cars196", "c1+xbm", "gap"), {}, {"memory_batches": 25, "memory_start": 1000}),
+    ("losses/xbm.py", ("sop", "c1+xbm", "gap"), {}, {"xbm_fills_first": True, "xbm_holds_batch": True}),
+    ("trainModel.py", ("sop", "c1+xbm", "gap"), {}, {"xbm_batches": 1400, "xbm_start": 1000}),
+    ("trainModel.py", ("inshop", "c1+xbm", "gap"), {}, {"xbm_batches": 400}),
+    ("configs/dml_small.yaml", ("cars196", "c1+xbm", "gap"), {}, {"xbm_batches": 25, "xbm_start": 1000}),
     ("layers/partial_transport.py", ("cub200", "c2", "gsp"), {}, {"solver": "fixed_point", "num_iterations": 100}),
     ("configs/dml_small.yaml", ("cub200", "c2", "gsp"), {}, {"num_prototypes": 64, "smoothing": 5.0}),
     ("configs/dml_large.yaml", ("sop", "c2", "gsp"), {}, {"num_prototypes": 128, "transport_ratio": 0.3}),
-    ("configs/dml_default.yaml", ("sop", "c2", "gsp"), {}, {"memory_size": 1024, "memory_delay": None}),
-    ("trainModel.py", ("cub200", "pnca", "gsp"), {}, {"memory_delay": 100, "smoothing": 0.5}),
-    ("trainModel.py", ("sop", "panchor", "gsp"), {}, {"memory_delay": 1000, "smoothing": 0.5}),
+    ("configs/dml_default.yaml", ("sop", "c2", "gsp"), {}, {"gsp_memory_size": 1024, "gsp_memory_delay": 0}),
+    ("trainModel.py", ("cub200", "pnca", "gsp"), {}, {"gsp_memory_delay": 100, "smoothing": 0.5}),
+    ("trainModel.py", ("sop", "panchor", "gsp"), {}, {"gsp_memory_delay": 1000, "smoothing": 0.5}),
     ("losses/zsr_loss.py", ("sop", "pnca", "gsp"), {}, {"label_initializer": "he_normal_over_proxies"}),
     ("losses/zsr_loss.py", ("sop", "c2", "gsp"), {}, {"label_initializer": "he_normal_over_proxies"}),
     ("losses/zsr_loss.py", ("sop", "c2", "gsp"), {}, {"zero_shot_scale": 9.5, "zero_shot_reduction": "mean"}),
@@ -61,19 +61,19 @@ CCP = [
 ]
 RESNET = {"backbone": "resnet50"}
 CONVENTIONAL = [
-    ("bninception_small.yaml", ("cars196", "c1+xbm", "gap+gmp"), {}, {"memory_batches": 50, "memory_start": 1000}),
-    ("resnet50_small.yaml", ("cars196", "c1+xbm", "gap+gmp"), RESNET, {"memory_batches": 25, "memory_start": 100}),
+    ("bninception_small.yaml", ("cars196", "c1+xbm", "gap+gmp"), {}, {"xbm_batches": 50, "xbm_start": 1000}),
+    ("resnet50_small.yaml", ("cars196", "c1+xbm", "gap+gmp"), RESNET, {"xbm_batches": 25, "xbm_start": 100}),
     ("bninception_small.yaml", ("cars196", "c2", "gap+gmp"), {}, {"learning_rate": 1e-5, "plateau_patience": 4}),
     ("bninception_large.yaml", ("sop", "c2", "gap+gmp"), {}, {"learning_rate": 1e-4, "plateau_patience": 3}),
-    ("resnet50_large.yaml", ("sop", "c1+xbm", "gap+gmp"), RESNET, {"memory_batches": 1400, "weight_decay": 4e-4}),
-    ("trainModel.py", ("inshop", "c1+xbm", "gap+gmp"), RESNET, {"memory_batches": 400, "classes_per_batch": 28}),
+    ("resnet50_large.yaml", ("sop", "c1+xbm", "gap+gmp"), RESNET, {"xbm_batches": 1400, "weight_decay": 4e-4}),
+    ("trainModel.py", ("inshop", "c1+xbm", "gap+gmp"), RESNET, {"xbm_batches": 400, "classes_per_batch": 28}),
     ("conventional_*.yaml", ("cars196", "c2", "gap+gmp"), {}, {"positive_margin": 0.0, "negative_margin": 1.0}),
     ("conventional_*.yaml", ("sop", "triplet", "gap+gmp"), {}, {"margin": 0.2, "samples_per_class": 4}),
     ("conventional_*.yaml", ("cars196", "ms", "gap+gmp"), {}, {"ms_alpha": 2.0, "ms_beta": 40.0, "ms_base": 0.5}),
     ("conventional_*.yaml", ("sop", "pnca", "gap+gmp"), {}, {"warm_up_trains_all": True, "warm_up_steps": 250}),
-    ("trainModel.py", ("sop", "pnca", "gmp+gsp"), {}, {"memory_delay": 250, "warm_up_trains_all": True}),
+    ("trainModel.py", ("sop", "pnca", "gmp+gsp"), {}, {"gsp_memory_delay": 250, "warm_up_trains_all": True}),
     ("trainModel.py", ("cub200", "panchor", "gap+gmp"), {}, {"classes_per_batch": 100, "samples_per_class": 1}),
-    ("conventional_*.yaml", ("sop", "c2", "gap+gmp"), {}, {"warm_up_trains_all": None, "embedding_dim": 512}),
+    ("conventional_*.yaml", ("sop", "c2", "gap+gmp"), {}, {"warm_up_trains_all": False, "embedding_dim": 512}),
 ]
 CASES = [
     *((row, "plain", None) for row in FAIR),
@@ -103,10 +103,10 @@ def differing_fields() -> set[str]:
     for dataset, loss, pooling, way, protocol in methods():
         for given in ({"chapter": 3}, {"chapter": 5}, {"chapter": 5, **RESNET}):
             one, other = (
-                dataclasses.asdict(resolve(dataset, loss, pooling, recipe, "full", given, way, protocol))
+                resolve(dataset, loss, pooling, recipe, "full", given, way, protocol)
                 for recipe in ("thesis", "published_code")
             )
-            names |= {name for name in one if one[name] != other[name]}
+            names |= {each.name for each in all_settings() if getattr(one, each.name) != getattr(other, each.name)}
     return names - {"recipe"}
 
 
@@ -129,7 +129,7 @@ def test_the_documentation_names_every_switch_and_no_other():
 def test_a_switch_can_be_set_alone_and_is_part_of_the_identity(overrides, pooling):
     plain = resolve("sop", "pnca", pooling, "thesis", "full", {})
     switched = resolve("sop", "pnca", pooling, "thesis", "full", overrides)
-    assert switched == dataclasses.replace(plain, **overrides)
+    assert switched == plain.replace(**overrides)
     assert switched.hash("data") != plain.hash("data")
 
 
@@ -152,4 +152,4 @@ def test_a_switch_without_effect_is_refused(method, overrides):
 def test_short_budgets_shorten_the_warm_up_and_what_waits_for_it(budget):
     for dataset in PHOTOGRAPHS:
         config = resolve(dataset, "pnca", "gsp", "published_code", budget, {})
-        assert 0 < config.warm_up_steps == config.memory_delay <= config.steps_per_evaluation
+        assert 0 < config.warm_up_steps == config.gsp_memory_delay <= config.steps_per_evaluation

@@ -9,7 +9,7 @@ import pytest
 
 from common.ops.checks import InvalidInput
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
+from experiments.settings.config import all_settings
 from experiments.settings.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, layers_of, resolve
 
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
@@ -64,7 +64,7 @@ def test_every_data_set_has_a_recipe():
             {"smoothing": 5.0, "num_prototypes": 64, "transport_ratio": 0.3, "zero_shot_weight": 0.1},
         ),
         (("sop", "panchor", "gap"), {"learning_rate": 5e-6, "proxy_multiplier": 100.0, "warm_up_epochs": 1}),
-        (("sop", "c1+xbm", "gap"), {"memory_batches": 1400, "memory_start": 1000, "margin": 0.5}),
+        (("sop", "c1+xbm", "gap"), {"xbm_batches": 1400, "xbm_start": 1000, "margin": 0.5}),
         (("cars196", "softtriple", "gap"), {"centers_per_class": 10, "softtriple_margin": 0.3588}),
     ],
 )
@@ -106,7 +106,7 @@ def test_validation_alone_ends_a_full_training_and_no_short_one(dataset):
                 "transport_ratio": 0.2,
                 "smoothing": 10.0,
                 "zero_shot_weight": 0.5,
-                "memory_features": None,
+                "gsp_memory_features": "image_averages",
             },
         ),
         ("glyphs", {"learning_rate": 1e-3, "weight_decay": 1e-4, "steps_per_evaluation": 200}),
@@ -127,8 +127,9 @@ def test_chapter_three_clips_the_norm_and_validates_more_often():
 def test_the_published_code_flips_its_switches():
     def differences(*method):
         thesis, published = (resolve(*method, recipe, "full", {}) for recipe in ("thesis", "published_code"))
-        pairs = zip(dataclasses.asdict(thesis).items(), dataclasses.asdict(published).values())
-        return {name: value for (name, old), value in pairs if old != value}
+        changed = published.as_dict()
+        assert thesis.as_dict().keys() <= changed.keys()
+        return {name: value for name, value in changed.items() if thesis.as_dict().get(name) != value}
 
     assert differences("cub200", "c1+xbm", "gsp") == {
         "recipe": "published_code",
@@ -140,8 +141,8 @@ def test_the_published_code_flips_its_switches():
         "input_mean": "imagenet",
         "sampler": "m_per_class",
         "fold_order": "backward",
-        "memory_fills_first": True,
-        "memory_holds_batch": True,
+        "xbm_fills_first": True,
+        "xbm_holds_batch": True,
         "solver": "fixed_point",
         "num_iterations": 100,
         "zero_shot_scale": 9.5,
@@ -256,13 +257,14 @@ def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
     config = resolve("glyphs", "c1+xbm", "gsp", "thesis", "full", {})
     assert config.hash("data") == config.hash("data") != config.hash("other data")
     seen = {config.hash("data")}
-    for field in dataclasses.fields(ExperimentConfig):
-        value = getattr(config, field.name)
+    for each in all_settings():
+        value = getattr(config, each.name)
         changed = {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: v / 2 + 0.123, str: lambda v: v + "x"}
-        if value is None or field.name in ("weights", "fold_order", "clip_norm", "clip_value"):
+        if value is None or each.name in ("loss", "pooling", "method", "weights", "clip_norm", "clip_value"):
             continue
-        other = dataclasses.replace(config, **{field.name: changed[type(value)](value)})
-        assert other.hash("data") not in seen, field.name
+        others = [choice for choice in each.metadata["choices"] if choice != value] or [changed[type(value)](value)]
+        other = config.replace(**{each.name: others[0]})
+        assert other.hash("data") not in seen, each.name
         seen.add(other.hash("data"))
 
 
@@ -327,12 +329,12 @@ def test_conventional_values_of_the_published_code():
         return tuple(getattr(config, name) for name in names)
 
     small = conventional("cub200", "c1+xbm", "published_code")
-    assert settings(small, "memory_batches", "memory_start", "plateau_patience") == (50, 1000, 4)
+    assert settings(small, "xbm_batches", "xbm_start", "plateau_patience") == (50, 1000, 4)
     assert settings(small, "beta_2", "clip_norm", "fold_order") == (0.999, 10.0, "forward")
     resnet = conventional("cub200", "c1+xbm", "published_code", backbone="resnet50", embedding_dim=128)
-    assert settings(resnet, "memory_batches", "memory_start", "embedding_dim") == (25, 100, 128)
+    assert settings(resnet, "xbm_batches", "xbm_start", "embedding_dim") == (25, 100, 128)
     large = conventional("sop", "c1+xbm", "published_code")
-    assert settings(large, "memory_batches", "memory_start", "plateau_patience", "patience") == (1400, 1000, 3, 10)
+    assert settings(large, "xbm_batches", "xbm_start", "plateau_patience", "patience") == (1400, 1000, 3, 10)
     assert conventional("inshop", "c2", "published_code", method="ccp").patience == 15
     assert conventional("inshop", "c2", "published_code", method="ccp", backbone="resnet50").patience == 10
     assert conventional("cars196", "c2", "published_code").learning_rate == 1e-5
@@ -383,7 +385,7 @@ def test_from_scratch_nothing_is_selected_before_the_memory_or_the_proxies_are_o
 
     assert start("glyphs", "c1", "ccp") == 400
     assert start("glyphs", "c1+xbm") == 200
-    assert start("glyphs", "c1+xbm", memory_start=600) == 600
+    assert start("glyphs", "c1+xbm", xbm_start=600) == 600
     assert start("glyphs", "c1+xbm", budget="full") == 1000
     assert start("glyphs", "c1") is None
     assert start("sop", "c1+xbm") is start("sop", "c1", "ccp") is None  # as printed: ImageNet weights

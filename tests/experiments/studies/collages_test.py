@@ -14,14 +14,14 @@ def test_collages_of_photographs_train_as_printed(dataset):
     overrides = start_settings(dataset, "pretrained", "resnet20.npz")
     config = resolve(dataset, "pnca", "gsp", "thesis", "full", overrides)
     assert (config.weights, config.learning_rate, config.frozen_batch_norm) == ("resnet20.npz", 1e-3, False)
-    assert (config.memory_features, config.memory_delay) == (None, None)
+    assert (config.gsp_memory_features, config.gsp_memory_delay) == (None, None)
     assert (config.num_prototypes, config.transport_ratio, config.smoothing) == (64, 0.2, 10.0)
     assert (config.zero_shot_weight, config.plateau_patience) == (0.5, 5)
 
 
 def test_glyphs_keep_the_values_that_were_found_for_them():
-    glyphs = {"smoothing": 20.0, "transport_ratio": 0.1, "memory_features": "local_features"}
-    assert start_settings("glyph_collage", "scratch", "none") == {**glyphs, "memory_delay": 200}
+    glyphs = {"smoothing": 20.0, "transport_ratio": 0.1, "gsp_memory_features": "local_features"}
+    assert start_settings("glyph_collage", "scratch", "none") == {**glyphs, "gsp_memory_delay": 200}
     pretrained = {**glyphs, "learning_rate": 3e-4, "frozen_batch_norm": True, "weights": "a.npz"}
     assert start_settings("glyph_collage", "pretrained", "a.npz") == pretrained
     frozen = {**pretrained, "learning_rate": 1e-3, "frozen_backbone": True}

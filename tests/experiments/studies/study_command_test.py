@@ -21,7 +21,7 @@ VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": 
 VARIED |= {**dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"), "warm": "learning_rate"}
 OF_THEIR_OWN = {  # what a training of eight steps on a dozen classes needs
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), ["--held_out_fraction=0.25"]),
-    "5.6": ["--memory_size=32"],
+    "5.6": ["--gsp_memory_size=32"],
 }
 ONE_CELL = ("3.3", "4.2", "4.3", "4.4")
 TRIALS_FIRST = ("warm",)  # a row is known when all of its trials are finished
@@ -32,7 +32,7 @@ DRAWN_FROM_ONE = ("3.3", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4", "5.4", "5.6",
 def arguments_of(kind, study_id, image_folder, runs_dir):
     places = [f"--runs_dir={runs_dir}", f"--cache_dir={runs_dir}", "--checkpoint_seconds=600", f"--id={study_id}"]
     if (kind, study_id) == ("figure", "5.4"):
-        return [*places, "--budget=smoke", "--memory_size=128"]
+        return [*places, "--budget=smoke", "--gsp_memory_size=128"]
     small = [flag for flag in SMALL_PHOTOGRAPHS if study_id not in VARIED or VARIED[study_id] not in flag]
     return [*places, *small, f"--data_dir={image_folder}", *OF_THEIR_OWN.get(study_id, [])]
 

@@ -166,11 +166,11 @@ def test_one_fixed_problem_is_what_sets_figure_3_7_apart():
 
 
 def test_flags_win_over_a_study_where_a_method_has_them():
-    overrides = {"max_steps": 77, "pool_size": 9, "memory_batches": 5}
+    overrides = {"max_steps": 77, "pool_size": 9, "xbm_batches": 5}
     cells = TABLES["3.3"](options(overrides=overrides)).cells(NothingFinished())
     assert {cell.config.max_steps for cell in cells} == {77}
     assert {cell.config.pool_size for cell in cells} == {9, None}
-    assert {cell.config.memory_batches for cell in cells} == {5, None}
+    assert {cell.config.xbm_batches for cell in cells} == {5, None}
     with pytest.raises(InvalidInput, match="--pool_size is what this study varies"):
         FIGURES["3.6"](options(overrides=overrides))
 

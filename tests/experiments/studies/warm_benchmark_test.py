@@ -43,8 +43,8 @@ def test_methods_of_a_table_differ_in_what_their_name_says_and_in_what_is_tuned(
         ("head", "mobilenet_v2", 3)
     }
     assert (first["c2+ccp+gap"].proxies_per_class, first["c2+ccp+gap, S"].proxies_per_class) == (8, 1)
-    assert first["c2+xbm+gap"].selection_start == first["c2+xbm+gap"].memory_start == 200
-    tuned = {label: {(c.config.learning_rate, c.config.memory_batches) for c in of} for label, of in cells.items()}
+    assert first["c2+xbm+gap"].selection_start == first["c2+xbm+gap"].xbm_start == 200
+    tuned = {label: {(c.config.learning_rate, c.config.xbm_batches) for c in of} for label, of in cells.items()}
     assert {batches for _, batches in tuned["c2+xbm+gap"]} == {3, 25}
     assert len({rate for rate, _ in tuned["c2+gap"]}) == 6
 
@@ -53,7 +53,7 @@ def test_the_best_on_validation_classes_is_trained_on_all_folds_whatever_it_does
     study = TABLES["warm"](options(losses=("c2",), repeats=2))
 
     def value_of(cell):
-        is_best = cell.config.learning_rate == 3e-4 and cell.config.memory_batches in (None, 25)
+        is_best = cell.config.learning_rate == 3e-4 and cell.config.xbm_batches in (None, 25)
         return 0.6 if is_best else 0.4
 
     finished = drawn_cells(value_of)
@@ -71,7 +71,7 @@ def test_the_best_on_validation_classes_is_trained_on_all_folds_whatever_it_does
         assert {cell.config.learning_rate for cell in cells[6:]} == {3e-4}
         assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)
     assert sum(map(len, rows.values())) == study.num_cells
-    assert {cell.config.memory_batches for cell in rows["c2+xbm+gap"][6:]} == {25}
+    assert {cell.config.xbm_batches for cell in rows["c2+xbm+gap"][6:]} == {25}
 
 
 def test_nothing_is_chosen_before_every_trial_is_finished_and_the_first_of_a_tie_is(drawn_cells):

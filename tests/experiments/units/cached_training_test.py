@@ -68,9 +68,9 @@ def runs(dataset, tmp_path_factory):
 slow = pytest.mark.slow
 CASES = {
     "average": {},
-    "memory": {"loss": "c1+xbm", "memory_batches": 3},
+    "memory": {"loss": "c1+xbm", "xbm_batches": 3},
     "last_stage": {"trained_from": "layer3"},
-    "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "memory_size": 32},
+    "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32},
     "ccp": {"method": "ccp", "ccp_start": 8, "proxies_per_class": 2, "pool_size": 4},
 }
 

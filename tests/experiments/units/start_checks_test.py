@@ -42,7 +42,7 @@ def test_what_can_be_trained_passes():
     [
         ({"loss": "arcface", "margin": 2.0}, r"Invalid margin: received 2.0, expected radians in \[0, π/2\]"),
         ({"pooling": "netvlad_8x16", "embedding_dim": 20}, "--embedding_dim: received 20, expected a multiple of 8"),
-        ({"pooling": "gsp", "memory_size": 8, "num_prototypes": 9}, "memory_size.*at least num_prototypes = 9"),
+        ({"pooling": "gsp", "gsp_memory_size": 8, "num_prototypes": 9}, "memory_size.*at least num_prototypes = 9"),
         ({"pooling": "gsp", "solver": "quick"}, "solver"),
         ({"pooling": "gsp", "zero_shot_halves": "thirds"}, "halves"),
         ({"proxy_initializer": "he", "loss": "pnca"}, "initializer"),
@@ -84,7 +84,6 @@ def test_missing_data_are_left_to_loading_which_says_what_to_fetch(tmp_path):
         ({"sampler": "spc_2"}, dataset_of(), "--sampler"),
         ({"backbone": "token_embedding"}, dataset_of(), "token_embedding cannot read glyphs"),
         ({"method": "ccp", "pool_size": 2, "proxies_per_class": 3}, dataset_of(), "pool_size"),
-        ({"method": "ccp", "ccp_continue_from": "first"}, dataset_of(), "continue_from"),
     ],
 )
 def test_refused_by_the_data(overrides, dataset, message, tmp_path, monkeypatch):

@@ -1,0 +1,59 @@
+"""What `--help` of a command prints: its docstring, and its flags in sections."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+from absl import flags
+
+from experiments.settings.config import all_settings
+
+_HELP = ("--help", "-help", "-?", "--?")
+_OWN, _RUNS = "This command", "Where results are, and what of them is made now"
+_OF_RUNS = (
+    "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "deterministic", "fold", "repeat",
+    "repeats", "report_only", "explain", "run", "max_cells",
+)  # fmt: skip
+_METHODS = ("methods",)
+_WIDTH = 112
+
+
+def asks_for_help(arguments: list[str]) -> bool:
+    """Whether a command line asks for help, whatever else it says.
+
+    Args:
+        arguments: the program's name and its arguments.
+    """
+    return any(argument in _HELP for argument in arguments[1:])
+
+
+def help_text() -> str:
+    """The docstring of the command that runs, and its flags, section by section."""
+    sections = _sections()
+    lines = [(sys.modules["__main__"].__doc__ or "").strip()]
+    for title, members in sections.items():
+        lines += ["", f"{title}:"]
+        for flag in members:
+            lines += _lines_of(flag)
+    return "\n".join(lines)
+
+
+def _sections() -> dict[str, list[flags.Flag]]:
+    """The flags of this command by the titles of their sections, in the order of these."""
+    own = {flag.name: flag for flag in flags.FLAGS.get_key_flags_for_module(sys.argv[0])}
+    settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
+    first = next(iter(settings.values()), _OWN)
+    section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_METHODS, first) | settings
+    sections: dict[str, list[flags.Flag]] = {title: [] for title in (first, _OWN, _RUNS, *settings.values())}
+    for name in [*(name for name in section_of if name in own), *sorted(own.keys() - section_of.keys())]:
+        sections[section_of.get(name, _OWN)].append(own[name])
+    return {title: members for title, members in sections.items() if members}
+
+
+def _lines_of(flag: flags.Flag) -> list[str]:
+    """As absl writes a flag: name and help, then the default if there is one."""
+    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+    default = f" (default: {flag.default_as_str})" if flag.default_as_str else ""
+    text = f"{name}: {flag.help}{default}"
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)

@@ -1,0 +1,157 @@
+"""Settings of CCP, and what they build: the loss over proxies, the proximal term, the callback that alternates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
+from common.data import Examples, ImageTransform
+from common.losses import MetricLoss
+from common.ops.checks import InvalidInput
+from common.references import ProxyBank
+from common.training import EmbeddingModel
+from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
+from experiments.settings.setting import Settings, setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProjectionSettings(Settings):
+    """`--method=ccp`."""
+
+    title: ClassVar[str] = "Alternating projections (--method=ccp)"
+
+    proxies_per_class: int = setting("ccp: proxies per class", within=POSITIVE)
+    pool_size: int = setting("ccp: images per class among which the next proxies are chosen", within=POSITIVE)
+    ccp_lambda: float = setting("ccp: weight of the proximal term", within=NOT_NEGATIVE)
+    ccp_first_lambda: float = setting("ccp: that weight in the first problem", within=NOT_NEGATIVE)
+    projection_patience: int = setting("ccp: validations without improvement that end a problem", within=POSITIVE)
+    ccp_in_batch_weight: float = setting(
+        "ccp: weight of the ordinary in-batch loss beside the proxies'", within=NOT_NEGATIVE
+    )
+    ccp_start: int = setting(
+        "ccp: update steps with the in-batch loss alone before the first problem", within=NOT_NEGATIVE
+    )
+    ccp_start_patience: int | None = setting(
+        "ccp: the first problem begins, from the in-batch loss's best weights, after so many validations without "
+        "improvement, and not before `ccp_start`; 0: at `ccp_start`",
+        None,
+        within=NOT_NEGATIVE,
+    )
+    ccp_goes_back: bool = setting(
+        "ccp: after a problem that ends below the one before, the next begins from that one's best again",
+        False,
+        omit_default=True,
+    )
+    ccp_max_failures: int | None = setting(
+        "ccp: no problem begins after so many in a row that went back; 0: no limit", None, within=NOT_NEGATIVE
+    )
+    ccp_continue_from: str = setting(
+        "ccp: a problem begins from the `best` or the `last` weights", choices=("best", "last")
+    )
+    ccp_first_centers: str = setting(
+        "ccp: first proxies seeded by a `sample` per class or by the `origin`", choices=("sample", "origin")
+    )
+    ccp_reads_late: bool = setting("ccp: each validation is read one validation late")
+    ccp_keeps_problems: bool = setting(
+        "ccp: keep the test embeddings of each problem's beginning", False, omit_default=True
+    )
+    ccp_max_problems: int | None = setting(
+        "ccp: most problems; 1 keeps the first proxies (default: no limit)", None, within=POSITIVE
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ccp_max_failures and not self.ccp_goes_back:
+            raise InvalidInput(
+                f"--ccp_max_failures={self.ccp_max_failures} counts problems that went back, and without "
+                "--ccp_goes_back none does: give --ccp_goes_back, too, or --ccp_max_failures=0."
+            )
+
+    def around(self, loss: MetricLoss, num_classes: int, embedding_dim: int, metric: str) -> ChanceConstrainedLoss:
+        """`loss` over the proxies of all training classes.
+
+        Args:
+            loss: a pair loss.
+            num_classes: training classes.
+            embedding_dim: channels of an embedding.
+            metric: of the validation that ends problems.
+        """
+        proxies = ProxyBank(num_classes, self.proxies_per_class, embedding_dim)
+        waits = self.rules(metric).waits
+        return ChanceConstrainedLoss(loss, proxies, in_batch_weight=self.ccp_in_batch_weight, starts_in_batch=waits)
+
+    def training_parts(
+        self, model: EmbeddingModel, pools: ClassPools, metric: str, observe: Callable | None = None
+    ) -> tuple[ProximalTerm, AlternatingProjections]:
+        """The gradient transform and the callback of a model whose loss is a `ChanceConstrainedLoss`.
+
+        Args:
+            model: with all weights made.
+            pools: of the training classes, as `pools` makes them.
+            metric: of the validation that ends problems.
+            observe: as in `AlternatingProjections`, or None.
+        """
+        network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
+        term = ProximalTerm(network, self.ccp_lambda)
+        return term, AlternatingProjections(model.metric_loss, term, pools, self.rules(metric), observe)
+
+    def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
+        """Raises `InvalidInput` if the classes' pools or the rules cannot be as these settings say; no model needed.
+
+        Args:
+            examples: training examples, labelled from 0.
+            augmentation: of the pools' images.
+            seed: of the pools.
+            metric: of the validation that ends problems.
+        """
+        self.pools(_embeds_nothing, examples, augmentation, seed)
+        self.rules(metric)
+
+    def pools(
+        self, embed: Callable[[Iterable], np.ndarray], examples: Examples, augmentation: ImageTransform, seed: int
+    ) -> ClassPools:
+        """The images among which the next proxies are chosen.
+
+        Args:
+            embed: from batches of images to embeddings `[images, dim]`.
+            examples: training examples, labelled from 0.
+            augmentation: of the pools' images; the training augmentation.
+            seed: of the pools.
+        """
+        return ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
+
+    def rules(self, metric: str) -> ProjectionRules:
+        """When problems begin and end, by a validation metric."""
+        return ProjectionRules(
+            metric=metric,
+            patience=self.projection_patience,
+            continue_from=self.ccp_continue_from,
+            first_centers=self.ccp_first_centers,
+            start_step=self.ccp_start,
+            start_patience=self.ccp_start_patience or None,
+            first_rate=self.ccp_first_lambda,
+            reads_late=self.ccp_reads_late,
+            max_problems=self.ccp_max_problems,
+            goes_back=self.ccp_goes_back,
+            max_failures=self.ccp_max_failures or None,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnchorSettings(Settings):
+    """Of losses that see a pair from one of its sides, under CCP."""
+
+    title: ClassVar[str] = ProjectionSettings.title
+
+    ccp_anchors: str = setting(
+        "ccp, losses with anchors: these are the samples (`embeddings`) or the proxies (`references`)",
+        choices=("embeddings", "references"),
+    )
+
+
+def _embeds_nothing(inputs: Iterable) -> np.ndarray:
+    raise NotImplementedError("These pools are made to check their settings: there is no network to embed with.")

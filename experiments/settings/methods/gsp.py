@@ -1,0 +1,101 @@
+"""Settings of generalized sum pooling and of the zero-shot prediction loss, beside the layers that they feed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
+from experiments.settings.setting import Settings, setting
+from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransportPoolingSettings(Settings):
+    """`--pooling=gsp`, alone or combined."""
+
+    title: ClassVar[str] = "Generalized sum pooling (--pooling=gsp)"
+
+    num_prototypes: int = setting("gsp: prototypes", within=POSITIVE)
+    transport_ratio: float = setting(
+        "gsp: share of the features that is pooled (mu), in (0, 1]", within=NumberRange(0, 1, high_included=True)
+    )
+    smoothing: float = setting("gsp: inverse weight of the entropy (epsilon)", within=POSITIVE)
+    solver: str = setting("gsp: `exact` or `fixed_point`", choices=("exact", "fixed_point"))
+    num_iterations: int | None = setting("gsp: iterations of the fixed-point solver", None, within=POSITIVE)
+    gsp_memory_size: int = setting(
+        "gsp: average embeddings collected before prototypes are chosen", within=POSITIVE, stored_as="memory_size"
+    )
+    gsp_memory_features: str = setting(
+        "gsp: memory of `image_averages` (default) or of `local_features`",
+        "image_averages",
+        choices=("image_averages", "local_features"),
+        stored_as="memory_features",
+        omit_default=True,
+    )
+    gsp_memory_delay: int = setting(
+        "gsp: update steps before the memory is filled (default: none)",
+        0,
+        within=NOT_NEGATIVE,
+        stored_as="memory_delay",
+        omit_default=True,
+    )
+
+    def build(self, batch_size: int) -> GeneralizedSumPooling:
+        """The pooling, which returns its attributes, too.
+
+        Args:
+            batch_size: images in a batch; the memory's delay counts images.
+        """
+        return GeneralizedSumPooling(
+            num_prototypes=self.num_prototypes,
+            transport_ratio=self.transport_ratio,
+            smoothing=self.smoothing,
+            solver=self.solver,
+            num_iterations=self.num_iterations,
+            memory_size=self.gsp_memory_size,
+            memory_features=self.gsp_memory_features,
+            memory_delay=self.gsp_memory_delay * batch_size,
+            return_attributes=True,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZeroShotSettings(Settings):
+    """The loss over the attributes of GSP."""
+
+    title: ClassVar[str] = "Zero-shot prediction loss (--pooling=gsp)"
+
+    zero_shot_weight: float = setting("gsp: weight of the zero-shot prediction loss (lambda), in [0, 1]", within=SHARE)
+    zero_shot_ridge: float = setting("gsp: ridge of the zero-shot regression", within=POSITIVE)
+    zero_shot_scale: float = setting("gsp: scale of the zero-shot logits", within=POSITIVE)
+    zero_shot_reduction: str = setting(
+        "gsp: `sum_of_means` of the halves or the `mean` of the batch", choices=("sum_of_means", "mean")
+    )
+    zero_shot_halves: str = setting(
+        "gsp: halves of the batch by `classes` or by `even_odd` positions", choices=("classes", "even_odd")
+    )
+    label_initializer: str = setting(
+        "gsp: first label embeddings, `he_normal` (default) or `he_normal_over_proxies` (over the classes)",
+        "he_normal",
+        omit_default=True,
+    )
+
+    def build(self, num_classes: int, embedding_dim: int) -> ZeroShotPredictionLoss | None:
+        """The loss, or None where its weight is 0.
+
+        Args:
+            num_classes: training classes.
+            embedding_dim: channels of an embedding, and of a label's.
+        """
+        if not self.zero_shot_weight:
+            return None
+        return ZeroShotPredictionLoss(
+            num_classes,
+            embedding_dim,
+            ridge=self.zero_shot_ridge,
+            logit_scale=self.zero_shot_scale,
+            reduction=self.zero_shot_reduction,
+            halves=self.zero_shot_halves,
+            label_initializer=self.label_initializer,
+        )

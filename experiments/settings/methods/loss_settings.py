@@ -1,0 +1,38 @@
+"""What the settings of every loss have in common, and what a loss is built with besides its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from common.losses import MetricLoss
+from experiments.settings.setting import Settings
+
+
+class LossContext(NamedTuple):
+    """What a loss needs and no setting of its own says.
+
+    Attributes:
+        num_classes: training classes, for proxies and boundaries.
+        embedding_dim: channels of an embedding.
+        normalization: of embeddings and proxies, `unit`, `clip` or `none`.
+        anchors: of losses that see a pair from one side: `embeddings`, or `references` for proxies as anchors.
+    """
+
+    num_classes: int
+    embedding_dim: int
+    normalization: str
+    anchors: str = "embeddings"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossSettings(Settings):
+    """Settings of a loss, which they build."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The loss with these settings.
+
+        Args:
+            context: see `LossContext`.
+        """
+        raise NotImplementedError

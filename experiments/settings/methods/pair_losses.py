@@ -1,0 +1,245 @@
+"""Settings of the pair losses, each beside the constructor that it feeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from common import losses
+from common.losses import MetricLoss
+from experiments.settings.methods.loss_settings import LossContext, LossSettings
+from experiments.settings.number_ranges import FINITE, NOT_NEGATIVE, POSITIVE, NumberRange
+from experiments.settings.setting import setting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MarginSetting(LossSettings):
+    """The margin of losses that have one."""
+
+    title: ClassVar[str] = "Several losses"
+
+    margin: float = setting(
+        "c1, triplet, margin, lifted, quadruplet, snr_triplet, arcface (radians), circle: margin", within=FINITE
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoMarginsSetting(LossSettings):
+    """The margins of losses over distances that have one for each kind of pair."""
+
+    title: ClassVar[str] = "Several losses"
+
+    positive_margin: float = setting("c2 and snr: largest distance of positives without loss", within=NOT_NEGATIVE)
+    negative_margin: float = setting("c2 and snr: smallest distance of negatives without loss", within=NOT_NEGATIVE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReductionSetting(LossSettings):
+    """How the terms of an anchor's partners are put together."""
+
+    title: ClassVar[str] = "Several losses"
+
+    pair_reduction: str = setting(
+        "c1 and ms: the terms of an anchor's partners are added (`sum`; default) or divided by the number of active "
+        "ones, too (`mean_of_active`)",
+        "sum",
+        choices=("sum", "mean_of_active"),
+        omit_default=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaleSetting(LossSettings):
+    """The scale of similarities."""
+
+    title: ClassVar[str] = "Several losses"
+
+    loss_scale: float = setting("npair, angular, arcface and circle: scale of the similarities", within=POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NormPenaltySetting(LossSettings):
+    """The weight of the embeddings' norm."""
+
+    title: ClassVar[str] = "Several losses"
+
+    norm_penalty: float = setting("npair, angular and lifted: weight of the embeddings' mean norm", within=NOT_NEGATIVE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeanPenaltySetting(LossSettings):
+    """The weight of the sum of an embedding's components."""
+
+    title: ClassVar[str] = "Several losses"
+
+    mean_penalty: float = setting("snr: weight of the sum of each embedding's components", within=NOT_NEGATIVE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CosineContrastiveSettings(MarginSetting, ReductionSetting):
+    """`--loss=c1`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The contrastive loss of similarities."""
+        return losses.CosineContrastive(self.margin, self.pair_reduction, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ContrastiveSettings(TwoMarginsSetting):
+    """`--loss=c2`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The contrastive loss of distances."""
+        return losses.Contrastive(self.positive_margin, self.negative_margin, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TripletSettings(MarginSetting):
+    """`--loss=triplet`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The triplet loss."""
+        return losses.Triplet(self.margin, context.anchors, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultiSimilaritySettings(ReductionSetting):
+    """`--loss=ms`."""
+
+    title: ClassVar[str] = "Multi-similarity loss (ms)"
+
+    ms_alpha: float = setting("multi-similarity: scale of positives", within=POSITIVE)
+    ms_beta: float = setting("multi-similarity: scale of negatives", within=POSITIVE)
+    ms_base: float = setting("multi-similarity: similarity threshold (lambda)", within=FINITE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The multi-similarity loss."""
+        scales = (self.ms_alpha, self.ms_beta, self.ms_base)
+        return losses.MultiSimilarity(
+            *scales, context.anchors, self.pair_reduction, normalization=context.normalization
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MarginLossSettings(MarginSetting):
+    """`--loss=margin`."""
+
+    title: ClassVar[str] = "Margin loss (margin)"
+
+    boundary: float = setting("margin: first value of the learnable boundary (beta)", within=NOT_NEGATIVE)
+    boundary_per_class: bool = setting("margin: a boundary for each class, or one for all")
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The margin loss, with its boundaries."""
+        num_classes = context.num_classes if self.boundary_per_class else None
+        return losses.Margin(
+            num_classes, self.margin, self.boundary, context.anchors, normalization=context.normalization
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NPairSettings(ScaleSetting, NormPenaltySetting):
+    """`--loss=npair`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The N-pair loss."""
+        return losses.NPair(self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
+    """`--loss=lifted`."""
+
+    generalized: ClassVar[bool] = False
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The lifted structure loss."""
+        return losses.LiftedStructure(
+            self.margin, self.generalized, self.norm_penalty, context.anchors, normalization=context.normalization
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GeneralizedLiftedSettings(LiftedStructureSettings):
+    """`--loss=lifted_generalized`."""
+
+    generalized: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuadrupletSettings(MarginSetting):
+    """`--loss=quadruplet`."""
+
+    title: ClassVar[str] = "Quadruplet loss (quadruplet)"
+
+    second_margin: float = setting("quadruplet: margin between pairs without a common image", within=NOT_NEGATIVE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The quadruplet loss."""
+        return losses.Quadruplet(self.margin, self.second_margin, context.anchors, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AngularSettings(NPairSettings):
+    """`--loss=angular`: beside the N-pair loss."""
+
+    title: ClassVar[str] = "Angular loss (angular)"
+
+    angle: float = setting(
+        "angular: largest angle at the negative (alpha), in degrees", within=NumberRange(0, 60, high_included=True)
+    )
+    angular_weight: float = setting("angular: its weight beside the N-pair loss", within=NOT_NEGATIVE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The weighted sum of the N-pair and the angular loss."""
+        parts = [super().build(context), losses.Angular(self.angle, context.anchors)]
+        return losses.WeightedSum(parts, [1.0, self.angular_weight])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HistogramSettings(LossSettings):
+    """`--loss=histogram`."""
+
+    title: ClassVar[str] = "Histogram loss (histogram)"
+
+    histogram_nodes: int = setting(
+        "histogram: nodes between similarities of -1 and 1", within=NumberRange(low=2, low_included=True)
+    )
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The histogram loss."""
+        return losses.Histogram(self.histogram_nodes, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SignalToNoiseSettings(TwoMarginsSetting, MeanPenaltySetting):
+    """`--loss=snr`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The contrastive loss of signal-to-noise distances."""
+        return losses.SignalToNoise(
+            positive_margin=self.positive_margin,
+            negative_margin=self.negative_margin,
+            mean_penalty=self.mean_penalty,
+            normalization=context.normalization,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SignalToNoiseTripletSettings(MarginSetting, MeanPenaltySetting):
+    """`--loss=snr_triplet`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The triplet loss of signal-to-noise distances."""
+        return losses.SignalToNoise(
+            "triplet", margin=self.margin, mean_penalty=self.mean_penalty, normalization=context.normalization
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CircleSettings(MarginSetting, ScaleSetting):
+    """`--loss=circle`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """The circle loss."""
+        return losses.Circle(self.margin, self.loss_scale, context.anchors, normalization=context.normalization)

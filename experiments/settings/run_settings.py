@@ -1,0 +1,152 @@
+"""The settings that every run has, in the sections of `--help`; those of a method's parts are in `methods`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRange
+from experiments.settings.setting import Settings, setting
+
+CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ComparisonSettings(Settings):
+    """What is trained, after which text, and for how long."""
+
+    title: ClassVar[str] = "What is compared"
+
+    dataset: str = setting("data set; those of `glyphs` and `synthetic_tokens` need no download")
+    loss: str = setting("metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm]: mined, regularised, with a memory")
+    pooling: str = setting("pooling of the feature map")
+    method: str = setting("`plain`, or `ccp`: alternating projections around a pair loss")
+    recipe: str = setting("`thesis` (printed text, errata corrected), `published_code` or `revisiting`")
+    budget: str = setting("length of training: `full`, `demo` (minutes on a CPU) or `smoke` (seconds)")
+    chapter: int = setting("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
+    seed: int = setting(
+        "seed of weights, batches and augmentation; fold and repeat are mixed in", 0, within=NOT_NEGATIVE
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProtocolSettings(Settings):
+    """How the training classes are divided, and what of a run is selected."""
+
+    title: ClassVar[str] = "Protocol"
+
+    num_folds: int = setting(
+        "class-disjoint folds of the training classes", 4, within=NumberRange(low=2, low_included=True)
+    )
+    fold_order: str = setting(
+        "fold k validates on block k (`forward`) or on the last but k (`backward`)",
+        "forward",
+        choices=("forward", "backward"),
+    )
+    protocol: str | None = setting(
+        "`conventional`, or `held_out` beside it; none: the fair protocol", None, choices=CONVENTIONAL_PROTOCOLS
+    )
+    held_out_fraction: float | None = setting(
+        "held_out: share of the training classes kept back to stop on", None, within=NumberRange(0, 1)
+    )
+    selection_start: int | None = setting(
+        "update steps whose validations are not selected from: until a memory or proxies are on (default: none)",
+        None,
+        within=NOT_NEGATIVE,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImageSettings(Settings):
+    """What becomes of an image before the network sees it."""
+
+    title: ClassVar[str] = "Images"
+
+    image_size: int = setting("height and width of the network's input in pixels", within=POSITIVE)
+    crop: str = setting(
+        "augmentation: `thesis`, `published_code`, `shift` (characters), `shift_flip` (CIFAR) or `none`"
+    )
+    evaluation_antialias: bool = setting(
+        "files: low-pass filter of the evaluation's crop (default: yes)", True, omit_default=True
+    )
+    input_mean: str = setting(
+        "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)",
+        "caffe",
+        omit_default=True,
+    )
+    views: int | None = setting(
+        "seeded crops and flips of each training image, which are all that training sees of it (default: every draw is "
+        "a new one; with cached features 4, or 1 with --crop=none)",
+        None,
+        within=POSITIVE,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NetworkSettings(Settings):
+    """The network, its embedding, and which of its layers are trained."""
+
+    title: ClassVar[str] = "Network"
+
+    backbone: str = setting("network before the pooling")
+    weights: str = setting("initial backbone parameters: `imagenet`, `none`, or an .npz file")
+    embedding_dim: int = setting("size of the embedding", within=POSITIVE)
+    normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
+    frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
+    frozen_backbone: bool = setting("train the head and the loss alone (default: everything)", False, omit_default=True)
+    trained_from: str | None = setting(
+        "train what lies above a cut: `head`, or the first layer, block or stage of the backbone that is trained (a "
+        "wrong name lists them); below, batch normalisation is in inference mode (default: everything is trained)",
+        None,
+    )
+    cached_features: bool | None = setting(
+        "trained_from: compute the features below the cut once for every view, keep them in float16 in --cache_dir "
+        "(checked for room first) and train from there; no: at every step (default: yes)",
+        None,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSettings(Settings):
+    """Batches, steps and rates."""
+
+    title: ClassVar[str] = "Training"
+
+    classes_per_batch: int = setting("different classes in a batch", within=POSITIVE)
+    samples_per_class: int = setting("images per class in a batch", within=POSITIVE)
+    sampler: str = setting(
+        "batches: `rounds` (all classes in turn; default), `m_per_class` (these, interleaved as in the published "
+        "code), `spc` (random classes) or `spc_r` (any images, with a pair)",
+        "rounds",
+        omit_default=True,
+    )
+    learning_rate: float = setting("Adam's learning rate", within=POSITIVE)
+    beta_2: float = setting("Adam's second moment's decay", within=NumberRange(0, 1, low_included=True))
+    weight_decay: float = setting("coupled L2 added to the gradient", within=NOT_NEGATIVE)
+    clip_norm: float = setting("largest global gradient norm, 0 for no clipping", within=NOT_NEGATIVE)
+    clip_value: float = setting("largest gradient entry, 0 for no clipping", within=NOT_NEGATIVE)
+    proxy_multiplier: float = setting("learning rate of proxies over that of the network", within=POSITIVE)
+    warm_up_epochs: int = setting(
+        "epochs of the sampler that train head and losses alone, before training", within=NOT_NEGATIVE
+    )
+    warm_up_steps: int = setting(
+        "update steps that train head and losses alone, instead of `warm_up_epochs`", within=NOT_NEGATIVE
+    )
+    warm_up_trains_all: bool = setting(
+        "warm-up of the whole network, not of head and losses alone", False, omit_default=True
+    )
+    steps_per_evaluation: int = setting("update steps between validations", within=POSITIVE)
+    max_steps: int = setting("most update steps", within=POSITIVE)
+    patience: int = setting("validations without improvement before training ends", within=POSITIVE)
+    plateau_patience: int = setting(
+        "validations without improvement before the learning rate is halved, 0: never", within=NOT_NEGATIVE
+    )
+
+
+RUN_SECTIONS: tuple[type[Settings], ...] = (
+    ComparisonSettings,
+    ProtocolSettings,
+    ImageSettings,
+    NetworkSettings,
+    TrainingSettings,
+)

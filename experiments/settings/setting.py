@@ -1,0 +1,77 @@
+"""A setting: one field of a settings class, with its flag's help and all values that it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any, ClassVar
+
+from common.ops.checks import check_choice, invalid
+from experiments.settings.number_ranges import NumberRange
+
+
+def setting(
+    help_text: str,
+    default: Any = dataclasses.MISSING,
+    *,
+    within: NumberRange | None = None,
+    choices: Collection[str] = (),
+    stored_as: str | None = None,
+    omit_default: bool = False,
+) -> Any:
+    """A field of a class derived from `Settings`; a flag of the same name is made from it.
+
+    Args:
+        help_text: what `--help` says of the flag, without a full stop.
+        default: the value where neither recipe nor flag gives one; a field without default has to be given.
+        within: the range of a number; every fraction has one.
+        choices: all values of a text, where they are known here.
+        stored_as: the field's name in `config.json` and in hashes, where it is not the flag's.
+        omit_default: the default is not stored, so that a new field leaves the hashes of older runs as they are.
+    """
+    of_setting = {"help": help_text, "within": within, "choices": tuple(choices)}
+    of_storage = {"stored_as": stored_as, "omit_default": omit_default or default is None}
+    return dataclasses.field(default=default, metadata={**of_setting, **of_storage})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What one part of a method, or every run, can be told.
+
+    Attributes:
+        title: of the section that its flags have in `--help`.
+
+    Raises:
+        InvalidInput: a value is out of its range or none of its choices; it is named as its flag.
+    """
+
+    title: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check(field, getattr(self, field.name))
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Of the settings, as their flags are called."""
+        return tuple(field.name for field in dataclasses.fields(cls) if field.metadata)
+
+    def stored(self) -> dict[str, Any]:
+        """The JSON values that `config.json` and hashes have, by the names that these have had from the first."""
+        stored = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.metadata and value is not None and not (field.metadata["omit_default"] and value == field.default):
+                stored[field.metadata["stored_as"] or field.name] = value
+        return stored
+
+
+def _check(field: dataclasses.Field, value: Any) -> None:
+    """Raises `InvalidInput` unless a field may have this value; a missing one is not looked at."""
+    if value is None or not field.metadata:
+        return
+    within, choices = field.metadata["within"], field.metadata["choices"]
+    if within is not None and value not in within:
+        raise invalid(f"--{field.name}", received=value, expected=f"a number in {within}")
+    if choices:
+        check_choice(f"--{field.name}", value, choices)

@@ -1,0 +1,86 @@
+"""A configuration is made of the settings of its parts, which are its flags, its record and its hash."""
+
+import pytest
+
+from common.ops.checks import InvalidInput
+from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
+from experiments.settings.methods import AROUND, LOSSES, parts_of
+from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.methods.composers import MemorySettings
+from experiments.settings.recipes import resolve
+
+MEMORY = resolve("cars196", "c1+xbm", "gsp", "thesis", "full", {"xbm_batches": 3})
+
+
+def test_parts_are_those_of_the_method():
+    assert [kind.__name__ for kind in parts_of("margin+distance+rho+xbm", "plain", "gmp+gsp")] == [
+        "MarginLossSettings",
+        "RhoSettings",
+        "MemorySettings",
+        "TransportPoolingSettings",
+        "ZeroShotSettings",
+    ]
+    assert [kind.__name__ for kind in parts_of("ms", "ccp", "gap")] == [
+        "MultiSimilaritySettings",
+        "ProjectionSettings",
+        "AnchorSettings",
+    ]
+    assert "AnchorSettings" not in [kind.__name__ for kind in parts_of("c2", "ccp", "gap")]
+
+
+def test_a_part_gives_its_values_and_another_method_has_none():
+    assert MEMORY.part(MemorySettings).xbm_batches == MEMORY.xbm_batches == 3
+    assert MEMORY.find(ProjectionSettings) is None
+    assert MEMORY.ccp_lambda is None
+    with pytest.raises(InvalidInput, match="Alternating projections"):
+        MEMORY.part(ProjectionSettings)
+    with pytest.raises(AttributeError, match="no setting 'xbm_batchs'"):
+        _ = MEMORY.xbm_batchs
+
+
+def test_what_is_stored_keeps_the_names_of_older_runs():
+    stored = MEMORY.stored()
+    assert (stored["memory_batches"], stored["memory_size"]) == (3, 1024)
+    assert not {"xbm_batches", "gsp_memory_size", "parts", "sources"} & stored.keys()
+    assert ExperimentConfig.of(by_flag_names(stored)) == MEMORY
+
+
+def test_a_stated_default_of_a_newer_setting_leaves_the_hash_as_it_was():
+    plain = resolve("cars196", "c1", "gap", "thesis", "full", {})
+    stated = resolve("cars196", "c1", "gap", "thesis", "full", {"pair_reduction": "sum", "sampler": "rounds"})
+    assert stated.hash("data") == plain.hash("data")
+    assert "pair_reduction" not in plain.stored()
+    assert "pair_reduction" in plain.as_dict()
+
+
+def test_sources_follow_the_values_and_decide_nothing():
+    assert MEMORY.sources["xbm_batches"] == "given on the command line"
+    changed = MEMORY.replace(seed=4)
+    assert "seed" not in changed.sources
+    assert changed.sources["margin"] == MEMORY.sources["margin"]
+    bare = ExperimentConfig.of(MEMORY.as_dict())
+    assert bare == MEMORY
+    assert bare.sources == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"margin": 0.5}, "received no .*learning_rate.*loss"),
+        ({**MEMORY.as_dict(), "ccp_lambda": 1.0}, "received 'ccp_lambda', expected settings of its method alone"),
+        ({**MEMORY.as_dict(), "margin": None}, "received no margin"),
+        ({**MEMORY.as_dict(), "solver": "newton"}, "--solver: received 'newton', expected one of exact, fixed_point"),
+    ],
+)
+def test_wrong_values_are_refused(values, message):
+    with pytest.raises(InvalidInput, match=message):
+        ExperimentConfig.of(values)
+
+
+def test_every_setting_has_one_home_and_a_section():
+    names = [each.name for each in all_settings()]
+    assert len(names) == len(set(names)) > 90
+    assert {each.section for each in all_settings()} >= {"Training", "Cross-batch memory (+xbm)"}
+    assert all(each.section and each.metadata["help"] for each in all_settings())
+    assert {kind.title for kind in AROUND} <= {each.section for each in all_settings()}
+    assert set(LOSSES) >= {"c1", "ms", "pnca"}

@@ -1,0 +1,33 @@
+"""`--help` shows flags in the sections of their settings."""
+
+import re
+
+from tests.command_line import run_module
+
+
+def sections_of(command):
+    result = run_module(f"experiments.{command}", "--help")
+    assert result.returncode == 0, result.stderr
+    sections, members = {}, []
+    for line in result.stdout.splitlines():
+        if re.fullmatch(r"\S.*:", line):
+            members = sections.setdefault(line[:-1], [])
+        elif found := re.match(r"  --(?:\[no\])?(\w+):", line):
+            members.append(found[1])
+    return sections
+
+
+def test_flags_stand_with_the_part_that_they_set():
+    sections = sections_of("fair_eval")
+    assert sections["What is compared"][:2] == ["methods", "dataset"]
+    assert sections["Multi-similarity loss (ms)"] == ["ms_alpha", "ms_beta", "ms_base"]
+    assert sections["Cross-batch memory (+xbm)"] == ["xbm_batches", "xbm_start", "xbm_fills_first", "xbm_holds_batch"]
+    assert "gsp_memory_size" in sections["Generalized sum pooling (--pooling=gsp)"]
+    assert {"runs_dir", "fold", "explain"} <= set(sections["Where results are, and what of them is made now"])
+    assert "This command" not in sections
+
+
+def test_a_command_without_settings_has_its_own_section():
+    sections = sections_of("evaluate")
+    assert set(sections) == {"This command"}
+    assert {"embeddings", "seed", "json"} <= set(sections["This command"])
