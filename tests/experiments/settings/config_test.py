@@ -43,6 +43,7 @@ def test_what_is_stored_keeps_the_names_of_older_runs():
     assert (stored["memory_batches"], stored["memory_size"]) == (3, 1024)
     assert not {"xbm_batches", "gsp_memory_size", "parts", "sources"} & stored.keys()
     assert ExperimentConfig.of(by_flag_names(stored)) == MEMORY
+    assert MEMORY.hash("data") != MEMORY.hash("other data")
 
 
 def test_a_stated_default_of_a_newer_setting_leaves_the_hash_as_it_was():
