@@ -12,7 +12,7 @@ import numpy as np
 from tensorflow import keras
 
 from common import backbones, data, losses, pooling
-from common.ops.checks import InvalidInput, check_choice, check_given, invalid
+from common.errors import InvalidInput, check_choice, check_given, invalid
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.build_ccp import chance_constrained
 from experiments.settings.config import ExperimentConfig
@@ -53,22 +53,24 @@ DATASETS: dict[str, Callable[..., data.Dataset]] = {
 EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
 
 LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
-    "c1": lambda c, classes: losses.CosineContrastive(
+    "c1": lambda c, classes: losses.CosineContrastiveLoss(
         c.margin, c.pair_reduction or "sum", normalization=c.normalization
     ),
-    "c2": lambda c, classes: losses.Contrastive(c.positive_margin, c.negative_margin, normalization=c.normalization),
-    "triplet": lambda c, classes: losses.Triplet(c.margin, _anchors(c), normalization=c.normalization),
-    "ms": lambda c, classes: losses.MultiSimilarity(
+    "c2": lambda c, classes: losses.ContrastiveLoss(
+        c.positive_margin, c.negative_margin, normalization=c.normalization
+    ),
+    "triplet": lambda c, classes: losses.TripletLoss(c.margin, _anchors(c), normalization=c.normalization),
+    "ms": lambda c, classes: losses.MultiSimilarityLoss(
         c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), c.pair_reduction or "sum", normalization=c.normalization
     ),
-    "pnca": lambda c, classes: losses.ProxyNCA(
+    "pnca": lambda c, classes: losses.ProxyNCALoss(
         classes,
         c.embedding_dim,
         temperature=c.temperature,
         initializer=c.proxy_initializer,
         normalization=c.normalization,
     ),
-    "panchor": lambda c, classes: losses.ProxyAnchor(
+    "panchor": lambda c, classes: losses.ProxyAnchorLoss(
         classes,
         c.embedding_dim,
         margin=c.panchor_margin,
@@ -76,7 +78,7 @@ LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
         initializer=c.proxy_initializer,
         normalization=c.normalization,
     ),
-    "softtriple": lambda c, classes: losses.SoftTriple(
+    "softtriple": lambda c, classes: losses.SoftTripleLoss(
         classes,
         c.embedding_dim,
         centers_per_class=c.centers_per_class,
@@ -87,39 +89,41 @@ LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
         initializer=c.proxy_initializer,
         normalization=c.normalization,
     ),
-    "margin": lambda c, classes: losses.Margin(
+    "margin": lambda c, classes: losses.MarginLoss(
         classes if c.boundary_per_class else None, c.margin, c.boundary, _anchors(c), normalization=c.normalization
     ),
-    "npair": lambda c, classes: losses.NPair(c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization),
-    "lifted": lambda c, classes: losses.LiftedStructure(
+    "npair": lambda c, classes: losses.NPairLoss(
+        c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization
+    ),
+    "lifted": lambda c, classes: losses.LiftedStructureLoss(
         c.margin, False, c.norm_penalty, _anchors(c), normalization=c.normalization
     ),
-    "lifted_generalized": lambda c, classes: losses.LiftedStructure(
+    "lifted_generalized": lambda c, classes: losses.LiftedStructureLoss(
         c.margin, True, c.norm_penalty, _anchors(c), normalization=c.normalization
     ),
-    "quadruplet": lambda c, classes: losses.Quadruplet(
+    "quadruplet": lambda c, classes: losses.QuadrupletLoss(
         c.margin, c.second_margin, _anchors(c), normalization=c.normalization
     ),
-    "angular": lambda c, classes: losses.WeightedSum(
-        [LOSSES["npair"](c, classes), losses.Angular(c.angle, _anchors(c))], [1.0, c.angular_weight]
+    "angular": lambda c, classes: losses.WeightedSumLoss(
+        [LOSSES["npair"](c, classes), losses.AngularLoss(c.angle, _anchors(c))], [1.0, c.angular_weight]
     ),
-    "histogram": lambda c, classes: losses.Histogram(c.histogram_nodes, normalization=c.normalization),
-    "snr": lambda c, classes: losses.SignalToNoise(
+    "histogram": lambda c, classes: losses.HistogramLoss(c.histogram_nodes, normalization=c.normalization),
+    "snr": lambda c, classes: losses.SignalToNoiseLoss(
         positive_margin=c.positive_margin,
         negative_margin=c.negative_margin,
         mean_penalty=c.mean_penalty,
         normalization=c.normalization,
     ),
-    "snr_triplet": lambda c, classes: losses.SignalToNoise(
+    "snr_triplet": lambda c, classes: losses.SignalToNoiseLoss(
         "triplet", margin=c.margin, mean_penalty=c.mean_penalty, normalization=c.normalization
     ),
-    "normsoftmax": lambda c, classes: losses.NormalizedSoftmax(
+    "normsoftmax": lambda c, classes: losses.NormalizedSoftmaxLoss(
         classes, c.embedding_dim, c.temperature, c.proxy_initializer, normalization=c.normalization
     ),
-    "arcface": lambda c, classes: losses.ArcFace(
+    "arcface": lambda c, classes: losses.ArcFaceLoss(
         classes, c.embedding_dim, c.margin, c.loss_scale, c.proxy_initializer, normalization=c.normalization
     ),
-    "circle": lambda c, classes: losses.Circle(c.margin, c.loss_scale, _anchors(c), normalization=c.normalization),
+    "circle": lambda c, classes: losses.CircleLoss(c.margin, c.loss_scale, _anchors(c), normalization=c.normalization),
 }
 
 

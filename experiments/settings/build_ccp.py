@@ -8,8 +8,8 @@ import numpy as np
 
 from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
 from common.data import Examples
+from common.errors import check_given
 from common.losses import MetricLoss
-from common.ops.checks import check_given
 from common.references import ProxyBank
 from common.training import EmbeddingModel
 from experiments.settings.config import ExperimentConfig
@@ -19,11 +19,11 @@ def chance_constrained(loss: MetricLoss, config: ExperimentConfig, num_classes: 
     """`loss` over the proxies of all training classes."""
     proxies = ProxyBank(num_classes, check_given("proxies_per_class", config.proxies_per_class), config.embedding_dim)
     weight = check_given("ccp_in_batch_weight", config.ccp_in_batch_weight)
-    return ChanceConstrainedLoss(loss, proxies, in_batch_weight=weight, starts_in_batch=_rules(config).waits)
+    return ChanceConstrainedLoss(loss, proxies, in_batch_weight=weight, warm_up_in_batch=_rules(config).waits)
 
 
 def projection_parts(
-    config: ExperimentConfig, model: EmbeddingModel, examples: Examples, augmentation, seed: int, observe=None
+    config: ExperimentConfig, model: EmbeddingModel, examples: Examples, augmentation, seed: int, on_problem_start=None
 ) -> tuple[ProximalTerm, AlternatingProjections]:
     """The gradient transform and the callback of a model whose loss is a `ChanceConstrainedLoss`.
 
@@ -33,12 +33,12 @@ def projection_parts(
         examples: training examples, labelled from 0.
         augmentation: of the pools' images; the training augmentation.
         seed: of the pools.
-        observe: as in `AlternatingProjections`, or None.
+        on_problem_start: as in `AlternatingProjections`, or None.
     """
     network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
     term = ProximalTerm(network, check_given("ccp_lambda", config.ccp_lambda))
     pools = _pools(config, model.embed, examples, augmentation, seed)
-    return term, AlternatingProjections(model.metric_loss, term, pools, _rules(config), observe)
+    return term, AlternatingProjections(model.metric_loss, term, pools, _rules(config), on_problem_start)
 
 
 def check_projections(config: ExperimentConfig, examples: Examples, augmentation) -> None:
@@ -69,7 +69,7 @@ def _rules(config: ExperimentConfig) -> ProjectionRules:
         start_step=check_given("ccp_start", config.ccp_start),
         start_patience=config.ccp_start_patience or None,
         first_rate=config.ccp_first_lambda,
-        reads_late=bool(config.ccp_reads_late),
+        evaluates_one_late=bool(config.ccp_reads_late),
         max_problems=config.ccp_max_problems,
         goes_back=bool(config.ccp_goes_back),
         max_failures=config.ccp_max_failures or None,

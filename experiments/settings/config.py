@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 
-from common.ops.checks import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice
 from experiments.settings.cut_settings import check_cut
 from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.number_ranges import RANGES, check_number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 
 class NumberRange(NamedTuple):

@@ -8,7 +8,7 @@ import pathlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from common.retrieval.diagnostics import NAMES
+from common.diagnostics.diagnostics import NAMES
 from experiments.reports import UnitRun
 from experiments.settings.config import config_fields
 from experiments.site.charts import map_chart

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from common.ops.checks import check_given
+from common.errors import check_given
 from experiments.reports import PlainTable
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
 from experiments.settings.config import ExperimentConfig

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable
 
 from common.data import Dataset
-from common.training import RunDirectory
+from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace

@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.config import ExperimentConfig, config_fields
 from experiments.settings.number_ranges import FINITE, RANGES, NumberRange
 from experiments.settings.recipes import resolve

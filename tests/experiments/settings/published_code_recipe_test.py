@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.recipes import PHOTOGRAPHS, resolve
 
 DOCUMENTATION = pathlib.Path(__file__).resolve().parents[3] / "docs" / "published_code.md"
