@@ -61,8 +61,8 @@ class AlternatingProjections(ResumableCallback):
             function of both; `ClassPools`.
         rules: see `ProjectionRules`.
         on_problem_start: called as `on_problem_start(index, converged, chosen)` when a problem begins, with the model
-            as the problem finds it, the converged representatives of the problem before `[classes, representatives, dim]`
-            (None at first) and the `Representatives` that it begins with; for records and pictures.
+            as the problem finds it, the converged representatives of the problem before, `[classes, representatives,
+            dim]` (None at first), and the `Representatives` that it begins with; for records and pictures.
 
     Attributes:
         problems: the `ProjectionProblem` records so far, the present one last.

@@ -56,9 +56,7 @@ LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
     "c1": lambda c, classes: losses.CosineContrastiveLoss(
         c.margin, c.pair_reduction or "sum", normalization=c.normalization
     ),
-    "c2": lambda c, classes: losses.ContrastiveLoss(
-        c.positive_margin, c.negative_margin, normalization=c.normalization
-    ),
+    "c2": lambda c, _: losses.ContrastiveLoss(c.positive_margin, c.negative_margin, normalization=c.normalization),
     "triplet": lambda c, classes: losses.TripletLoss(c.margin, _anchors(c), normalization=c.normalization),
     "ms": lambda c, classes: losses.MultiSimilarityLoss(
         c.ms_alpha, c.ms_beta, c.ms_base, _anchors(c), c.pair_reduction or "sum", normalization=c.normalization
@@ -92,9 +90,7 @@ LOSSES: dict[str, Callable[..., losses.MetricLoss]] = {
     "margin": lambda c, classes: losses.MarginLoss(
         classes if c.boundary_per_class else None, c.margin, c.boundary, _anchors(c), normalization=c.normalization
     ),
-    "npair": lambda c, classes: losses.NPairLoss(
-        c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization
-    ),
+    "npair": lambda c, _: losses.NPairLoss(c.loss_scale, c.norm_penalty, _anchors(c), normalization=c.normalization),
     "lifted": lambda c, classes: losses.LiftedStructureLoss(
         c.margin, False, c.norm_penalty, _anchors(c), normalization=c.normalization
     ),
