@@ -160,7 +160,7 @@ def configurations_from_flags(
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
     check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
-    if values.explain:
+    if "explain" in values and values.explain:
         for config, layers in zip(configs, layered):
             print(f"{config.name}\n{layers.as_text()}\n")
         sys.exit(0)
