@@ -28,13 +28,13 @@ from absl import app, flags
 from benchmarks import measure
 from common.backbones import cut_network, mobilenet_v2
 from common.data import ClassBalancedBatches, Dataset, Examples, Identity, RandomShift, fixed_views, training_batches
-from common.losses import Contrastive
+from common.losses import ContrastiveLoss
 from common.pooling import GlobalAveragePooling
 from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
-    TwoSpeedOptimizer,
+    ProxyRateOptimizer,
     cache_features,
     model_above_cut,
 )
@@ -68,8 +68,8 @@ def build_model(images, labels) -> EmbeddingModel:
     by_gsp = _FLAGS.pooling == "gsp"
     pooling = GeneralizedSumPooling(64, memory_size=256) if by_gsp else GlobalAveragePooling()
     backbone = cut_network(mobilenet_v2(), _FLAGS.trained_from)
-    model = EmbeddingModel(backbone, EmbeddingHead(pooling, DIM, project_first=by_gsp), Contrastive(0.2652, 0.5409))
-    model.build_on(images, labels)
+    model = EmbeddingModel(backbone, EmbeddingHead(pooling, DIM, project_first=by_gsp), ContrastiveLoss(0.2652, 0.5409))
+    model.build_from_batch(images, labels)
     return model
 
 
@@ -80,7 +80,7 @@ class Steps:
         index_batches = ClassBalancedBatches(dataset.train.labels, 8, 4, seed=0)
         self.batches: Iterator = iter(training_batches(dataset.train, index_batches, augmentation, seed=0))
         self.num_steps = num_steps
-        optimizer = TwoSpeedOptimizer(keras.optimizers.Adam(1e-4, beta_2=0.99))
+        optimizer = ProxyRateOptimizer(keras.optimizers.Adam(1e-4, beta_2=0.99))
         model.compile_training(optimizer, [CoupledWeightDecay(1e-4, model)])
         self._train = tf.function(model.train_step, autograph=False)
         for _ in range(3):  # the first one traces

@@ -27,16 +27,16 @@ from ccp_dml import ChanceConstrainedLoss, ProximalTerm
 from common import backbones, losses
 from common.pooling import GlobalAveragePooling
 from common.references import ProxyBank
-from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
 
 keras = tf.keras
 DIM = 128
 SIZES = {"cars": (73, 8), "sop": (8_488, 4)}
 LOSSES = {
-    "c1": lambda: losses.CosineContrastive(0.5, normalization="clip"),
-    "c2": lambda: losses.Contrastive(0.2652, 0.5409, normalization="clip"),
-    "triplet": lambda: losses.Triplet(0.119, anchors="references", normalization="clip"),
-    "ms": lambda: losses.MultiSimilarity(2.0, 40.0, 0.5, anchors="references", normalization="clip"),
+    "c1": lambda: losses.CosineContrastiveLoss(0.5, normalization="clip"),
+    "c2": lambda: losses.ContrastiveLoss(0.2652, 0.5409, normalization="clip"),
+    "triplet": lambda: losses.TripletLoss(0.119, anchors="references", normalization="clip"),
+    "ms": lambda: losses.MultiSimilarityLoss(2.0, 40.0, 0.5, anchors="references", normalization="clip"),
 }
 BACKBONES = {"mobilenet_v2": lambda: backbones.mobilenet_v2(3), "resnet50": lambda: backbones.resnet50(3)}
 _FLAGS = flags.FLAGS
@@ -57,12 +57,12 @@ class Step:
         self.loss = loss
         head = EmbeddingHead(GlobalAveragePooling(), DIM)
         self.model = EmbeddingModel(BACKBONES[_FLAGS.backbone](), head, loss, normalization="clip")
-        self.model.build_on(self.images, self.labels)
+        self.model.build_from_batch(self.images, self.labels)
         network = [*self.model.backbone.trainable_variables, *head.trainable_variables]
         transforms = [CoupledWeightDecay(1e-4, self.model)]
         if proxies is not None:
             transforms.append(ProximalTerm(network, 2e-4))
-        self.model.compile_training(TwoSpeedOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), transforms)
+        self.model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), transforms)
         self._train = tf.function(self.model.train_step)
         self.cpu_seconds: list[float] = []
 

@@ -17,15 +17,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 from unittest import mock
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     import numpy as np
     import tensorflow as tf
     from PIL import Image
 
     from common.data.glyph_fonts import load_glyph_fonts
-    from common.training import EmbeddingModel, run_directory
+    from common.records import run_directory
+    from common.training import EmbeddingModel
     from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
     from experiments.settings import build
     from experiments.settings.config import ExperimentConfig

@@ -28,13 +28,13 @@ from typing import NamedTuple
 from absl import app, flags
 
 from benchmarks.measure import print_figures, print_table
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     import numpy as np
 
     from benchmarks.fault_training import INSIDE, MAX_STEPS, METHODS, Place, draw_images, run_session
-    from common.ops.checks import check_choice
+    from common.errors import check_choice
 
 KILL, TERMINATE, CHECKPOINT, RESULT = "SIGKILL", "SIGTERM", "damaged checkpoint", "truncated result"
 PROCESSES, IMAGE = "two processes", "image gone"

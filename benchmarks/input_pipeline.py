@@ -28,15 +28,15 @@ import time
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     import numpy as np
     import tensorflow as tf
 
     from benchmarks import measure
     from common.data import ClassBalancedBatches, Examples, ThesisCrop, load_cars196, prepare_images, training_batches
-    from common.ops.checks import InvalidInput
+    from common.errors import InvalidInput
     from experiments.settings.flags import run_command
 
 SIZE, SHORTER_SIDE, CORES = 227, 256, 2

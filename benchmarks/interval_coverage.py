@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from experiments import reports
     from experiments.reports.intervals import Interval
 

@@ -31,15 +31,15 @@ from typing import NamedTuple
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     import numpy as np
     import tensorflow as tf
 
     from benchmarks import measure
     from common import losses
-    from common.ops.checks import InvalidInput, check_choice
+    from common.errors import InvalidInput, check_choice
     from common.references import References
     from experiments.settings.flags import run_command
 
@@ -75,10 +75,10 @@ class Case(NamedTuple):
 def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
     """The four pair losses over the same data."""
     cases = {
-        "c1": Case(lambda: losses.CosineContrastive(0.5), "c1", **options),
-        "c2": Case(lambda: losses.Contrastive(0.2858, 0.513), "c2", **options),
-        "triplet": Case(lambda: losses.Triplet(0.0961, roles), "triplet", anchors=roles, **options),
-        "ms": Case(lambda: losses.MultiSimilarity(2.0, 40.0, 0.5, roles), "ms", anchors=roles, **options),
+        "c1": Case(lambda: losses.CosineContrastiveLoss(0.5), "c1", **options),
+        "c2": Case(lambda: losses.ContrastiveLoss(0.2858, 0.513), "c2", **options),
+        "triplet": Case(lambda: losses.TripletLoss(0.0961, roles), "triplet", anchors=roles, **options),
+        "ms": Case(lambda: losses.MultiSimilarityLoss(2.0, 40.0, 0.5, roles), "ms", anchors=roles, **options),
     }
     return {f"{name}{suffix}": case for name, case in cases.items()}
 
@@ -86,18 +86,18 @@ def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
 def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
     """The tuple losses that Milbich's dissertation compares, and the circle loss."""
     makers = {
-        "margin": losses.Margin,
-        "npair": lambda: losses.NPair(16.0),
-        "lifted": lambda: losses.LiftedStructure(1.0),
-        "lifted_generalized": lambda: losses.LiftedStructure(1.0, True),
-        "angular": losses.Angular,
-        "histogram": lambda: losses.Histogram(65),
-        "snr": lambda: losses.SignalToNoise(mean_penalty=0.0),
-        "circle": losses.Circle,
+        "margin": losses.MarginLoss,
+        "npair": lambda: losses.NPairLoss(16.0),
+        "lifted": lambda: losses.LiftedStructureLoss(1.0),
+        "lifted_generalized": lambda: losses.LiftedStructureLoss(1.0, True),
+        "angular": losses.AngularLoss,
+        "histogram": lambda: losses.HistogramLoss(65),
+        "snr": lambda: losses.SignalToNoiseLoss(mean_penalty=0.0),
+        "circle": losses.CircleLoss,
     }
     cases = {name: Case(make, name, **options) for name, make in makers.items()}
-    cases["quadruplet"] = Case(losses.Quadruplet, None, **options)
-    cases["margin_distance"] = Case(lambda: losses.MinedLoss(losses.Margin()), "margin", drawn=True, **options)
+    cases["quadruplet"] = Case(losses.QuadrupletLoss, None, **options)
+    cases["margin_distance"] = Case(lambda: losses.MinedLoss(losses.MarginLoss()), "margin", drawn=True, **options)
     return {f"{name}{suffix}": case for name, case in cases.items()}
 
 
@@ -105,8 +105,8 @@ def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
     """The two softmax losses, with one vector a class."""
     one, sizes = (classes, DIM), {"num_classes": classes, "proxies": (classes, DIM)}
     return {
-        f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmax(*one), "normsoftmax", **sizes),
-        f"arcface{suffix}": Case(lambda: losses.ArcFace(*one), "arcface", **sizes),
+        f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmaxLoss(*one), "normsoftmax", **sizes),
+        f"arcface{suffix}": Case(lambda: losses.ArcFaceLoss(*one), "arcface", **sizes),
     }
 
 
@@ -115,21 +115,23 @@ def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
     sizes = {"num_classes": classes}
     one, many = (classes, DIM), (classes, DIM, centers)
     return {
-        f"pnca{suffix}": Case(lambda: losses.ProxyNCA(*one, temperature=0.11), "pnca", proxies=one, **sizes),
-        f"panchor{suffix}": Case(lambda: losses.ProxyAnchor(*one), "panchor", proxies=one, **sizes),
-        f"softtriple{suffix}": Case(lambda: losses.SoftTriple(*many, tau=0.0), "softtriple", proxies=many, **sizes),
+        f"pnca{suffix}": Case(lambda: losses.ProxyNCALoss(*one, temperature=0.11), "pnca", proxies=one, **sizes),
+        f"panchor{suffix}": Case(lambda: losses.ProxyAnchorLoss(*one), "panchor", proxies=one, **sizes),
+        f"softtriple{suffix}": Case(lambda: losses.SoftTripleLoss(*many, tau=0.0), "softtriple", proxies=many, **sizes),
     }
 
 
 def _memory_loss() -> losses.MetricLoss:
-    return losses.CrossBatchMemoryLoss(losses.CosineContrastive(0.5), XBM_SIZE, DIM, start_step=0, enqueue_first=True)
+    return losses.CrossBatchMemoryLoss(
+        losses.CosineContrastiveLoss(0.5), XBM_SIZE, DIM, start_step=0, enqueue_first=True
+    )
 
 
 CASES = {
     **_pair_cases("", "embeddings"),
-    "triplet_256": Case(lambda: losses.Triplet(0.0961), "triplet", batch=256),
+    "triplet_256": Case(lambda: losses.TripletLoss(0.0961), "triplet", batch=256),
     "semi_hard_256": Case(
-        lambda: losses.Triplet(0.0961, mining="semi_hard"), "triplet", batch=256, semi_hard=True
+        lambda: losses.TripletLoss(0.0961, mining="semi_hard"), "triplet", batch=256, semi_hard=True
     ),
     **_pair_cases("_xbm", "embeddings", references=XBM_SIZE),
     "c1_memory": Case(_memory_loss, "c1", references=XBM_SIZE, memory=True),

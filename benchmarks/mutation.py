@@ -30,8 +30,8 @@ from absl import app, flags
 from benchmarks.forked_tests import FAILED, PASSED, ForkedTests
 from benchmarks.measure import print_figures, print_table
 from benchmarks.planted_bugs import Bug, read_bugs
-from common.ops.checks import InvalidInput, check_choice, check_positive
-from experiments.process.quiet_start import quiet_start
+from common.errors import InvalidInput, check_choice, check_positive
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAUGHT, SURVIVED, FALSE_ALARM = "caught", "survived", "fails without the bug, too"
@@ -149,7 +149,7 @@ def _key(bug: Bug) -> str:
 def _import_what_tests_need() -> None:
     """Once, before any fork."""
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    with quiet_start():
+    with silence_tensorflow_import():
         import sklearn.cluster  # noqa: F401
         import tensorflow as tf
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 LIST = pathlib.Path(__file__).with_name("planted_bugs.txt")
 

@@ -17,9 +17,9 @@ import statistics
 from absl import app, flags
 
 from benchmarks import measure
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from benchmarks.retrieval_data import clustered_embeddings, full_product
     from common.retrieval import evaluate_retrieval
 

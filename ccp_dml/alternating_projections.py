@@ -16,11 +16,12 @@ from ccp_dml.projection_conditions import alternation_stopped, come_apart, fell_
 from ccp_dml.projection_problem import CONVERGED, STOPPED, WENT_BACK, ProjectionProblem
 from ccp_dml.projection_rules import ProjectionRules
 from ccp_dml.proximal_term import ProximalTerm
-from common.ops.checks import invalid
-from common.training.callbacks import ResumableCallback, logged_metric
+from common.errors import invalid
+from common.records import ResumableCallback
+from common.training.callbacks import logged_metric
 
 
-class RepresentedClasses(Protocol):
+class HasRepresentatives(Protocol):
     """What `AlternatingProjections` asks of a loss; `ChanceConstrainedLoss` and `SampleBasedLoss` answer."""
 
     representatives_per_class: int
@@ -29,7 +30,7 @@ class RepresentedClasses(Protocol):
     def representatives(self) -> np.ndarray:
         """Present representatives, normalised, `[classes, representatives, dim]`."""
 
-    def adopt(self, problem: int, chosen: Representatives) -> None:
+    def start_problem(self, problem: int, chosen: Representatives) -> None:
         """Begins a problem from the chosen members of its pools."""
 
 
@@ -59,7 +60,7 @@ class AlternatingProjections(ResumableCallback):
         embed_pools: from the index of a problem to embeddings `[classes, pool, dim]` by the present weights, a pure
             function of both; `ClassPools`.
         rules: see `ProjectionRules`.
-        observe: called as `observe(index, converged, chosen)` when a problem begins, with the model as the problem
+        on_problem_start: called as `on_problem_start(index, converged, chosen)` when a problem begins, with the model as the problem
             finds it, the converged representatives of the problem before `[classes, representatives, dim]` (None at
             first) and the `Representatives` that it begins with; for records and pictures.
 
@@ -75,18 +76,18 @@ class AlternatingProjections(ResumableCallback):
 
     def __init__(
         self,
-        loss: RepresentedClasses,
+        loss: HasRepresentatives,
         proximal_term: ProximalTerm,
         embed_pools: Callable[[int], np.ndarray],
         rules: ProjectionRules | None = None,
-        observe: Callable[[int, np.ndarray | None, Representatives], None] | None = None,
+        on_problem_start: Callable[[int, np.ndarray | None, Representatives], None] | None = None,
     ) -> None:
         super().__init__()
         self.loss, self.proximal_term, self.embed_pools = loss, proximal_term, embed_pools
-        self.rules, self.observe = rules or ProjectionRules(), observe
-        if self.rules.waits and not getattr(loss, "starts_in_batch", False):
+        self.rules, self.on_problem_start = rules or ProjectionRules(), on_problem_start
+        if self.rules.waits and not getattr(loss, "warm_up_in_batch", False):
             name = "start_step" if self.rules.start_step else "start_patience"
-            expected = "none, or a loss with starts_in_batch=True that has something to compare with before"
+            expected = "none, or a loss with warm_up_in_batch=True that has something to compare with before"
             raise invalid(name, received=getattr(self.rules, name), expected=expected)
         self.problems: list[ProjectionProblem] = []
         self._in_batch: list[float] = []  # the metric before the first problem
@@ -156,7 +157,7 @@ class AlternatingProjections(ResumableCallback):
 
     def _read(self, logs: dict | None) -> float:
         value = logged_metric(logs, self.rules.metric, self)
-        if self.rules.reads_late:
+        if self.rules.evaluates_one_late:
             value, self._late_value = self._late_value, value
         return value
 
@@ -253,7 +254,7 @@ class AlternatingProjections(ResumableCallback):
         if previous is None and self.rules.first_centers == "origin":
             repelling = np.zeros_like(pools[:, :1])
         chosen = choose_representatives(pools, self.loss.representatives_per_class, repelling)
-        self.loss.adopt(index, chosen)
+        self.loss.start_problem(index, chosen)
         before = None if previous is None else float(covering_radii(pools, previous).mean())
         after = float(covering_radii(pools, chosen.embeddings).mean())
         normalization = self.loss.normalization
@@ -263,8 +264,8 @@ class AlternatingProjections(ResumableCallback):
         self._set_rate()
         if not any(come_apart(earlier.covering_radius_before, normalization) for earlier in self.problems[:-1]):
             self._note(come_apart(before, normalization))
-        if self.observe is not None:
-            self.observe(index, previous, chosen)
+        if self.on_problem_start is not None:
+            self.on_problem_start(index, previous, chosen)
 
     def _note(self, sentence: str | None) -> None:
         """Says on stderr, and keeps in the present problem's record, that a condition is not met."""

@@ -9,8 +9,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from ccp_dml.class_representatives import Representatives
+from common.errors import check_non_negative, invalid
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_non_negative, invalid
 from common.ops.normalization import normalize
 from common.references.proxy_bank import ProxyBank
 from common.references.reference_set import References
@@ -21,7 +21,7 @@ class ChanceConstrainedLoss(MetricLoss):
     """Any metric loss between a batch and the proxies: `loss(batch, proxies) + w · loss(batch, batch)`.
 
     Proxies are weights of this layer, so they are trained, saved and restored with the model. They are among the
-    `fast_variables`; the thesis' multiplier for them is 1 at a learning rate of 1e-5, where they hardly move. Between
+    `proxy_variables`; the thesis' multiplier for them is 1 at a learning rate of 1e-5, where they hardly move. Between
     projection problems `AlternatingProjections` replaces them.
 
     The mean over pairs is the one of `loss` (C1's, for one, is a sum over proxies). So are the anchors of triplet and
@@ -34,7 +34,7 @@ class ChanceConstrainedLoss(MetricLoss):
         loss: the `MetricLoss` of both terms. It normalises embeddings and proxies alike.
         proxies: the `ProxyBank` of all training classes.
         in_batch_weight: w, at least 0.
-        starts_in_batch: `loss(batch, batch)` alone until the first projection problem begins
+        warm_up_in_batch: `loss(batch, batch)` alone until the first projection problem begins
             (`ProjectionRules.start_step`, `start_patience`): for a network or a head that begins at random.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
@@ -47,7 +47,7 @@ class ChanceConstrainedLoss(MetricLoss):
 
     Examples:
         >>> proxies = ProxyBank(num_classes=75, proxies_per_class=8, embedding_dim=128)
-        >>> loss = ChanceConstrainedLoss(Contrastive(normalization="clip"), proxies)
+        >>> loss = ChanceConstrainedLoss(ContrastiveLoss(normalization="clip"), proxies)
     """
 
     def __init__(
@@ -55,23 +55,23 @@ class ChanceConstrainedLoss(MetricLoss):
         loss: MetricLoss,
         proxies: ProxyBank,
         in_batch_weight: float = 0.0,
-        starts_in_batch: bool = False,
+        warm_up_in_batch: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(normalization=loss.normalization, **kwargs)
         self.loss = loss
         self.proxies = proxies
         self.in_batch_weight = check_non_negative("in_batch_weight", in_batch_weight)
-        self.starts_in_batch = bool(starts_in_batch)
-        if self.starts_in_batch:
-            self.has_begun = self.add_weight(
-                name="has_begun", shape=(), dtype="int32", initializer="zeros", trainable=False
+        self.warm_up_in_batch = bool(warm_up_in_batch)
+        if self.warm_up_in_batch:
+            self.started = self.add_weight(
+                name="started", shape=(), dtype="int32", initializer="zeros", trainable=False
             )
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """Those of the loss, and the proxies."""
-        return [*self.loss.fast_variables, self.proxies.proxies]
+        return [*self.loss.proxy_variables, self.proxies.proxies]
 
     def call(
         self,
@@ -84,10 +84,10 @@ class ChanceConstrainedLoss(MetricLoss):
         if references is not None:
             return self.loss(embeddings, labels, references)
         self.proxies.check_labels(labels)
-        if not self.starts_in_batch:
+        if not self.warm_up_in_batch:
             return self._problem_loss(embeddings, labels)
         return tf.cond(
-            tf.convert_to_tensor(self.has_begun) > 0,
+            tf.convert_to_tensor(self.started) > 0,
             lambda: self._problem_loss(embeddings, labels),
             lambda: self.loss(embeddings, labels),
         )
@@ -108,7 +108,7 @@ class ChanceConstrainedLoss(MetricLoss):
         proxies = normalize(self.proxies.references().embeddings, self.normalization)
         return proxies.numpy().reshape(self._shape)
 
-    def adopt(self, problem: int, chosen: Representatives) -> None:
+    def start_problem(self, problem: int, chosen: Representatives) -> None:
         """Begins a problem from the chosen embeddings.
 
         Args:
@@ -122,8 +122,8 @@ class ChanceConstrainedLoss(MetricLoss):
         if chosen.embeddings.shape != self._shape:
             raise invalid("representatives", received=chosen.embeddings.shape, expected=f"the shape {self._shape}")
         self.proxies.proxies.assign(chosen.embeddings.reshape(-1, self.proxies.embedding_dim))
-        if self.starts_in_batch:
-            self.has_begun.assign(1)
+        if self.warm_up_in_batch:
+            self.started.assign(1)
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -137,7 +137,7 @@ class ChanceConstrainedLoss(MetricLoss):
             "loss": keras.utils.serialize_keras_object(self.loss),
             "proxies": keras.utils.serialize_keras_object(self.proxies),
             "in_batch_weight": self.in_batch_weight,
-            "starts_in_batch": self.starts_in_batch,
+            "warm_up_in_batch": self.warm_up_in_batch,
         }
 
     @classmethod

@@ -11,7 +11,7 @@ from tensorflow import keras
 
 from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
 from ccp_dml.proximal_term import ProximalTerm
-from common.ops.checks import invalid
+from common.errors import invalid
 from common.ops.normalization import normalize
 
 

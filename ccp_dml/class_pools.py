@@ -11,7 +11,7 @@ from tqdm import tqdm
 from common.data.dataset import Examples
 from common.data.images import ImageTransform
 from common.data.input_pipeline import training_batches
-from common.ops.checks import check_positive, invalid
+from common.errors import check_positive, invalid
 
 # Keep the draws of pools and of their augmentation apart from those of training batches with the same seed.
 _DRAWING_STREAM, _AUGMENTATION_STREAM = 1, 2

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import invalid
+from common.errors import invalid
 from common.ops.k_center import covering_radius, greedy_k_center
 
 CLASSES_AT_ONCE = 1024  # bounds the memory of intermediate results, whatever the number of classes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
+from common.errors import check_choice, check_non_negative, check_positive, invalid
 
 CONTINUE_FROM = ("best", "last")
 FIRST_CENTERS = ("sample", "origin")
@@ -30,7 +30,7 @@ class ProjectionRules:
             for so many evaluations, and not before `start_step`. It begins from the weights of the best of them, which
             are θ*, and a training selects from no evaluation before it. None: at `start_step`.
         first_rate: λ of the first problem; None: as in all others.
-        reads_late: each evaluation sees the metric of the one before it (0 at first).
+        evaluates_one_late: each evaluation sees the metric of the one before it (0 at first).
         max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
             never replaced (thesis figure 3.7a, "Loss-Proxy").
         goes_back: a problem that ends with a lower metric than the one of θ* leaves weights, proxies and θ* as they
@@ -51,7 +51,7 @@ class ProjectionRules:
     first_centers: str = "sample"
     start_step: int = 0
     first_rate: float | None = None
-    reads_late: bool = False
+    evaluates_one_late: bool = False
     max_problems: int | None = None
     start_patience: int | None = None
     goes_back: bool = False
@@ -79,5 +79,5 @@ class ProjectionRules:
     @classmethod
     def published_code(cls, **changes: Any) -> ProjectionRules:
         """The rules of the authors' published code, with `changes` to single ones."""
-        switches = {"continue_from": "last", "first_centers": "origin", "first_rate": 0.0, "reads_late": True}
+        switches = {"continue_from": "last", "first_centers": "origin", "first_rate": 0.0, "evaluates_one_late": True}
         return cls(**{**switches, **changes})

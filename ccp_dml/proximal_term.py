@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from common.ops.checks import check_non_negative, invalid
+from common.errors import check_non_negative, invalid
 
 
 class ProximalTerm:

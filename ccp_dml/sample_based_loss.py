@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from ccp_dml.class_representatives import Representatives
+from common.errors import check_non_negative, check_positive
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_non_negative, check_positive
 from common.ops.normalization import normalize
 from common.references.reference_set import References
 
@@ -43,7 +43,7 @@ class SampleBasedLoss(MetricLoss):
     Examples:
         >>> embed = lambda inputs, training: head(backbone(inputs, training=training))["embeddings"]
         >>> inputs_of = lambda problem, positions: images[pools.examples_at(problem, positions)]
-        >>> loss = SampleBasedLoss(Contrastive(), embed, inputs_of, 10, 4, images.shape[1:])
+        >>> loss = SampleBasedLoss(ContrastiveLoss(), embed, inputs_of, 10, 4, images.shape[1:])
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class SampleBasedLoss(MetricLoss):
         )
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """Those of the loss."""
-        return self.loss.fast_variables
+        return self.loss.proxy_variables
 
     def call(
         self,
@@ -96,7 +96,7 @@ class SampleBasedLoss(MetricLoss):
         embeddings = normalize(self.embed(tf.convert_to_tensor(self.samples), training=False), self.normalization)
         return embeddings.numpy().reshape(self.num_classes, self.representatives_per_class, -1)
 
-    def adopt(self, problem: int, chosen: Representatives) -> None:
+    def start_problem(self, problem: int, chosen: Representatives) -> None:
         """Begins a problem from the inputs at the chosen positions."""
         inputs = np.asarray(self.inputs_of(problem, chosen.positions))
         self.samples.assign(inputs.reshape(self.samples.shape))

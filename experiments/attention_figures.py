@@ -12,10 +12,10 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import InvalidInput, check_positive
+with silence_tensorflow_import():
+    from common.errors import InvalidInput, check_positive
     from experiments.analyses.attention import attention_of
     from experiments.reports.attention import attention_panels
     from experiments.settings import flags as experiment_flags

@@ -16,10 +16,10 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import check_choice
+with silence_tensorflow_import():
+    from common.errors import check_choice
     from experiments.evidence.recording import record_finished
     from experiments.protocols.one_split import write_tables
     from experiments.settings import build

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from experiments.evidence.recording import record_finished
     from experiments.protocols.conventional import DEFAULT_REPEATS
     from experiments.protocols.conventional_evaluation import define_flags, evaluate

@@ -14,11 +14,11 @@ import os
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from common import backbones
-    from common.ops.checks import check_choice, check_given
+    from common.errors import check_choice, check_given
     from experiments.preparation.converted_weights import (
         BACKBONES,
         check_output,

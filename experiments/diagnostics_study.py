@@ -19,11 +19,11 @@ import sys
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import InvalidInput, check_choice
-    from common.training import write_text
+with silence_tensorflow_import():
+    from common.errors import InvalidInput, check_choice
+    from common.files import write_text
     from experiments import reports
     from experiments.analyses.diagnostics import correlation_table, points_of, runs_table, training_diagnostics
     from experiments.settings import build

@@ -13,10 +13,10 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import invalid
+with silence_tensorflow_import():
+    from common.errors import invalid
     from experiments.blocks.rebuilding import DOCUMENTS, Repository, check
     from experiments.settings import flags as experiment_flags
 

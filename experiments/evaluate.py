@@ -22,13 +22,13 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import InvalidInput, invalid
-    from common.retrieval.clustering import LARGEST_SEED
-    from common.retrieval.similarity_bounds import SIMILARITIES
-    from common.training import write_json
+with silence_tensorflow_import():
+    from common.diagnostics.clustering import LARGEST_SEED
+    from common.errors import InvalidInput, invalid
+    from common.files import write_json
+    from common.retrieval.search.similarity_bounds import SIMILARITIES
     from experiments.analyses.embedding_files import HOW_TO_WRITE, scores, table
     from experiments.settings.flags import refuse_flags, run_command
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from experiments.evidence.recording import record_finished
     from experiments.protocols.fair import FairProtocol, check_unit_flags
     from experiments.settings import build

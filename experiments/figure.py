@@ -1,6 +1,6 @@
 """One figure of the thesis: its cells, what is missing of them, and the picture.
 
-Regenerates: the figures in `FIGURES` and `DELEGATED`; each one's module in `experiments/studies` says what it shows.
+Regenerates: the figures in `FIGURES` and `EXTERNAL_FIGURES`; each one's module in `experiments/studies` says what it shows.
 Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run
 Expected: what the thesis says about each figure, in the study's module; no curve of any figure is printed as numbers.
 Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from experiments.settings import flags as experiment_flags
-    from experiments.studies.delegated import DELEGATED, run_delegated
+    from experiments.studies.external_figures import EXTERNAL_FIGURES, run_external_figure
     from experiments.studies.figures import DEFAULTS, FIGURES, FULL_REPEATS
     from experiments.studies.study_command import define_study_flags, run_study
 
 
 def main() -> None:
     """Lists, runs and draws the figure that `--id` names."""
-    if flags.FLAGS.id in DELEGATED:
-        run_delegated(flags.FLAGS.id)
+    if flags.FLAGS.id in EXTERNAL_FIGURES:
+        run_external_figure(flags.FLAGS.id)
     else:
         run_study("figure", FIGURES, DEFAULTS, FULL_REPEATS)
 
 
 if __name__ == "__main__":
-    define_study_flags({**DELEGATED, **FIGURES})
+    define_study_flags({**EXTERNAL_FIGURES, **FIGURES})
     experiment_flags.run_command(main)

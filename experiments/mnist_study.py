@@ -15,11 +15,11 @@ from typing import Any
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from common import data
-    from common.ops.checks import check_choice
+    from common.errors import check_choice
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
     from experiments.settings.recipes import BUDGETS

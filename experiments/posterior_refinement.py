@@ -21,13 +21,13 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import InvalidInput, check_choice, check_given, check_positive
-    from common.retrieval.posterior_refinement import (
+with silence_tensorflow_import():
+    from common.diagnostics.posterior_refinement import (
         RESTRAINTS,
     )
+    from common.errors import InvalidInput, check_choice, check_given, check_positive
     from experiments.analyses.posterior_refinement import (
         DEFAULT_RATIOS,
         mean_over_runs,

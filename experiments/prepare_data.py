@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import check_choice, check_non_negative, invalid
+with silence_tensorflow_import():
+    from common.errors import check_choice, check_non_negative, invalid
     from experiments.preparation.data_sets import LOADERS, load, prepare, report
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags

@@ -17,13 +17,11 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import check_choice
-    from common.training import (
-        write_atomically,
-    )
+with silence_tensorflow_import():
+    from common.errors import check_choice
+    from common.files import write_atomically
     from experiments.preparation.converted_weights import check_output
     from experiments.preparation.pretraining import (
         BACKBONES,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import InvalidInput
+with silence_tensorflow_import():
+    from common.errors import InvalidInput
     from experiments.evidence.extras import ExtrasReader
     from experiments.evidence.recording import Naming, methods_under, record
     from experiments.settings import flags as experiment_flags

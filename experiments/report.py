@@ -15,10 +15,10 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
-    from common.ops.checks import InvalidInput
+with silence_tensorflow_import():
+    from common.errors import InvalidInput
     from experiments.settings import flags as experiment_flags
     from experiments.site.example_images import DataFolder
     from experiments.site.report_folder import DrawingOptions, write_report

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.quiet_start import quiet_start
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
-with quiet_start():
+with silence_tensorflow_import():
     from experiments.settings import flags as experiment_flags
     from experiments.studies.agreement import AGREEMENT, run_agreement
     from experiments.studies.study_command import define_study_flags, run_study

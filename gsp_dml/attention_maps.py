@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 
 def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_choice, check_fraction, check_non_negative, check_positive, invalid
+from common.errors import check_choice, check_fraction, check_non_negative, check_positive, invalid
 from common.ops.normalization import normalize
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import masked_mean

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from common.ops.checks import check_choice, check_fraction, check_positive, invalid
+from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.ops.precision import at_least_float32
 from gsp_dml.dual_solver import EXACT_STEPS, POLISHING_STEPS, Dual, iterate_fixed_point, solve_exactly
 from gsp_dml.transport_gradient import TransportState, transport_gradient

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 
 class PrototypeHistogram(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import invalid
+from common.errors import invalid
 from common.ops.k_center import greedy_k_center
 
 FEATURE_MEMORY = "feature_memory"

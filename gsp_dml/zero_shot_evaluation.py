@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import check_choice, check_positive, invalid
+from common.errors import check_choice, check_positive, invalid
 
 FITS = ("samples", "classes")
 

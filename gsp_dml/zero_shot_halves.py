@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 
 HALVES = ("classes", "even_odd")
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_choice, check_positive
+from common.errors import check_choice, check_positive
 from common.ops.precision import at_least_float32
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
 from gsp_dml.zero_shot_halves import HALVES, half_of
@@ -90,7 +90,7 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """Label embeddings train at the base learning rate."""
         return []
 

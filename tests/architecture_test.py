@@ -160,7 +160,7 @@ def test_imports_only_point_down(path):
     [
         ("common.losses.triplet", "from common.training import fit"),
         ("gsp_dml.layer", "import ccp_dml.proximal_term"),
-        ("common.ops.distances", "from common.losses import Triplet"),
+        ("common.ops.distances", "from common.losses import TripletLoss"),
         ("common.data.glyphs", "import experiments.settings.build"),
         ("experiments.process.exit_code", "from experiments.settings import flags"),
         ("experiments.settings.build", "from experiments.units.splits import split_of"),
@@ -174,7 +174,7 @@ def test_imports_only_point_down(path):
         ("experiments.studies.agreement", "from experiments.blocks.builders import markdown_of"),
         ("experiments.blocks.builders", "from experiments.site import charts"),
         ("experiments.studies.poolings", "from experiments import pooling_comparison"),
-        ("experiments.studies.delegated", "import benchmarks.gsp_layer"),
+        ("experiments.studies.external_figures", "import benchmarks.gsp_layer"),
     ],
 )
 def test_a_planted_violation_is_found(module, line):

@@ -100,7 +100,7 @@ def run_study_here(kind: str, *arguments: str) -> None:
     from experiments.studies.study_command import define_study_flags
 
     if "id" not in flags.FLAGS:
-        define_study_flags({**figure.DELEGATED, **figure.FIGURES, **table.TABLES})
+        define_study_flags({**figure.EXTERNAL_FIGURES, **figure.FIGURES, **table.TABLES})
     with flagsaver.flagsaver():
         flags.FLAGS([kind, *arguments])
         {"figure": figure, "table": table}[kind].main()

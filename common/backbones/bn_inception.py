@@ -12,7 +12,7 @@ from common.backbones.convolution import batch_normalization, convolution, freez
 from common.backbones.input_normalization import IMAGENET_MEAN, InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
-from common.ops.checks import check_choice
+from common.errors import check_choice
 
 INPUT_MEANS = {  # BGR, in 0..255
     "caffe": (104.0, 117.0, 128.0),

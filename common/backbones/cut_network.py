@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
 

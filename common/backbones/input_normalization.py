@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 from common.ops.shapes import InputShape
 
 CHANNEL_ORDERS = ("rgb", "bgr")

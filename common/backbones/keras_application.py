@@ -19,7 +19,7 @@ from common.backbones.input_normalization import (
 )
 from common.backbones.parameter_files import check_weights_file
 from common.backbones.pretrained_weights import initialize_weights
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 
 _networks = keras.applications
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 # Entries that are no parameters: the SHA-256 of the file that was converted, and of the parameters as they were then.
 _SOURCE_ENTRY, _PARAMETERS_ENTRY = "source_sha256", "parameters_sha256"

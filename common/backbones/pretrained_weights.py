@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.backbones.parameter_files import read_arrays, write_arrays
-from common.ops.checks import invalid
+from common.errors import invalid
 
 # What a file may have beyond a backbone: the classifier, and PyTorch's counter of batches.
 CLASSIFIER_PREFIXES = ("classifier.", "fc.", "last_linear.")

@@ -10,7 +10,7 @@ from common.backbones.convolution import batch_normalization, convolution, freez
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.residual_network import basic_block, residual_stages
-from common.ops.checks import check_positive
+from common.errors import check_positive
 
 
 def resnet10(

@@ -19,7 +19,7 @@ from common.backbones.keras_application import keras_application
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 from common.backbones.residual_network import bottleneck_block, residual_stages
-from common.ops.checks import check_choice
+from common.errors import check_choice
 
 LAYOUTS = ("auto", "torchvision", "keras")
 KERAS_WEIGHTS_URL = (

@@ -10,7 +10,7 @@ from tensorflow import keras
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.pretrained_weights import initialize_weights
-from common.ops.checks import check_positive
+from common.errors import check_positive
 
 
 def resnet_v2_20(

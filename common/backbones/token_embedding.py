@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_positive
+from common.errors import check_positive
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")

@@ -37,14 +37,14 @@ from common.data.inspection import Inspection, inspect_dataset, parts_of
 from common.data.manifest import load_manifest
 from common.data.mnist import load_mnist
 from common.data.prepared_images import prepare_images
-from common.data.random_batches import AnyClassBatches, SamplesPerClassBatches
+from common.data.random_batches import MPerClassBatches, RandomPairBatches
 from common.data.stanford_online_products import load_stanford_online_products
 from common.data.synthetic_tokens import load_synthetic_tokens
 
 __all__ = [
     "collage_training_classes",
     "DATASET_KINDS",
-    "AnyClassBatches",
+    "RandomPairBatches",
     "CenterCrop",
     "ClassBalancedBatches",
     "Dataset",
@@ -56,7 +56,7 @@ __all__ = [
     "NoAugmentation",
     "PublishedCodeCrop",
     "RandomShift",
-    "SamplesPerClassBatches",
+    "MPerClassBatches",
     "ThesisCrop",
     "check_images",
     "check_official_counts",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 _UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 _log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from common.data.dataset import Examples, check_training_pairs
-from common.ops.checks import check_non_negative, check_positive, invalid
+from common.errors import check_non_negative, check_positive, invalid
 
 
 class EpochBatches(Protocol):

@@ -17,7 +17,7 @@ from common.data.official_files import (
     split_by_class_order,
     wrong_annotation,
 )
-from common.ops.checks import invalid
+from common.errors import invalid
 
 _COUNTS = {"train images": 8054, "train classes": 98, "test images": 8131, "test classes": 98}
 _RELEASE = OfficialRelease(

@@ -8,7 +8,7 @@ import numpy as np
 
 from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, CifarRelease, read_cifar
 from common.data.dataset import Dataset, Examples, check_training_pairs
-from common.ops.checks import invalid
+from common.errors import invalid
 
 
 def load_cifar10(

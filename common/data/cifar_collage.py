@@ -10,7 +10,7 @@ from common.data.cifar import all_images
 from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, read_cifar
 from common.data.collage_tiles import NUM_TILES, TILES_PER_SIDE, join_collages
 from common.data.dataset import Dataset, Examples
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 
 SHARED_SUPER_CLASSES = ("flowers", "large_man-made_outdoor_things", "large_natural_outdoor_scenes", "trees")
 SUB_CLASSES = {  # which of a super-class's five sub-classes, in alphabetical order, belong to which part

@@ -15,7 +15,7 @@ from common.data.dataset import check_official_counts
 from common.data.image_files import load_rgb
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.plain_pickle import read_plain_pickle
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 IMAGE_SIZE = 32
 _NUM_VALUES = 3 * IMAGE_SIZE**2

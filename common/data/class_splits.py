@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.ops.checks import check_fraction, invalid
+from common.errors import check_fraction, invalid
 
 
 def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 
 DATASET_KINDS = ("memory_images", "image_files", "tokens", "cached_features")
 

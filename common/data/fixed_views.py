@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from common.data.dataset import Dataset
-from common.ops.checks import check_non_negative, check_positive
+from common.errors import check_non_negative, check_positive
 
 _STREAM = 3  # keeps the views apart from what else is drawn with the same seed
 

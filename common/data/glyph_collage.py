@@ -12,7 +12,7 @@ import numpy as np
 from common.data.collage_tiles import NUM_TILES, TILES_PER_SIDE, join_collages
 from common.data.dataset import Dataset, Examples
 from common.data.glyph_drawings import GlyphDrawings, character_name, draw_glyphs
-from common.ops.checks import invalid
+from common.errors import invalid
 
 TILE_SIZE = 24
 

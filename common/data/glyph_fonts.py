@@ -12,7 +12,7 @@ import PIL.features
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageDraw, ImageFont
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 FONT_NAMES = (
     *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique"),

@@ -19,7 +19,7 @@ from common.data.images import ImageTransform, cut
 from common.data.jpeg_soundness import jpeg_complaint
 from common.data.regular_files import read_regular_file
 from common.data.rgb_conversion import to_rgb
-from common.ops.checks import invalid
+from common.errors import invalid
 
 UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
 

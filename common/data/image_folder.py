@@ -11,7 +11,7 @@ from common.data.class_splits import random_class_split
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.regular_files import regular_status
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 

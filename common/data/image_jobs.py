@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from tqdm import tqdm
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 _NUM_SHOWN = 5  # unreadable images that an error names
 

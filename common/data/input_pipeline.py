@@ -13,7 +13,7 @@ from common.data.dataset import Examples
 from common.data.fixed_views import view_numbers
 from common.data.image_files import read_image
 from common.data.images import ImageTransform
-from common.ops.checks import InvalidInput, check_non_negative, check_positive, invalid
+from common.errors import InvalidInput, check_non_negative, check_positive, invalid
 
 _CALLS_PER_THREAD = 8
 

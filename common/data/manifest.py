@@ -10,7 +10,7 @@ import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.official_files import NO_DOWNLOAD_NEEDED
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 _COLUMNS = ("path", "label", "split")
 _SPLITS = ("train", "validation", "test", "gallery")

@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 DIGIT_SIZE = 28
 NUM_DIGITS = 10

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 NO_DOWNLOAD_NEEDED = ("glyphs", "glyph_scripts", "glyph_collage", "synthetic_tokens")
 

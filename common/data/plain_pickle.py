@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 _MOST_BYTES = 256 << 20  # the largest file of the archives has 155 MB
 _BYTES_DTYPES = ("u1", "uint8", "|u1")

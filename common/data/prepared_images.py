@@ -19,7 +19,7 @@ from common.data.image_files import load_rgb
 from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
 from common.data.regular_files import read_regular_file
-from common.ops.checks import check_positive, invalid
+from common.errors import check_positive, invalid
 
 _QUALITY = 95
 _VERSION = 1  # of what copies look like

@@ -8,10 +8,10 @@ import numpy as np
 
 from common.data.batches import batches_from_step
 from common.data.dataset import Examples, check_training_pairs
-from common.ops.checks import check_non_negative, check_positive, invalid
+from common.errors import check_non_negative, check_positive, invalid
 
 
-class SamplesPerClassBatches:
+class MPerClassBatches:
     """SPC-n: random classes, n random examples of each; every batch is drawn anew.
 
     `ClassBalancedBatches` gives every class its turn before any has a second one; here nothing is remembered from
@@ -31,7 +31,7 @@ class SamplesPerClassBatches:
         InvalidInput: fewer classes than a batch needs, or a class with one example where n asks for pairs.
 
     Examples:
-        >>> SamplesPerClassBatches([5, 5, 7, 7, 9, 9], classes_per_batch=2, samples_per_class=2, seed=0).epoch(0).shape
+        >>> MPerClassBatches([5, 5, 7, 7, 9, 9], classes_per_batch=2, samples_per_class=2, seed=0).epoch(0).shape
         (1, 4)
     """
 
@@ -72,7 +72,7 @@ class SamplesPerClassBatches:
         return batches_from_step(self, step)
 
 
-class AnyClassBatches:
+class RandomPairBatches:
     """SPC-R: random examples, and for the last place of a batch one more of a class that is in it.
 
     So every batch has a positive pair, and classes come up as often as they have examples. No example is twice in a

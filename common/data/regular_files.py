@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from common.data.dataset import Dataset, Examples
-from common.ops.checks import check_positive
+from common.errors import check_positive
 
 NUM_CLASSES = 16
 TOKENS_PER_CLASS = 4

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from common.downloads.archives import extract_archive
 from common.downloads.sources import Source, SourceFile
 from common.downloads.transfer import download
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 
 class Acquired(NamedTuple):

@@ -17,7 +17,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO, NamedTuple, cast
 
 from common.downloads.bounded_reader import BoundedReader
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 _BLOCK = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 _LARGEST_READ = 64 << 20  # far more than a header; contents are read in blocks
 

@@ -15,7 +15,7 @@ from email.message import Message
 from tqdm import tqdm
 
 from common.downloads.fingerprint import Fingerprint
-from common.ops.checks import invalid
+from common.errors import invalid
 
 _BLOCK = 1 << 18
 _TIMEOUT = 30  # seconds without a byte

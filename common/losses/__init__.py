@@ -1,47 +1,47 @@
 """Metric losses, all of them called as `loss(embeddings, labels, references=None)`."""
 
-from common.losses.angular import Angular
-from common.losses.arc_face import ArcFace
-from common.losses.circle import Circle
-from common.losses.contrastive import Contrastive
-from common.losses.cosine_contrastive import CosineContrastive
+from common.losses.angular import AngularLoss
+from common.losses.arc_face import ArcFaceLoss
+from common.losses.circle import CircleLoss
+from common.losses.contrastive import ContrastiveLoss
+from common.losses.cosine_contrastive import CosineContrastiveLoss
 from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
-from common.losses.histogram import Histogram
-from common.losses.lifted_structure import LiftedStructure
-from common.losses.margin import Margin
+from common.losses.histogram import HistogramLoss
+from common.losses.lifted_structure import LiftedStructureLoss
+from common.losses.margin import MarginLoss
 from common.losses.metric_loss import MetricLoss
 from common.losses.mined_loss import MinedLoss
-from common.losses.multi_similarity import MultiSimilarity
-from common.losses.n_pair import NPair
-from common.losses.normalized_softmax import NormalizedSoftmax
-from common.losses.proxy_anchor import ProxyAnchor
-from common.losses.proxy_nca import ProxyNCA
-from common.losses.quadruplet import Quadruplet
-from common.losses.signal_to_noise import SignalToNoise
-from common.losses.soft_triple import SoftTriple
-from common.losses.triplet import Triplet
-from common.losses.weighted_sum import WeightedSum
+from common.losses.multi_similarity import MultiSimilarityLoss
+from common.losses.n_pair import NPairLoss
+from common.losses.normalized_softmax import NormalizedSoftmaxLoss
+from common.losses.proxy_anchor import ProxyAnchorLoss
+from common.losses.proxy_nca import ProxyNCALoss
+from common.losses.quadruplet import QuadrupletLoss
+from common.losses.signal_to_noise import SignalToNoiseLoss
+from common.losses.soft_triple import SoftTripleLoss
+from common.losses.triplet import TripletLoss
+from common.losses.weighted_sum import WeightedSumLoss
 
 __all__ = [
-    "Angular",
-    "ArcFace",
-    "Circle",
-    "Contrastive",
-    "CosineContrastive",
+    "AngularLoss",
+    "ArcFaceLoss",
+    "CircleLoss",
+    "ContrastiveLoss",
+    "CosineContrastiveLoss",
     "CrossBatchMemoryLoss",
-    "Histogram",
-    "LiftedStructure",
-    "Margin",
+    "HistogramLoss",
+    "LiftedStructureLoss",
+    "MarginLoss",
     "MetricLoss",
     "MinedLoss",
-    "MultiSimilarity",
-    "NPair",
-    "NormalizedSoftmax",
-    "ProxyAnchor",
-    "ProxyNCA",
-    "Quadruplet",
-    "SignalToNoise",
-    "SoftTriple",
-    "Triplet",
-    "WeightedSum",
+    "MultiSimilarityLoss",
+    "NPairLoss",
+    "NormalizedSoftmaxLoss",
+    "ProxyAnchorLoss",
+    "ProxyNCALoss",
+    "QuadrupletLoss",
+    "SignalToNoiseLoss",
+    "SoftTripleLoss",
+    "TripletLoss",
+    "WeightedSumLoss",
 ]

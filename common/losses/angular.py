@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, invalid
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, invalid
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import masked_mean
 from common.references.comparison import ANCHORS, compare
@@ -42,7 +42,7 @@ def log_sum_exp_of_sums(
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Angular(MetricLoss):
+class AngularLoss(MetricLoss):
     """Angular loss, over all triplets.
 
     `mean_ap log(1 + Σ_n e^{4 tan²α (x_a + x_p)ᵀ x_n - 2 (1 + tan²α) x_aᵀ x_p})` over all positive pairs whose anchor
@@ -50,18 +50,18 @@ class Angular(MetricLoss):
 
     Reference: Wang, Zhou, Wen, Liu, Lin: Deep Metric Learning with Angular Loss, ICCV 2017. Milbich's dissertation,
     chapter 2, adds it with weight 2 to its N-pair loss:
-    `WeightedSum([NPair(normalization="none", norm_penalty=0.005), Angular()], [1.0, 2.0])`.
+    `WeightedSumLoss([NPairLoss(normalization="none", norm_penalty=0.005), AngularLoss()], [1.0, 2.0])`.
 
     Args:
         angle: α in degrees, in (0, 60].
-        anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarityLoss`.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Raises:
         InvalidInput: the angle is out of its range.
 
     Examples:
-        >>> Angular(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
+        >>> AngularLoss(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
     def __init__(self, angle: float = 45.0, anchors: str = "embeddings", **kwargs: Any) -> None:

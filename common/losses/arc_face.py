@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_positive, invalid
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
-from common.ops.checks import check_positive, invalid
 from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
 from common.references.reference_set import References
 
@@ -35,7 +35,7 @@ def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ArcFace(ProxyLoss):
+class ArcFaceLoss(ProxyLoss):
     """ArcFace: `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch.
 
     θ_c is the angle between an embedding and the vector of the class c. With several positive `references` each has
@@ -57,7 +57,7 @@ class ArcFace(ProxyLoss):
         InvalidInput: the margin is out of its range.
 
     Examples:
-        >>> ArcFace(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+        >>> ArcFaceLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
     def __init__(

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_positive
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
@@ -16,7 +16,7 @@ from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Circle(MetricLoss):
+class CircleLoss(MetricLoss):
     """Circle loss on inner products s, over pairs.
 
     `mean_a log(1 + Σ_n e^{γ [s_n + m]₊ (s_n - m)} · Σ_p e^{-γ [1 + m - s_p]₊ (s_p - 1 + m)})` over the anchors with
@@ -31,12 +31,12 @@ class Circle(MetricLoss):
     Args:
         margin: m, the relaxation; the similarities are driven beyond m and 1 - m.
         scale: γ, greater than 0.
-        anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarityLoss`.
         constant_weights: see above.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> Circle(margin=0.4, scale=80.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> CircleLoss(margin=0.4, scale=80.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(

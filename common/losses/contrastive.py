@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_non_negative
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_non_negative
 from common.ops.distances import pairwise_distances
 from common.ops.reductions import mean_of_nonzero
 from common.references.comparison import compare
@@ -37,7 +37,7 @@ def contrastive(
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Contrastive(MetricLoss):
+class ContrastiveLoss(MetricLoss):
     """Contrastive loss C2 on (unsquared) Euclidean distances.
 
     `mean_{>0} [d - m⁺]₊` over positive pairs + `mean_{>0} [m⁻ - d]₊` over negative pairs: each mean is over the terms
@@ -51,7 +51,7 @@ class Contrastive(MetricLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> loss = Contrastive(positive_margin=0.2652, negative_margin=0.5409)
+        >>> loss = ContrastiveLoss(positive_margin=0.2652, negative_margin=0.5409)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import PARTNER_REDUCTIONS, mean_of_nonzero
 from common.references.comparison import compare
@@ -19,7 +19,7 @@ SIMILARITY_TOLERANCE = 1e-5
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class CosineContrastive(MetricLoss):
+class CosineContrastiveLoss(MetricLoss):
     """Contrastive loss C1 on inner products s, the one of XBM.
 
     `(1/n) (Σ_positive [1 - s - 1e-5]₊ + Σ_negative [s - m]₊)` with n anchors: a sum over the partners of an anchor,
@@ -36,7 +36,7 @@ class CosineContrastive(MetricLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> CosineContrastive(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> CosineContrastiveLoss(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(self, margin: float = 0.5, reduction: str = "sum", **kwargs: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_non_negative
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_non_negative
 from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.reference_set import References
 
@@ -39,7 +39,7 @@ class CrossBatchMemoryLoss(MetricLoss):
     Call arguments: those of `MetricLoss`, and `training`. With `references` the first term is over them.
 
     Examples:
-        >>> loss = CrossBatchMemoryLoss(CosineContrastive(), memory_size=25 * 32, embedding_dim=128)
+        >>> loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), memory_size=25 * 32, embedding_dim=128)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), training=True)
     """
 
@@ -64,9 +64,9 @@ class CrossBatchMemoryLoss(MetricLoss):
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """Those of the loss."""
-        return self.loss.fast_variables
+        return self.loss.proxy_variables
 
     def call(
         self,

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import invalid
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import invalid
 from common.ops.distances import pairwise_inner_products
 from common.references.comparison import compare
 from common.references.reference_set import References
@@ -36,7 +36,7 @@ def soft_histogram(values: tf.Tensor, mask: tf.Tensor, num_nodes: int) -> tf.Ten
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Histogram(MetricLoss):
+class HistogramLoss(MetricLoss):
     """Histogram loss on inner products of unit vectors.
 
     `Σ_r h⁻_r Σ_{q ≤ r} h⁺_q`: the probability that a random negative pair is more similar than a random positive one,
@@ -54,7 +54,7 @@ class Histogram(MetricLoss):
         InvalidInput: fewer than two nodes.
 
     Examples:
-        >>> Histogram(num_nodes=65)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> HistogramLoss(num_nodes=65)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(self, num_nodes: int = 65, **kwargs: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_non_negative
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
@@ -61,7 +61,7 @@ def generalized_lifted_structure(
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class LiftedStructure(MetricLoss):
+class LiftedStructureLoss(MetricLoss):
     """Lifted structure loss on (unsquared) Euclidean distances.
 
     `mean_ap ½ [log(Σ_n e^{m - d_an} + Σ_n e^{m - d_pn}) + d_ap]₊² + ν mean ‖x‖`; generalised:
@@ -75,11 +75,11 @@ class LiftedStructure(MetricLoss):
         margin: m, at least 0.
         generalized: which of the two.
         norm_penalty: ν, at least 0; of the embeddings as they come, before the loss normalises them.
-        anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarityLoss`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> LiftedStructure(generalized=True)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> LiftedStructureLoss(generalized=True)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(

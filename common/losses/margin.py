@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_non_negative, check_positive
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_non_negative, check_positive
 from common.ops.distances import pairwise_distances
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
@@ -44,7 +44,7 @@ def margin_terms(
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Margin(MetricLoss):
+class MarginLoss(MetricLoss):
     """Margin loss on (unsquared) Euclidean distances, with a learnable boundary β.
 
     `Σ_t ([d_ap - β_y + m]₊ + [β_y - d_an + m]₊) / #active` over the triplets of an anchor of the class y; #active
@@ -60,11 +60,11 @@ class Margin(MetricLoss):
             boundary. None: one boundary for all classes.
         margin: m, at least 0.
         boundary: first value of every β; unit embeddings are at distances 0..2.
-        anchors: `"embeddings"` or `"references"`: whose negatives a positive pair is seen with; see `MultiSimilarity`.
+        anchors: `"embeddings"` or `"references"`: whose negatives a positive pair is seen with; see `MultiSimilarityLoss`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> Margin(num_classes=75, boundary=0.6)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> MarginLoss(num_classes=75, boundary=0.6)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Margin(MetricLoss):
         )
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """The boundaries."""
         return [self.boundaries]
 

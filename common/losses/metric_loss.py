@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_choice
+from common.errors import check_choice
 from common.ops.normalization import NORMALIZATIONS
 from common.references.reference_set import References
 
@@ -45,7 +45,7 @@ class MetricLoss(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """The variables that train with the learning-rate multiplier of proxies; none by default."""
         return []
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common import miners
+from common.errors import check_choice, check_fraction, check_non_negative, invalid
 from common.losses.metric_loss import MetricLoss
 from common.losses.proxy_loss import ProxyLoss
-from common.losses.weighted_sum import WeightedSum
-from common.ops.checks import check_choice, check_fraction, check_non_negative, invalid
+from common.losses.weighted_sum import WeightedSumLoss
 from common.ops.normalization import normalize
 from common.references.reference_set import References
 
@@ -25,7 +25,7 @@ MINERS = {
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class MinedLoss(MetricLoss):
-    """`loss` over one triplet an anchor, drawn by a miner; with `p_switch`, rho-regularised.
+    """`loss` over one triplet an anchor, drawn by a miner; with `rho_probability`, rho-regularised.
 
     The loss sees the same references with only the triplet's two pairs in a row, so that any loss over pairs or
     triplets can be mined, with a memory or without. Draws are a function of `seed` and a step counter, which advances
@@ -40,7 +40,7 @@ class MinedLoss(MetricLoss):
         loss: the `MetricLoss` over pairs or triplets; it normalises, this one only tells how. Anchors are the batch, so
             that `anchors="references"` is refused when it is called.
         miner: one of `MINERS`.
-        p_switch: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1].
+        rho_probability: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1].
         seed: at least 0.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
@@ -50,28 +50,33 @@ class MinedLoss(MetricLoss):
         InvalidInput: a loss over proxies of its own, or another argument out of its range.
 
     Examples:
-        >>> loss = MinedLoss(Margin(), "distance_weighted", p_switch=0.35)
+        >>> loss = MinedLoss(MarginLoss(), "distance_weighted", rho_probability=0.35)
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2), training=True)
     """
 
     def __init__(
-        self, loss: MetricLoss, miner: str = "distance_weighted", p_switch: float = 0.0, seed: int = 0, **kwargs: Any
+        self,
+        loss: MetricLoss,
+        miner: str = "distance_weighted",
+        rho_probability: float = 0.0,
+        seed: int = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(normalization=loss.normalization, **kwargs)
-        parts = loss.parts if isinstance(loss, WeightedSum) else (loss,)
+        parts = loss.parts if isinstance(loss, WeightedSumLoss) else (loss,)
         if any(isinstance(part, ProxyLoss) for part in parts):
             expected = "a loss over the pairs of a batch"
             raise invalid("loss", received=type(loss).__name__, expected=expected, fix="Its proxies would be left out.")
         self.loss = loss
         self.miner = check_choice("miner", miner, MINERS)
-        self.p_switch = check_fraction("p_switch", p_switch, zero_allowed=True)
+        self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
         self.seed = check_non_negative("seed", seed)
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """Those of the loss."""
-        return self.loss.fast_variables
+        return self.loss.proxy_variables
 
     def call(
         self,
@@ -96,10 +101,10 @@ class MinedLoss(MetricLoss):
         triplets = MINERS[self.miner](points, labels, seed, others)
         given = References(embeddings, labels) if references is None else references._replace(valid=None)
         batch_size = tf.shape(embeddings)[0]
-        if self.p_switch:
+        if self.rho_probability:
             first_self = 0 if references is None else tf.shape(given.embeddings)[0]
-            triplets = miners.switched(triplets, self.p_switch, seed, batch_size, first_self)
-        if self.p_switch and references is not None:  # the anchors themselves take the positives' places
+            triplets = miners.rho_regularized(triplets, self.rho_probability, seed, batch_size, first_self)
+        if self.rho_probability and references is not None:  # the anchors themselves take the positives' places
             given = _joined(given, References(embeddings, labels))
         return given._replace(pairs=miners.pairs_of(triplets, batch_size, tf.shape(given.embeddings)[0]))
 
@@ -111,7 +116,7 @@ class MinedLoss(MetricLoss):
             **config,
             "loss": keras.utils.serialize_keras_object(self.loss),
             "miner": self.miner,
-            "p_switch": self.p_switch,
+            "rho_probability": self.rho_probability,
             "seed": self.seed,
         }
 

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_positive
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import PARTNER_REDUCTIONS, log1p_sum_exp, masked_mean
 from common.references.comparison import ANCHORS, compare
@@ -16,7 +16,7 @@ from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class MultiSimilarity(MetricLoss):
+class MultiSimilarityLoss(MetricLoss):
     """Multi-similarity loss on inner products s, over all pairs (no mining).
 
     `mean_a { (1/α) log(1 + Σ_positive e^{α(λ - s)}) + (1/β) log(1 + Σ_negative e^{β(s - λ)}) }` over all anchors a.
@@ -37,7 +37,7 @@ class MultiSimilarity(MetricLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> MultiSimilarity(2.0, 40.0, 0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> MultiSimilarityLoss(2.0, 40.0, 0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(

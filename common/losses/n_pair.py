@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_non_negative, check_positive
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_non_negative, check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
@@ -17,7 +17,7 @@ from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class NPair(MetricLoss):
+class NPairLoss(MetricLoss):
     """N-pair loss on inner products s.
 
     `mean_ap log(1 + Σ_n e^{γ (s_an - s_ap)}) + ν mean ‖x‖` over all positive pairs whose anchor has a negative.
@@ -29,11 +29,11 @@ class NPair(MetricLoss):
     Args:
         scale: γ, greater than 0.
         norm_penalty: ν, at least 0; of the embeddings as they come, before the loss normalises them.
-        anchors: `"embeddings"` or `"references"`; see `MultiSimilarity`.
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarityLoss`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> NPair(normalization="none", norm_penalty=0.005)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
+        >>> NPairLoss(normalization="none", norm_penalty=0.005)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
     def __init__(

@@ -7,14 +7,14 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_positive
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import softmax_loss
-from common.ops.checks import check_positive
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class NormalizedSoftmax(ProxyLoss):
+class NormalizedSoftmaxLoss(ProxyLoss):
     """Normalised softmax: the cross-entropy of `softmax_c(cos(x, w_c) / T)`, the mean over the batch.
 
     With one class vector w a class this is the function that ProxyNCA++ has with one proxy a class; the two come with
@@ -31,7 +31,7 @@ class NormalizedSoftmax(ProxyLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> NormalizedSoftmax(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+        >>> NormalizedSoftmaxLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
     def __init__(

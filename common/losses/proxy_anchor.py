@@ -7,15 +7,15 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_positive
 from common.losses.proxy_loss import ProxyLoss
-from common.ops.checks import check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ProxyAnchor(ProxyLoss):
+class ProxyAnchorLoss(ProxyLoss):
     """Proxy anchor loss: each proxy is an anchor over the batch.
 
     `mean_{p with positives} log(1 + Σ_{x of its class} e^{α(δ - s)}) + mean_{p with negatives} log(1 + Σ_{x of others}
@@ -34,7 +34,7 @@ class ProxyAnchor(ProxyLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> ProxyAnchor(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+        >>> ProxyAnchorLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
     def __init__(

@@ -41,7 +41,7 @@ class ProxyLoss(MetricLoss):
         self.proxy_bank = ProxyBank(num_classes, proxies_per_class, embedding_dim, initializer, dtype=self.dtype)
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """The proxies."""
         return [self.proxy_bank.proxies]
 

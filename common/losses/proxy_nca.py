@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_positive
 from common.losses.proxy_loss import ProxyLoss
-from common.ops.checks import check_positive
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
 from common.references.comparison import Comparison
@@ -37,7 +37,7 @@ def softmax_loss(pairs: Comparison, temperature: float) -> tf.Tensor:
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ProxyNCA(ProxyLoss):
+class ProxyNCALoss(ProxyLoss):
     """ProxyNCA++: the cross-entropy of the softmax over all proxies.
 
     `-log Σ_positive e^{s/T} / Σ_all e^{s/T}`, s the inner product with a proxy, the mean over the batch. A sample
@@ -55,7 +55,7 @@ class ProxyNCA(ProxyLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> ProxyNCA(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+        >>> ProxyNCALoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
     def __init__(

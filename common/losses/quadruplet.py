@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_non_negative
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import active_below, triplet
-from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import consecutive_labels
 from common.references.comparison import ANCHORS, compare
@@ -90,7 +90,7 @@ def _place(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Quadruplet(MetricLoss):
+class QuadrupletLoss(MetricLoss):
     """Quadruplet loss on (unsquared) Euclidean distances.
 
     `mean [d_ap - d_an + m₁]₊` over the triplets plus `mean [d_ap - d_kl + m₂]₊` over positive pairs (a, p) and
@@ -103,11 +103,11 @@ class Quadruplet(MetricLoss):
     Args:
         margin: m₁, at least 0.
         second_margin: m₂, at least 0.
-        anchors: `"embeddings"` or `"references"`; see `Triplet`.
+        anchors: `"embeddings"` or `"references"`; see `TripletLoss`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> Quadruplet(0.2, 0.2)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> QuadrupletLoss(0.2, 0.2)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_non_negative
 from common.losses.contrastive import contrastive
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import triplet
-from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import ROUNDING_UNITS, pairwise_squared_distances
 from common.ops.reductions import mean_or_zero
 from common.references.comparison import compare
@@ -39,7 +39,7 @@ def noise_to_signal_ratios(signals: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class SignalToNoise(MetricLoss):
+class SignalToNoiseLoss(MetricLoss):
     """SNR loss on noise-to-signal ratios `d_ij = var(x_j - x_i) / var(x_i)` of an embedding i and a reference j.
 
     Contrastive: `mean_{>0} [d_ap - m⁺]₊ + mean_{>0} [m⁻ - d_an]₊`; triplet: `mean_{>0} [d_ap - d_an + m]₊`; and
@@ -58,7 +58,7 @@ class SignalToNoise(MetricLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> SignalToNoise(negative_margin=1.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> SignalToNoiseLoss(negative_margin=1.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(

@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_non_negative, check_positive
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
-from common.ops.checks import check_non_negative, check_positive
 from common.ops.distances import pairwise_distances, pairwise_inner_products
 from common.ops.normalization import normalize
 from common.ops.pair_masks import consecutive_labels
@@ -34,7 +34,7 @@ def mean_center_distance(centers: tf.Tensor) -> tf.Tensor:
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class SoftTriple(ProxyLoss):
+class SoftTripleLoss(ProxyLoss):
     """SoftTriple loss.
 
     The similarity to a class is the mean over its centres by their softmax, `S_c = Σ_k softmax_k(s_k / γ) s_k`; the
@@ -58,7 +58,7 @@ class SoftTriple(ProxyLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> SoftTriple(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+        >>> SoftTripleLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
     def __init__(

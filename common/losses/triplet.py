@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_non_negative
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_non_negative
 from common.ops.distances import ROUNDING_UNITS, pairwise_distances
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
@@ -34,7 +34,7 @@ def active_triplet_counts(
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
-        mining: one of `MININGS`; see `Triplet`.
+        mining: one of `MININGS`; see `TripletLoss`.
 
     Returns:
         int32 `[anchors, references]`: for a positive pair the number of its active negatives, for a negative pair
@@ -131,7 +131,7 @@ def triplet(
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
-        mining: one of `MININGS`; see `Triplet`.
+        mining: one of `MININGS`; see `TripletLoss`.
 
     Returns:
         A scalar, 0 if no triplet is active. Exact gradient, the selection of the triplets being constant.
@@ -147,7 +147,7 @@ def triplet(
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class Triplet(MetricLoss):
+class TripletLoss(MetricLoss):
     """Triplet loss on (unsquared) Euclidean distances, over all triplets or over semi-hard ones.
 
     `mean [d_ap - d_an + m]₊` over triplets of an anchor a, one of its positives p and one of its negatives n. Time
@@ -171,7 +171,7 @@ class Triplet(MetricLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
-        >>> Triplet(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+        >>> TripletLoss(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
     def __init__(self, margin: float = 0.05, anchors: str = "embeddings", mining: str = "none", **kwargs: Any) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import invalid
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import invalid
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class WeightedSum(MetricLoss):
+class WeightedSumLoss(MetricLoss):
     """`Σ_i w_i loss_i(embeddings, labels, references)`: all losses see the same references.
 
     Args:
@@ -27,7 +27,7 @@ class WeightedSum(MetricLoss):
         InvalidInput: no loss, something else than a loss, or not as many weights as losses.
 
     Examples:
-        >>> WeightedSum([Contrastive(), MultiSimilarity()], [1.0, 0.5])(embeddings, labels)
+        >>> WeightedSumLoss([ContrastiveLoss(), MultiSimilarityLoss()], [1.0, 0.5])(embeddings, labels)
     """
 
     def __init__(self, losses: Sequence[MetricLoss], weights: Sequence[float] | None = None, **kwargs: Any) -> None:
@@ -44,9 +44,9 @@ class WeightedSum(MetricLoss):
         self.part_weights = tuple(weights)
 
     @property
-    def fast_variables(self) -> list[tf.Variable]:
+    def proxy_variables(self) -> list[tf.Variable]:
         """Those of all losses."""
-        return [variable for part in self.parts for variable in part.fast_variables]
+        return [variable for part in self.parts for variable in part.proxy_variables]
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
@@ -61,7 +61,7 @@ class WeightedSum(MetricLoss):
         return {**config, "losses": losses, "weights": list(self.part_weights)}
 
     @classmethod
-    def from_config(cls, config: dict) -> WeightedSum:
+    def from_config(cls, config: dict) -> WeightedSumLoss:
         """The loss that `get_config` describes."""
         losses = [keras.utils.deserialize_keras_object(part) for part in config["losses"]]
         return cls(**{**config, "losses": losses})

@@ -2,9 +2,9 @@
 
 from common.miners.distance_weighted import distance_weighted, log_inverse_density
 from common.miners.random_triplets import random_triplets
+from common.miners.rho_regularized import rho_regularized
 from common.miners.semi_hard import semi_hard
 from common.miners.soft_hard import soft_hard
-from common.miners.switched import switched
 from common.miners.triplets import Triplets, pairs_of
 
 __all__ = [
@@ -15,5 +15,5 @@ __all__ = [
     "random_triplets",
     "semi_hard",
     "soft_hard",
-    "switched",
+    "rho_regularized",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from common.errors import invalid
 from common.miners.triplets import Triplets, candidates, draw, triplets_where
-from common.ops.checks import invalid
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize
 from common.ops.precision import at_least_float32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from common.errors import check_positive
 from common.miners.triplets import Triplets, candidates, draw, triplets_where
-from common.ops.checks import check_positive
 from common.ops.distances import pairwise_distances
 from common.references.reference_set import References
 
@@ -21,7 +21,7 @@ def semi_hard(
     """A random positive, and a random negative of those with `d_ap < d_an < d_ap + m`, or if there is none, of all.
 
     Reference: Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015; so drawn in the code of Milbich's dissertation, whose
-    eq. 5.2 takes the nearest of them (`common.losses.Triplet(mining="nearest_semi_hard")`).
+    eq. 5.2 takes the nearest of them (`common.losses.TripletLoss(mining="nearest_semi_hard")`).
 
     Args:
         embeddings: `[batch, dim]`, of unit length for the margin to mean what it says.

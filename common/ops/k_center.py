@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from common.ops.checks import invalid
+from common.errors import invalid
 from common.ops.precision import at_least_float32
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from common.ops.checks import check_choice
+from common.errors import check_choice
 from common.ops.precision import at_least_float32
 from common.ops.reductions import mean_or_zero
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 
 def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from common.ops.checks import check_positive
+from common.errors import check_positive
 from common.ops.precision import at_least_float32
 
 LOG_OF_ZERO = -1e30  # the logarithm of a marginal without mass: finite, so that no gradient is infinity minus infinity

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_positive
+from common.errors import check_positive
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import masked_max, masked_mean
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window

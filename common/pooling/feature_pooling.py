@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 from common.ops.shapes import InputShape
 
 DATA_FORMATS = ("channels_last", "channels_first")

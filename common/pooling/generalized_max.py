@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_positive
+from common.errors import check_positive
 from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares
 

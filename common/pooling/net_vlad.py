@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_positive
+from common.errors import check_positive
 from common.ops.normalization import normalize
 from common.ops.shapes import InputShape
 from common.pooling.weighted_pooling import WeightedPooling, shares

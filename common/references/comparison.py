@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 from common.ops.normalization import normalize
 from common.ops.pair_masks import integer_labels, pair_masks
 from common.references.reference_set import References

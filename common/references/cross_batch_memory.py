@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_positive
+from common.errors import check_positive
 from common.ops.pair_masks import integer_labels
 from common.references.reference_set import References
 
@@ -25,7 +25,7 @@ class CrossBatchMemory(keras.layers.Layer):
     Examples:
         >>> memory = CrossBatchMemory(memory_size=800, embedding_dim=128)
         >>> memory.enqueue(embeddings, labels)
-        >>> loss = Contrastive()(embeddings, labels, memory.references())
+        >>> loss = ContrastiveLoss()(embeddings, labels, memory.references())
     """
 
     def __init__(self, memory_size: int, embedding_dim: int, dtype: str = "float32", **kwargs: Any) -> None:

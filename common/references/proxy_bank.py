@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_positive, invalid
+from common.errors import check_positive, invalid
 from common.ops.pair_masks import integer_labels
 from common.references.reference_set import References
 
@@ -33,7 +33,7 @@ class ProxyBank(keras.layers.Layer):
 
     Examples:
         >>> bank = ProxyBank(num_classes=100, proxies_per_class=1, embedding_dim=128)
-        >>> loss = Contrastive()(embeddings, labels, bank.references())
+        >>> loss = ContrastiveLoss()(embeddings, labels, bank.references())
     """
 
     def __init__(

@@ -1,18 +1,15 @@
 """Exact retrieval: nearest neighbours, metrics, evaluation; clusters, diagnostics, refined metric matrices."""
 
-from common.retrieval.class_geometry import (
+from common.diagnostics.class_geometry import (
     ClassDistances,
     alignment,
     class_covering_radii,
     class_distances,
     uniformity,
 )
-from common.retrieval.clustering import ClusteringResult, evaluate_clustering
-from common.retrieval.diagnostics import Diagnostics, collapse_warning, diagnose, generalization_gap
-from common.retrieval.evaluator import RetrievalResult, combine_embeddings, evaluate_retrieval
-from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
-from common.retrieval.nearest_neighbors import NeighborSearch, find_nearest_neighbors
-from common.retrieval.posterior_refinement import (
+from common.diagnostics.clustering import ClusteringResult, evaluate_clustering
+from common.diagnostics.diagnostics import Diagnostics, collapse_warning, diagnose, generalization_gap
+from common.diagnostics.posterior_refinement import (
     bilinear_embeddings,
     matrix_properties,
     metric_matrix,
@@ -20,7 +17,10 @@ from common.retrieval.posterior_refinement import (
     random_axes,
     refine,
 )
-from common.retrieval.spectral_decay import spectral_decay
+from common.diagnostics.spectral_decay import spectral_decay
+from common.retrieval.evaluator import RetrievalResult, combine_embeddings, evaluate_retrieval
+from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
+from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
 
 __all__ = [
     "ClassDistances",

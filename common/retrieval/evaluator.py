@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
-from common.retrieval.blocked_search import slices
-from common.retrieval.item_ranks import rank_items
 from common.retrieval.labels import integer_labels
-from common.retrieval.nearest_neighbors import NeighborSearch
-from common.retrieval.relevant_ranks import ORDERS, rank_relevant_items
+from common.retrieval.search.blocked_search import slices
+from common.retrieval.search.nearest_neighbors import NeighborSearch
+from common.retrieval.search.rank_of_item import rank_items
+from common.retrieval.search.relevant_ranking import ORDERS, rank_relevant_items
 
 _SHALLOW = 16  # neighbours that every query looks at anyway; a deeper R@k is left to queries without a hit so far
 _PAIRS_AT_ONCE = 2**20
@@ -61,7 +61,7 @@ def evaluate_retrieval(
     tie_bounds: bool = False,
     block_size: int = 1536,
     num_threads: int | None = None,
-    same_items: bool = False,
+    exclude_same_row: bool = False,
 ) -> RetrievalResult:
     """Evaluates each query against the gallery, or against all other queries (without itself, by index).
 
@@ -80,7 +80,7 @@ def evaluate_retrieval(
         average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking: a float64 pass more.
         tie_bounds: also between which values each metric lies under any order of equally similar items.
         block_size, num_threads: speed and memory, not results; None uses all cores of the process (at most 16).
-        same_items: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
+        exclude_same_row: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
 
     Raises:
         InvalidInput: NaN or infinity (the first bad row is named), wrong labels, or no query with anything to find.
@@ -100,7 +100,7 @@ def evaluate_retrieval(
         gallery_classes=gallery_classes,
         block_size=block_size,
         num_threads=num_threads,
-        same_items=same_items,
+        exclude_same_row=exclude_same_row,
     )
     num_relevant = _num_relevant(query_classes, gallery_classes, search.without_self)
     table = _QueryTable(query_classes, gallery_classes, num_relevant)
@@ -200,7 +200,7 @@ def _with_ranks(
     bounds = {name: (means["worst"][name], means["best"][name]) for name in names}
     if tied is not None:
         del bounds["mAP"]
-    average = means["documented"]["mAP"] if tied is None else None
+    average = means["by_index"]["mAP"] if tied is None else None
     return replace(result, mean_average_precision=average, tie_bounds=bounds if tie_bounds else None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.retrieval.similarity_bounds import coordinate_range
+from common.retrieval.search.similarity_bounds import coordinate_range
 
 
 def brought_to_one(name: str, embeddings: np.ndarray) -> tuple[np.ndarray, int]:

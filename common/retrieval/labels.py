@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 
 def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:

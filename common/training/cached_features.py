@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from common.backbones.cut_network import CutNetwork
 from common.data import Dataset, Examples, ImageTransform, InputReaders, parts_of, view_batches, view_numbers
-from common.ops.checks import invalid
+from common.errors import invalid
 from common.training.embedding_model import EmbeddingModel
 from common.training.feature_store import FeatureStore, check_room
 

@@ -12,9 +12,9 @@ import tensorflow as tf
 from tensorflow import keras
 from tqdm import tqdm
 
-from common.ops.checks import InvalidInput, check_non_negative, check_positive
-from common.retrieval import diagnose
-from common.training.run_directory import RunDirectory
+from common.diagnostics import diagnose
+from common.errors import InvalidInput, check_non_negative, check_positive
+from common.records.run_directory import RunDirectory
 
 
 class ResumableCallback(keras.callbacks.Callback):
@@ -84,7 +84,7 @@ class EmbeddingDiagnostics(ResumableCallback):
 
     Works in any Keras `fit`: `EmbeddingDiagnostics(lambda: (model.predict(images), labels))`.
 
-    Reference: see `common.retrieval.diagnose`, which names the figures.
+    Reference: see `common.diagnostics.diagnose`, which names the figures.
 
     Args:
         embed: called without arguments; gives embeddings `[items, dim]` and labels `[items]`.

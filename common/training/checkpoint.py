@@ -7,10 +7,10 @@ import time
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
-from common.training.callbacks import ResumableCallback
+from common.errors import InvalidInput
+from common.records import ResumableCallback
+from common.records.run_directory import RunDirectory
 from common.training.embedding_model import EmbeddingModel
-from common.training.run_directory import RunDirectory
 
 CHECKPOINT_VERSION = 2  # of what a checkpoint holds; the file's own format is `run_directory.FORMAT_VERSION`
 

@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import check_choice, check_fraction, invalid
 from common.losses.metric_loss import MetricLoss
-from common.ops.checks import check_choice, check_fraction, invalid
 from common.ops.normalization import NORMALIZATIONS, normalize
 from common.training.embedding_head import EmbeddingHead
-from common.training.optimizers import GradientTransform, TwoSpeedOptimizer
+from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
 
 class EmbeddingModel(keras.Model):
@@ -59,7 +59,7 @@ class EmbeddingModel(keras.Model):
         self.attribute_loss = attribute_loss
         self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
-        self.update: TwoSpeedOptimizer | None = None
+        self.update: ProxyRateOptimizer | None = None
         self.warming_up = False
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
@@ -71,7 +71,7 @@ class EmbeddingModel(keras.Model):
         outputs = self.head(features, training=training)
         return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
 
-    def build_on(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
+    def build_from_batch(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
         """Makes every weight by one forward pass over a batch, without training on it."""
         outputs = self.outputs_of(inputs, training=False)
         self.metric_loss(outputs["embeddings"], labels)
@@ -81,7 +81,7 @@ class EmbeddingModel(keras.Model):
 
     def compile_training(
         self,
-        update: TwoSpeedOptimizer,
+        update: ProxyRateOptimizer,
         gradient_transforms: Sequence[GradientTransform] = (),
         *,
         warming_up: bool = False,
@@ -100,7 +100,7 @@ class EmbeddingModel(keras.Model):
         self.compile(optimizer=update.optimizer, jit_compile=False)
 
     @property
-    def compiled_update(self) -> TwoSpeedOptimizer:
+    def compiled_update(self) -> ProxyRateOptimizer:
         """The optimiser that `compile_training` has set."""
         if self.update is None:
             raise ValueError("The model has no optimiser yet: call compile_training first.")
@@ -116,9 +116,9 @@ class EmbeddingModel(keras.Model):
         return [variable for part in parts for variable in part.trainable_variables]
 
     def _split(self, variables: list[tf.Variable]) -> tuple[list[tf.Variable], list[tf.Variable]]:
-        fast_ids = {id(variable) for variable in self.metric_loss.fast_variables}
-        slow = [variable for variable in variables if id(variable) not in fast_ids]
-        return slow, [variable for variable in variables if id(variable) in fast_ids]
+        proxy_ids = {id(variable) for variable in self.metric_loss.proxy_variables}
+        slow = [variable for variable in variables if id(variable) not in proxy_ids]
+        return slow, [variable for variable in variables if id(variable) in proxy_ids]
 
     def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The scalar loss of one batch, in training mode."""

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.data.content_digests import content_digests
-from common.ops.checks import InvalidInput, invalid
-from common.training.run_directory import write_atomically, write_json
+from common.errors import InvalidInput, invalid
+from common.files import write_atomically, write_json
 
 FORMAT = 1  # of the files, and of what decides their contents
 _FILE_BYTES = 2**26  # about; an interruption loses one file's work

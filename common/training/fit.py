@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from common.records import ResumableCallback
+from common.records.run_directory import RunDirectory
 from common.training.callbacks import (
     BestWeights,
     MeanLoss,
     PlateauSchedule,
     ProgressBar,
     RecordMetrics,
-    ResumableCallback,
     RetrievalEvaluation,
 )
 from common.training.checkpoint import Checkpoint
 from common.training.embedding_model import EmbeddingModel
-from common.training.optimizers import GradientTransform, TwoSpeedOptimizer
-from common.training.run_directory import RunDirectory
+from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ def fit(
     evaluate: Callable[[], dict[str, float]],
     run: RunDirectory,
     schedule: TrainingSchedule,
-    make_update: Callable[[], TwoSpeedOptimizer],
+    make_update: Callable[[], ProxyRateOptimizer],
     gradient_transforms: Sequence[GradientTransform] = (),
     extra_callbacks: Sequence[ResumableCallback] = (),
     description: str = "training",
@@ -72,7 +72,7 @@ def fit(
     stopped: batches and augmentation are functions of the step, everything else is in the checkpoint.
 
     Args:
-        model: with all weights made (`build_on`).
+        model: with all weights made (`build_from_batch`).
         batches_from: gives the endless training batches from a step on; warm-up steps count as steps 0, 1, ...
         evaluate: the validation metrics of the model's current weights.
         run: where metrics and checkpoints go.
@@ -152,7 +152,7 @@ def _warm_up(
     model: EmbeddingModel,
     batches_from: Callable[[int], tf.data.Dataset],
     schedule: TrainingSchedule,
-    make_update: Callable[[], TwoSpeedOptimizer],
+    make_update: Callable[[], ProxyRateOptimizer],
     gradient_transforms: Sequence[GradientTransform],
 ) -> None:
     model.compile_training(make_update(), gradient_transforms, warming_up=not schedule.warm_up_trains_all)

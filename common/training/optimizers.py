@@ -8,7 +8,7 @@ from typing import TypeAlias
 import tensorflow as tf
 from tensorflow import keras
 
-from common.ops.checks import check_non_negative, check_positive
+from common.errors import check_non_negative, check_positive
 
 # From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
 GradientTransform: TypeAlias = Callable[[list[tf.Tensor], list[tf.Variable]], list[tf.Tensor]]
@@ -64,7 +64,7 @@ def batch_normalization_weights(model: keras.Model) -> list[tf.Variable]:
     return [w for layer in layers if isinstance(layer, keras.layers.BatchNormalization) for w in layer.weights]
 
 
-class TwoSpeedOptimizer:
+class ProxyRateOptimizer:
     """One optimiser for the network and a copy of it, `multiplier` times as fast, for proxies.
 
     The learning rate lives in `optimizer`; the copy follows it at every step, so that a schedule that sets
@@ -80,28 +80,28 @@ class TwoSpeedOptimizer:
 
     def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0) -> None:
         self.optimizer = optimizer
-        self.fast_optimizer = type(optimizer).from_config(optimizer.get_config())
+        self.proxy_optimizer = type(optimizer).from_config(optimizer.get_config())
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
 
-    def build(self, variables: list[tf.Variable], fast_variables: list[tf.Variable]) -> None:
+    def build(self, variables: list[tf.Variable], proxy_variables: list[tf.Variable]) -> None:
         """Makes the slots now, so that a checkpoint can be restored into them."""
         self.optimizer.build(variables)
-        self.fast_optimizer.build(fast_variables)
+        self.proxy_optimizer.build(proxy_variables)
 
     def apply(
-        self, gradients: list[tf.Tensor], variables: list[tf.Variable], fast_variables: list[tf.Variable]
+        self, gradients: list[tf.Tensor], variables: list[tf.Variable], proxy_variables: list[tf.Variable]
     ) -> None:
-        """Updates `variables`, of which `fast_variables` are a part, by `gradients` of the same order."""
-        fast_ids = {id(variable) for variable in fast_variables}
+        """Updates `variables`, of which `proxy_variables` are a part, by `gradients` of the same order."""
+        proxy_ids = {id(variable) for variable in proxy_variables}
         pairs = list(zip(gradients, variables))
-        self.fast_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
-        slow = [pair for pair in pairs if id(pair[1]) not in fast_ids]
-        fast = [pair for pair in pairs if id(pair[1]) in fast_ids]
+        self.proxy_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
+        slow = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
+        fast = [pair for pair in pairs if id(pair[1]) in proxy_ids]
         self.optimizer.apply_gradients(slow)
         if fast:
-            self.fast_optimizer.apply_gradients(fast)
+            self.proxy_optimizer.apply_gradients(fast)
 
     @property
     def variables(self) -> list[tf.Variable]:
         """Learning rates, step counters and slots of both, in a fixed order."""
-        return [*self.optimizer.variables, *self.fast_optimizer.variables]
+        return [*self.optimizer.variables, *self.proxy_optimizer.variables]

@@ -7,7 +7,8 @@ import pathlib
 
 import numpy as np
 
-from common.training.run_directory import TEST_EMBEDDINGS, DamagedFile, read_arrays
+from common.files import DamagedFile, read_arrays
+from common.records.run_directory import TEST_EMBEDDINGS
 
 _KINDS = {"queries": "query_labels", "gallery": "gallery_labels"}  # embeddings: their labels
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from common.ops.checks import check_given
-from common.training.callbacks import ResumableCallback
+from common.errors import check_given
+from common.records import ResumableCallback
+from common.records.run_directory import RunDirectory
+from common.records.training_cost import TrainingCost
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
-from common.training.optimizers import TwoSpeedOptimizer
-from common.training.run_directory import RunDirectory
-from common.training.training_cost import TrainingCost
+from common.training.optimizers import ProxyRateOptimizer
 from common.training.training_session import training_session
 
 
@@ -23,7 +23,7 @@ class Training:
     """A training before its first step: what `fit` is given, and what is said of it in the end.
 
     Attributes:
-        model: with all weights made (`build_on`).
+        model: with all weights made (`build_from_batch`).
         batches_from, evaluate, schedule, make_update, gradient_transforms, description: see `fit`.
         figures: asked with what `fit` returns, once the model has its best weights: more entries of the result, and the
             embeddings of the test set.
@@ -37,7 +37,7 @@ class Training:
     batches_from: Callable[[int], tf.data.Dataset]
     evaluate: Callable[[], dict[str, float]]
     schedule: TrainingSchedule
-    make_update: Callable[[], TwoSpeedOptimizer]
+    make_update: Callable[[], ProxyRateOptimizer]
     figures: Callable[[dict], tuple[dict, dict[str, np.ndarray]]]
     cost: TrainingCost
     gradient_transforms: Sequence[Callable] = ()

@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from experiments.reports.attention import ImageAttention
-from experiments.units.pooling_weights import image_batches, selection_of
+from experiments.units.pooling_weights import image_batches, pooling_weights_of
 from experiments.units.trained_model import TrainedModel
 from gsp_dml import GeneralizedSumPooling
-from gsp_dml.selection_metrics import pooled_features
+from gsp_dml.perplexity_callback import pooled_features
 
 
 def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) -> list[ImageAttention]:
@@ -26,7 +26,7 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
     examples = test.subset(chosen)
     images = np.concatenate([np.asarray(batch) for batch in image_batches(examples, trained.config, trained.dataset)])
     batches = tf.data.Dataset.from_tensor_slices(images).batch(16)
-    selection = selection_of(trained.model, batches)
+    selection = pooling_weights_of(trained.model, batches)
     names = trained.dataset.class_names
     plans, used = _plans(trained.model, images, num_prototypes)
     return [

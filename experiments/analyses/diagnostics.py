@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from common.ops.checks import check_given
-from common.retrieval import diagnose, evaluate_retrieval
-from common.retrieval.diagnostics import NAMES
-from common.training import read_json, write_json
+from common.diagnostics import diagnose
+from common.diagnostics.diagnostics import NAMES
+from common.errors import check_given
+from common.files import read_json, write_json
+from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.reports.collect import UnitRun
 from experiments.reports.correlations import spearman_interval

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from common.ops.checks import InvalidInput, check_given, invalid
-from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
-from common.retrieval.diagnostics import NAMES
+from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
+from common.diagnostics.diagnostics import NAMES
+from common.errors import InvalidInput, check_given, invalid
+from common.retrieval import evaluate_retrieval
 
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 

@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, check_fraction, check_given, invalid
-from common.retrieval import bilinear_embeddings, evaluate_retrieval, matrix_properties, metric_matrix
-from common.retrieval.posterior_refinement import (
+from common.diagnostics import bilinear_embeddings, matrix_properties, metric_matrix
+from common.diagnostics.posterior_refinement import (
     MatrixProperties,
     principal_axes,
     random_axes,
     refine,
 )
-from common.training import write_json, write_text
+from common.errors import InvalidInput, check_fraction, check_given, invalid
+from common.files import write_json, write_text
+from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.units.trunk import Trunk
@@ -130,12 +131,12 @@ def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
     scores = {}
     for mode, normalization in MODES.items():
         queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
-        same_items = trunk.gallery is None
+        exclude_same_row = trunk.gallery is None
         if trunk.gallery is not None:
             others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
-        labels = trunk.query_labels if same_items else trunk.gallery_labels
+        labels = trunk.query_labels if exclude_same_row else trunk.gallery_labels
         found = evaluate_retrieval(
-            queries, trunk.query_labels, others, labels, similarity="inner_product", same_items=same_items
+            queries, trunk.query_labels, others, labels, similarity="inner_product", exclude_same_row=exclude_same_row
         ).as_dict()
         scores[mode] = {metric: found[metric] for metric in METRICS}
     return scores

@@ -9,7 +9,7 @@ from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
 from experiments.reports import UnitRun
 from experiments.reports.token_panels import share_in_other_hulls
-from experiments.units.pooling_weights import image_batches, selection_of
+from experiments.units.pooling_weights import image_batches, pooling_weights_of
 from experiments.units.trained_model import load_trained_model
 
 
@@ -39,6 +39,6 @@ def plane_of(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = Non
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
     test = trained.dataset.test
-    selection = selection_of(trained.model, image_batches(test, trained.config, trained.dataset))
+    selection = pooling_weights_of(trained.model, image_batches(test, trained.config, trained.dataset))
     on_own = np.sum(selection.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
     return TokenPlane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice
 from experiments import reports
 from experiments.blocks.marked_blocks import Block, Value
 from experiments.blocks.study_tables import compared_row, held_against, sweep

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 _BLOCK = re.compile(
     r"^<!-- results: (?P<name>\w+)\((?P<arguments>[^()\n]*)\) -->\n(?P<text>.*?)^<!-- /results -->$",

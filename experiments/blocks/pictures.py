@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, PngImagePlugin
 
-from common.training import write_atomically
+from common.files import write_atomically
 from experiments.blocks.builders import baselines_of, token_methods
 from experiments.blocks.study_tables import draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement

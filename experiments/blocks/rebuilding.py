@@ -7,8 +7,8 @@ import functools
 import pathlib
 from collections.abc import Iterator
 
-from common.ops.checks import InvalidInput
-from common.training import write_text
+from common.errors import InvalidInput
+from common.files import write_text
 from experiments.blocks import marked_blocks, pictures, unrecorded
 from experiments.blocks.builders import markdown_of, text_of
 from experiments.blocks.unrecorded import LIST, REASONS

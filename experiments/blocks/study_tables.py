@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.evidence.fair_rows import MINUS, SINGLE
 from experiments.evidence.rows import TRAINING

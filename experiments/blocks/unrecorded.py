@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from common.ops.checks import InvalidInput, check_choice
-from common.training import read_json, write_text
+from common.errors import InvalidInput, check_choice
+from common.files import read_json, write_text
 
 LIST = pathlib.Path("results", "without_rows.json")
 REASONS: Mapping[str, str] = {  # and what the document says below the table; empty: nothing was measured

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, check_given
+from common.errors import InvalidInput, check_given
 from experiments import reports
 from experiments.evidence.fair_rows import complete_repeats
 from experiments.evidence.rows import TRAINING

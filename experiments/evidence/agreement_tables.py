@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
-from common.ops.checks import check_given
+from common.errors import check_given
 from experiments import reports
 from experiments.evidence.agreement import Effect, TableAgreement
 from experiments.reports.agreement_plot import RankedLine, agreement_plot

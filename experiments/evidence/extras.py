@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset
-from common.training import read_json
+from common.files import read_json
 from experiments.analyses.token_plane import plane_of
 from experiments.reports import UnitRun
 from experiments.settings import build

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from absl import flags
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.evidence import rows
 from experiments.evidence.extras import ExtrasReader

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.ops.checks import InvalidInput, check_given
+from common.errors import InvalidInput, check_given
 from experiments import reports
 from experiments.evidence.rows import COLLECTION, TRAINING
 from experiments.evidence.store import StudyRows

@@ -17,9 +17,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
-from common.training import write_atomically, write_text
-from common.training.run_directory import read_arrays
+from common.errors import InvalidInput
+from common.files import read_arrays, write_atomically, write_text
 from experiments.evidence.rows import METRICS, TRAINING, ScoredRow, as_line, is_row_id, order_of, row_id
 
 ROWS, CLASS_SCORES, PICTURES = "rows.jsonl", "class_scores.npz", "pictures.npz"

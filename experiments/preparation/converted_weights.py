@@ -11,7 +11,7 @@ from tensorflow import keras
 
 from common import backbones
 from common.downloads import Fingerprint, download, file_digest
-from common.ops.checks import InvalidInput, check_choice, invalid
+from common.errors import InvalidInput, check_choice, invalid
 
 # Before 2.10, files exist that run code of their own in spite of weights_only=True (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from common import data
 from common.downloads import SOURCES, Acquired, acquire
-from common.ops.checks import InvalidInput
-from common.training import read_json, write_json, write_text
+from common.errors import InvalidInput
+from common.files import read_json, write_json, write_text
 from experiments.settings import build
 from experiments.settings.recipes import CIFAR
 

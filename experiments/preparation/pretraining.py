@@ -12,18 +12,17 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common import backbones, data
+from common.errors import check_choice, invalid
 from common.losses import MetricLoss
-from common.ops.checks import check_choice, invalid
 from common.pooling import GlobalAveragePooling
+from common.records import RunDirectory, TrainingCost
 from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
-    RunDirectory,
+    ProxyRateOptimizer,
     Training,
-    TrainingCost,
     TrainingSchedule,
-    TwoSpeedOptimizer,
     train_in,
 )
 from experiments.settings import build
@@ -69,7 +68,7 @@ class PretrainSettings:
     weight_decay: float = 1e-4
 
 
-class SoftmaxCrossEntropy(MetricLoss):
+class SoftmaxCrossEntropyLoss(MetricLoss):
     """Mean cross-entropy of softmax(logits), where the head's embeddings are the logits of the classes.
 
     Input shape: logits `[batch, classes]`, labels `[batch]` from 0.
@@ -130,8 +129,8 @@ def _prepared(
     batches_from = functools.partial(_batches_from, settings, dataset.train)
     backbone = BACKBONES[settings.backbone](dataset.channels)
     head = EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
-    model = EmbeddingModel(backbone, head, SoftmaxCrossEntropy(), normalization="none")
-    model.build_on(*next(iter(batches_from(0))))
+    model = EmbeddingModel(backbone, head, SoftmaxCrossEntropyLoss(), normalization="none")
+    model.build_from_batch(*next(iter(batches_from(0))))
 
     def keep_backbone(history: dict) -> tuple[dict, dict]:
         del history
@@ -150,7 +149,7 @@ def _prepared(
             monitor="accuracy",
             checkpoint_seconds=checkpoint_seconds,
         ),
-        lambda: TwoSpeedOptimizer(keras.optimizers.Adam(settings.learning_rate)),
+        lambda: ProxyRateOptimizer(keras.optimizers.Adam(settings.learning_rate)),
         keep_backbone,
         cost,
         gradient_transforms=[CoupledWeightDecay(settings.weight_decay, model)],

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from common.data import invalid_input_behind
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 CHECKPOINTS_KEPT = "Finished work is kept; run the same command to resume from the last checkpoint."
 _NO_SPACE = os.strerror(errno.ENOSPC)

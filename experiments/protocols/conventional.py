@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Callable, Iterable
 
 from common.data import Dataset
-from common.ops.checks import check_choice
+from common.errors import check_choice
 from experiments.protocols.conventional_report import ConventionalReport, write_report
 from experiments.protocols.fair import check_unit_flags
 from experiments.reports import collect_method

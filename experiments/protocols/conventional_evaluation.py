@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from absl import flags
 
-from common.ops.checks import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice
 from experiments.protocols.conventional import MONITORS, ConventionalProtocol
 from experiments.protocols.conventional_report import write_report
 from experiments.protocols.fair import check_unit_flags

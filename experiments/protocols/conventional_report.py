@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.ops.checks import check_given
+from common.errors import check_given
 from experiments import reports
 from experiments.protocols.one_split import SplitScores
 from experiments.protocols.report_files import write_report_files

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 from common.data import Dataset
-from common.ops.checks import invalid
+from common.errors import invalid
 from experiments.protocols.fair_report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.settings.config import ExperimentConfig

@@ -11,10 +11,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.files import read_arrays, write_arrays
 from common.retrieval import combine_embeddings
-from common.training import write_arrays
-from common.training.run_directory import read_arrays
 from experiments import reports
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries

@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 
 from common.data import Dataset
-from common.training import write_text
+from common.files import write_text
 from experiments import reports
 from experiments.protocols.fair import FairProtocol
 from experiments.reports.collect import UnitRun, check_same_queries

@@ -6,7 +6,7 @@ import pathlib
 import textwrap
 from collections.abc import Sequence
 
-from common.training import write_text
+from common.files import write_text
 from experiments import reports
 
 

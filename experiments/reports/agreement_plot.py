@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import write_atomically
+from common.errors import InvalidInput
+from common.files import write_atomically
 from experiments.reports.rank_agreement import SHARE_OF_CEILING, STAND_IN, RankAgreement
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito, "Color universal design", 2008

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import write_atomically
+from common.errors import InvalidInput
+from common.files import write_atomically
 from experiments.reports.intervals import BOTH, CLASSES, TRAININGS, Interval
 
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")  # Okabe and Ito, "Color universal design", 2008

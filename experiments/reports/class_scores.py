@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import RESULT_COPY, read_finished_result, read_json
+from common.errors import InvalidInput
+from common.files import read_json
+from common.records.run_directory import RESULT_COPY, read_finished_result
 from common.training.test_embeddings import read_test_embeddings
 from experiments.reports.result_objection import is_number, numbers, objection_to
 

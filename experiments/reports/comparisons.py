@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.stats import chi2
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.intervals import Interval, Variance
 
 LEVEL = 0.05

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from common.ops.checks import InvalidInput, check_fraction
+from common.errors import InvalidInput, check_fraction
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import write_atomically
+from common.errors import InvalidInput
+from common.files import write_atomically
 
 _COLORS = {True: "#0072B2", False: "#B8C4CE"}  # whole, cut off
 

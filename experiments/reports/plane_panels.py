@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import write_atomically
+from common.errors import InvalidInput
+from common.files import write_atomically
 
 _NUM_COLUMNS = 3
 _LIMIT = 1.12  # norms are clipped to 1

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from scipy.spatial import ConvexHull, QhullError
 
-from common.training.run_directory import write_atomically
+from common.files import write_atomically
 
 _NUM_IMAGES = 3
 _ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it

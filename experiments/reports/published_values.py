@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
-from common.ops.checks import check_choice
+from common.errors import check_choice
 
 TABLES: Mapping[str, str] = {
     "3.1": "thesis_table_3_1.csv",

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.correlations import kendall_rows, spearman_rows
 
 FEWEST_METHODS = 5

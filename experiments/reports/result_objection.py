@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from common.training.run_directory import FORMAT_VERSION, format_objection
+from common.files import FORMAT_VERSION, format_objection
 
 METRICS = ("P@1", "MAP@R")  # of every test set, before and after training
 

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from common.training.run_directory import write_atomically
+from common.files import write_atomically
 
 
 class SurfaceGrid(NamedTuple):

@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import write_atomically
+from common.errors import InvalidInput
+from common.files import write_atomically
 from experiments.reports.intervals import CLASSES
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito, 2008

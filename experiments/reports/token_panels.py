@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.path import Path
 
-from common.training.run_directory import write_atomically
+from common.files import write_atomically
 from experiments.reports.prototype_panels import hull_order
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from common.ops.checks import check_given
+from common.errors import check_given
 from experiments.reports.intervals import Interval, Variance, joined_half_width, student_quantile
 from experiments.reports.published_values import PublishedValue
 

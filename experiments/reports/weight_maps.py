@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import write_atomically
+from common.errors import InvalidInput
+from common.files import write_atomically
 
 
 def weight_maps(image: np.ndarray, maps: Mapping[str, np.ndarray], path: str | os.PathLike, *, title: str = "") -> None:

@@ -11,7 +11,7 @@ from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from common.training.run_directory import write_atomically
+from common.files import write_atomically
 from experiments.reports.attention import ImageAttention
 
 _COLORS = ("#0072B2", "#E69F00")

@@ -12,7 +12,7 @@ import numpy as np
 from tensorflow import keras
 
 from common import backbones, data, losses, pooling
-from common.ops.checks import InvalidInput, check_choice, invalid
+from common.errors import InvalidInput, check_choice, invalid
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss

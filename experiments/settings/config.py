@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
 from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.methods import AROUND, LOSSES, parts_of

@@ -5,7 +5,7 @@ Reference: thesis sections 3.3.2.1 and 5.3.4.1 (tables 3.2 and 5.2).
 
 from __future__ import annotations
 
-from common.ops.checks import check_choice
+from common.errors import check_choice
 from experiments.settings.config import CONVENTIONAL_PROTOCOLS
 from experiments.settings.method_names import parse_loss
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 if TYPE_CHECKING:
     from experiments.settings.config import ExperimentConfig

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import app, flags
 
-from common.ops.checks import InvalidInput, check_choice, invalid
+from common.errors import InvalidInput, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings

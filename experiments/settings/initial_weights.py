@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from common import backbones
 from common.downloads.fingerprint import file_digest
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 
 # Networks whose ImageNet parameters Keras fetches by itself; those of others have to be converted, or there are none.
 FETCHED_BY_KERAS = ("resnet50", *backbones.KERAS_APPLICATIONS)

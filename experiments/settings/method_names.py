@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from common.ops.checks import invalid
+from common.errors import invalid
 
 PAIR_LOSSES = (
     "c1", "c2", "triplet", "ms", "margin", "npair", "lifted", "lifted_generalized", "quadruplet", "angular",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from common.ops.checks import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice
 from experiments.settings.ccp_recipe import PRINTED_CCP, ccp_parameters
 from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.conventional_recipe import conventional_setting, published_code_conventional

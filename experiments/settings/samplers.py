@@ -7,18 +7,18 @@ from collections.abc import Callable
 import numpy as np
 
 from common import data
-from common.ops.checks import check_choice
+from common.errors import check_choice
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.gsp import ZeroShotSettings
 from gsp_dml.zero_shot_halves import check_halves
 
-SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.SamplesPerClassBatches | data.AnyClassBatches]] = {
+SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatches | data.RandomPairBatches]] = {
     "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
     "m_per_class": lambda c, labels, seed: data.ClassBalancedBatches(
         labels, c.classes_per_batch, c.samples_per_class, seed, interleaved=True, refills_blindly=True
     ),
-    "spc": lambda c, labels, seed: data.SamplesPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
-    "spc_r": lambda c, labels, seed: data.AnyClassBatches(labels, c.batch_size, seed),
+    "spc": lambda c, labels, seed: data.MPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "spc_r": lambda c, labels, seed: data.RandomPairBatches(labels, c.batch_size, seed),
 }
 
 

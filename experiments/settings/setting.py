@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any, ClassVar
 
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 from experiments.settings.number_ranges import NumberRange
 
 

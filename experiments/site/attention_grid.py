@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.analyses.attention import attention_of
 from experiments.reports import UnitRun
 from experiments.reports.attention import as_rgb, attention_overlay

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from common.training import read_json, write_atomically, write_json
+from common.files import read_json, write_atomically, write_json
 from experiments.reports import UnitRun
 
 READABLE = 0o644  # pages and images are for others, such as a web server of another account

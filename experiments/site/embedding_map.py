@@ -9,7 +9,7 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports import UnitRun
 from experiments.site.example_images import class_name
 from experiments.site.retrieval_grid import shown_classes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports import UnitRun
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig

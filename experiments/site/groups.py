@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tqdm import tqdm
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols import revisiting_report
 from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport

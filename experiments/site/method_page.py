@@ -8,8 +8,8 @@ import pathlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from common.retrieval.diagnostics import NAMES
-from common.training import read_json
+from common.diagnostics.diagnostics import NAMES
+from common.files import read_json
 from experiments.reports import UnitRun
 from experiments.settings.config import all_settings, by_flag_names
 from experiments.site.charts import map_chart

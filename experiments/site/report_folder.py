@@ -9,8 +9,8 @@ from typing import NamedTuple
 import tensorflow as tf
 from tqdm import tqdm
 
-from common.ops.checks import InvalidInput, invalid
-from common.training import write_text
+from common.errors import InvalidInput, invalid
+from common.files import write_text
 from experiments import reports
 from experiments.site.attention_grid import attention_record
 from experiments.site.drawings import READABLE, Drawings

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.retrieval import find_nearest_neighbors
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig

@@ -15,7 +15,7 @@ import pathlib
 
 from absl import flags
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.evidence.agreement import TableAgreement, study_agreement
 from experiments.evidence.agreement_tables import draw_agreements, ranking_table, sign_table
 from experiments.evidence.store import ROWS, StudyRows

@@ -9,8 +9,8 @@ from absl import flags
 
 from common import data
 from common.backbones import save_parameters
-from common.ops.checks import InvalidInput, check_choice, check_given
-from common.training import read_json, write_json
+from common.errors import InvalidInput, check_choice, check_given
+from common.files import read_json, write_json
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, trained_units
 from experiments.settings import build

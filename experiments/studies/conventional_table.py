@@ -18,7 +18,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from common.ops.checks import check_choice, check_given, invalid
+from common.errors import check_choice, check_given, invalid
 from experiments import reports
 from experiments.protocols.conventional import MONITORS
 from experiments.protocols.conventional_report import ConventionalReport, write_report

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from common.ops.checks import check_given
+from common.errors import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from common.ops.checks import check_choice
+from common.errors import check_choice
 from experiments import reports
 from experiments.protocols.fair_report import MethodReport, partial_lines
 from experiments.protocols.report_files import write_report_files

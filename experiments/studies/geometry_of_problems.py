@@ -18,16 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset
-from common.ops.checks import check_given
+from common.errors import check_given
+from common.files import read_arrays
 from common.retrieval import evaluate_retrieval
-from common.training.run_directory import read_arrays
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.reports.plane_panels import PlanePanel, plane_panels
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 from experiments.studies.mnist_report import change, state_name
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.units.problem_record import problem_path
+from experiments.units.projection_snapshots import snapshot_path
 
 _NUM_PROBLEMS = 4  # (a) and three more
 _NUM_CLASSES, _EXAMPLES_PER_CLASS = 20, 30  # in the panels
@@ -103,7 +103,7 @@ def states_of(unit: UnitRun) -> list[State]:
     arrays = unit.test_embeddings()
     labels, problems = arrays["query_labels"], unit.measured["problems"]
     moments = [
-        (state_name(index), f"{problems[index - 1]['steps']:,}" if index else "-", problem_path(unit.path, index))
+        (state_name(index), f"{problems[index - 1]['steps']:,}" if index else "-", snapshot_path(unit.path, index))
         for index in range(min(len(problems), _NUM_PROBLEMS + 1))
     ]
     embeddings = [(name, steps, read_arrays(path)["queries"]) for name, steps, path in moments]

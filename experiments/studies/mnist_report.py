@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset
-from common.ops.checks import check_given
+from common.errors import check_given
+from common.files import read_arrays, read_json, write_json, write_text
 from common.retrieval import evaluate_retrieval
-from common.training import read_json, write_json, write_text
-from common.training.run_directory import read_arrays
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.reports.collect import UnitRun
@@ -21,7 +20,7 @@ from experiments.reports.geometry import mean_covering_radius, mean_distance_bet
 from experiments.reports.plain_tables import PlainTable
 from experiments.reports.plane_panels import PlanePanel, plane_panels
 from experiments.studies.mnist_training import MnistSettings
-from experiments.units.problem_record import problem_path
+from experiments.units.projection_snapshots import snapshot_path
 
 PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
 _NUM_DRAWN = 3000
@@ -123,7 +122,7 @@ def _num_states(run: StudyRun) -> int:
 
 
 def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
-    arrays, labels = read_arrays(problem_path(run.path, index)), dataset.test.labels
+    arrays, labels = read_arrays(snapshot_path(run.path, index)), dataset.test.labels
     pool_size = run.settings.pool_size
     cover = {
         name: mean_covering_radius(arrays["queries"], labels, arrays[name], pool_size) if name in arrays else None
@@ -253,7 +252,7 @@ def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathli
     drawn = np.random.default_rng(0).permutation(len(dataset.test))[:_NUM_DRAWN]
     panels = []
     for state in states:
-        arrays = read_arrays(problem_path(run.path, state.index))
+        arrays = read_arrays(snapshot_path(run.path, state.index))
         cover = _number(state.cover_of_converged)
         title = (
             f"{state_name(state.index)}\nMAP@R {state.map_at_r:.3f}   cover {cover}   E|x - x-| {state.distance:.2f}"

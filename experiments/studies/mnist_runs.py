@@ -7,7 +7,7 @@ import hashlib
 import pathlib
 
 from common import data
-from common.training import RunDirectory
+from common.records import RunDirectory
 from experiments.studies.mnist_report import StudyRun
 from experiments.studies.mnist_training import MnistSettings, MnistTraining
 

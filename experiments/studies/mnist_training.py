@@ -26,24 +26,22 @@ from common.data import (
     evaluation_batches,
     training_batches,
 )
-from common.losses import Contrastive
-from common.ops.checks import check_choice, check_non_negative, check_positive, invalid
+from common.errors import check_choice, check_non_negative, check_positive, invalid
+from common.losses import ContrastiveLoss
 from common.pooling import GlobalAveragePooling
+from common.records import ResumableCallback, RunDirectory, TrainingCost
 from common.references import ProxyBank
 from common.retrieval import evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
-    ResumableCallback,
-    RunDirectory,
+    ProxyRateOptimizer,
     Training,
-    TrainingCost,
     TrainingSchedule,
-    TwoSpeedOptimizer,
     train_in,
 )
-from experiments.units.problem_record import problem_recorder
+from experiments.units.projection_snapshots import snapshot_recorder
 
 ANCHORS = ("proxies", "samples", "fixed proxies")
 _EVALUATION_BATCH = 500
@@ -152,7 +150,7 @@ class MnistTraining:
         backbone = resnet_v2_20(self.dataset.channels)
         head = EmbeddingHead(GlobalAveragePooling(), self.settings.embedding_dim)
         model = EmbeddingModel(backbone, head, self._loss(backbone, head), normalization="clip")
-        model.build_on(*next(iter(self._batches_from(0))))
+        model.build_from_batch(*next(iter(self._batches_from(0))))
         term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], self.settings.ccp_lambda)
         projections = self._projections(model, term)
         return Training(
@@ -171,11 +169,11 @@ class MnistTraining:
 
     def _loss(self, backbone: keras.Model, head: EmbeddingHead) -> ChanceConstrainedLoss | SampleBasedLoss:
         settings, num_classes = self.settings, self.training.num_classes
-        loss = Contrastive(settings.positive_margin, settings.negative_margin, normalization="clip")
+        loss = ContrastiveLoss(settings.positive_margin, settings.negative_margin, normalization="clip")
         if settings.anchors != "samples":
             proxies = ProxyBank(num_classes, settings.anchors_per_class, settings.embedding_dim)
             return ChanceConstrainedLoss(
-                loss, proxies, settings.in_batch_weight, starts_in_batch=settings.start_steps > 0
+                loss, proxies, settings.in_batch_weight, warm_up_in_batch=settings.start_steps > 0
             )
         pools = self._pools(embed=None)  # it is asked for indices alone
         return SampleBasedLoss(
@@ -202,8 +200,8 @@ class MnistTraining:
             max_problems=1 if settings.anchors == "fixed proxies" else None,
         )
 
-        observe = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
-        return AlternatingProjections(model.metric_loss, term, self._pools(model.embed), rules, observe)
+        on_problem_start = snapshot_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+        return AlternatingProjections(model.metric_loss, term, self._pools(model.embed), rules, on_problem_start)
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
         return training_batches(self.training, self.batches, NoAugmentation(), self.settings.seed, start_step=step)
@@ -221,8 +219,8 @@ class MnistTraining:
             checkpoint_seconds=checkpoint_seconds,
         )
 
-    def _make_update(self) -> TwoSpeedOptimizer:
-        return TwoSpeedOptimizer(keras.optimizers.Adam(self.settings.learning_rate, beta_2=self.settings.beta_2))
+    def _make_update(self) -> ProxyRateOptimizer:
+        return ProxyRateOptimizer(keras.optimizers.Adam(self.settings.learning_rate, beta_2=self.settings.beta_2))
 
     def _figures(self, model: EmbeddingModel, projections: AlternatingProjections) -> tuple[dict, dict]:
         """What a trained model makes of the test digits, and the problems that it went through; its embeddings."""

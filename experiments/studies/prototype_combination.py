@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset
-from common.ops.checks import check_given
+from common.errors import check_given
 from common.ops.k_center import greedy_k_center
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput, invalid
-from common.training import write_text
+from common.errors import InvalidInput, invalid
+from common.files import write_text
 from experiments.reports import PlainTable, UnitRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import resolve, unused_overrides

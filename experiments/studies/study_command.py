@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from absl import flags
 
 from common.backbones import conversion_command
-from common.ops.checks import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice
 from experiments.evidence.recording import record_methods
 from experiments.reports import UnitRun
 from experiments.settings import build

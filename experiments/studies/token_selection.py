@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
-from common.ops.checks import invalid
+from common.errors import invalid
 from experiments import reports
 from experiments.analyses.token_plane import plane_of
 from experiments.protocols.one_split import SplitScores

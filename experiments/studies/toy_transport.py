@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from common.ops.checks import check_fraction, check_given
+from common.errors import check_fraction, check_given
 from experiments.reports import PlainTable
 from experiments.reports.weight_maps import weight_maps
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, write_table

@@ -17,7 +17,7 @@ import tensorflow as tf
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from common.ops.checks import InvalidInput, invalid
+from common.errors import InvalidInput, invalid
 from experiments.reports import PlainTable
 from experiments.studies.paired_clocks import paired_seconds
 from gsp_dml import partial_transport

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports import PlainTable
 from experiments.settings.build import parse_method
 from experiments.studies.fair_table import FairRow, budget_notes, choose_rows, write_fair_table

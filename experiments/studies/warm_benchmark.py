@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.recipes import PHOTOGRAPHS
 from experiments.studies.fair_table import FairRow
 from experiments.studies.study import StudyOptions

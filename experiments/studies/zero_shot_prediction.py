@@ -22,9 +22,8 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset
-from common.ops.checks import check_given
-from common.training import write_arrays
-from common.training.run_directory import read_arrays
+from common.errors import check_given
+from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.analyses.attention import attention_of
 from experiments.reports import PlainTable, UnitRun

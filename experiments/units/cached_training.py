@@ -6,8 +6,10 @@ import os
 from typing import NamedTuple
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput
-from common.training import CachedFeatures, EmbeddingModel, RunDirectory, cache_features, read_json, write_json
+from common.errors import InvalidInput
+from common.files import read_json, write_json
+from common.records import RunDirectory
+from common.training import CachedFeatures, EmbeddingModel, cache_features
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 

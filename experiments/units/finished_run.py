@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from tqdm import tqdm
 
 from common.data import Dataset
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory, write_arrays
-from common.training.run_directory import TEST_EMBEDDINGS, DamagedFile
+from common.errors import InvalidInput
+from common.files import DamagedFile, write_arrays
+from common.records import RunDirectory
+from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
 from experiments.units.trained_model import load_trained_model
 from experiments.units.unit import embedded, evaluate_embeddings

@@ -8,19 +8,20 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset, Examples, evaluation_batches
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling import GlobalAveragePooling, WeightedPooling
-from common.training import EmbeddingModel, ResumableCallback
+from common.records import ResumableCallback
+from common.training import EmbeddingModel
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from gsp_dml import GeneralizedSumPooling
 from gsp_dml.attention_maps import target_share, weighted_feature_norm
-from gsp_dml.selection_metrics import SelectionMetrics, pooled_features
+from gsp_dml.perplexity_callback import WeightPerplexity, pooled_features
 
 NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
 
 
-class Selection(NamedTuple):
+class PoolingWeights(NamedTuple):
     """How some images were pooled.
 
     Attributes:
@@ -39,7 +40,7 @@ def has_weights(pooling) -> bool:
     return isinstance(pooling, (WeightedPooling, GlobalAveragePooling))
 
 
-def selection_of(model: EmbeddingModel, batches: tf.data.Dataset) -> Selection:
+def pooling_weights_of(model: EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
     """The pooling weights of images, and the features that they weight.
 
     Args:
@@ -58,7 +59,7 @@ def selection_of(model: EmbeddingModel, batches: tf.data.Dataset) -> Selection:
         batch_features, map_shape = pooled_features(model, inputs)
         features.append(np.asarray(batch_features))
         weights.append(_weights(pooling, batch_features, map_shape))
-    return Selection(np.concatenate(weights), np.concatenate(features), map_shape)
+    return PoolingWeights(np.concatenate(weights), np.concatenate(features), map_shape)
 
 
 def _weights(pooling, features, map_shape) -> np.ndarray:
@@ -86,7 +87,7 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
     """
     if examples.positions is None or not has_weights(model.head.pooling):
         return None
-    selection = selection_of(model, batches)
+    selection = pooling_weights_of(model, batches)
     norms = weighted_feature_norm(selection.weights, selection.features)
     shares = {"weight_on_target": selection.weights, "norm_on_target": norms}
     height, width = selection.map_shape
@@ -95,11 +96,11 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
     }
 
 
-def selection_callbacks(
+def perplexity_callbacks(
     model: EmbeddingModel, validation: Examples, config: ExperimentConfig, dataset: Dataset
 ) -> list[ResumableCallback]:
     """Records perplexities at each evaluation of a model with generalized sum pooling; nothing for other poolings."""
     if not isinstance(model.head.pooling, GeneralizedSumPooling):
         return []
     watched = np.unique(np.linspace(0, len(validation) - 1, NUM_WATCHED).astype(int))
-    return [SelectionMetrics(model, image_batches(validation.subset(watched), config, dataset))]
+    return [WeightPerplexity(model, image_batches(validation.subset(watched), config, dataset))]

@@ -7,8 +7,8 @@ import logging
 import pathlib
 
 from common.data import Dataset, is_of_names
-from common.ops.checks import InvalidInput
-from common.training import read_json
+from common.errors import InvalidInput
+from common.files import read_json
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import Dataset, Examples, contiguous_folds, random_class_split
-from common.ops.checks import check_given, invalid
+from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
 
 

@@ -12,7 +12,7 @@ from common import backbones
 from common.backbones.bn_inception import INPUT_MEANS
 from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
-from common.ops.checks import check_choice, invalid
+from common.errors import check_choice, invalid
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, weights_file

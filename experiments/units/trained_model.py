@@ -11,8 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput, check_choice
-from common.training import EmbeddingModel, RunDirectory, read_json
+from common.errors import InvalidInput, check_choice
+from common.files import read_json
+from common.records import RunDirectory
+from common.training import EmbeddingModel
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
 from experiments.units.pooling_weights import image_batches
@@ -119,7 +121,7 @@ def load_trained_model(
     training = split_of(dataset, config, *place).training
     model = build.build_model(config, dataset, training.num_classes)
     two_classes = training.subset(np.unique(training.labels, return_index=True)[1][:2])
-    model.build_on(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))
+    model.build_from_batch(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))
     if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
         raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
     model.set_weights(weights)

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Examples
-from common.ops.checks import InvalidInput, check_given
+from common.errors import InvalidInput, check_given
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
 from experiments.units.pooling_weights import image_batches

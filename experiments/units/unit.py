@@ -10,30 +10,29 @@ from tensorflow import keras
 from tqdm import tqdm
 
 from common.data import Dataset, Examples, training_batches
-from common.ops.checks import InvalidInput
-from common.retrieval import RetrievalResult, diagnose, evaluate_clustering, evaluate_retrieval
+from common.diagnostics import diagnose, evaluate_clustering
+from common.errors import InvalidInput
+from common.files import read_json, write_json
+from common.records import RunDirectory, TrainingCost
+from common.retrieval import RetrievalResult, evaluate_retrieval
 from common.training import (
     CoupledWeightDecay,
     EmbeddingModel,
     GradientClipping,
     NotFinite,
-    RunDirectory,
+    ProxyRateOptimizer,
     Training,
-    TrainingCost,
     TrainingSchedule,
-    TwoSpeedOptimizer,
     model_above_cut,
-    read_json,
     train_in,
-    write_json,
 )
 from common.training.optimizers import GradientTransform
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.units.cached_training import FeaturePlace, features_below_cut
-from experiments.units.pooling_weights import image_batches, selection_callbacks
-from experiments.units.problem_record import problem_recorder
+from experiments.units.pooling_weights import image_batches, perplexity_callbacks
+from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
 
 MONITORED = {"conventional": "stops on the test set", "held_out": "stops on held-out classes"}
@@ -118,7 +117,7 @@ class Unit:
     def _build_model(self) -> EmbeddingModel:
         model = build.build_model(self.config, self.dataset, self.training.num_classes)
         inputs, labels = next(iter(self._batches_from(0)))
-        model.build_on(inputs, labels)
+        model.build_from_batch(inputs, labels)
         return model
 
     def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
@@ -127,7 +126,7 @@ class Unit:
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
         self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
         model = model_above_cut(whole)
-        model.build_on(*next(iter(self._batches_from(0))))
+        model.build_from_batch(*next(iter(self._batches_from(0))))
         return model
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
@@ -174,21 +173,21 @@ class Unit:
             checkpoint_seconds=checkpoint_seconds,
         )
 
-    def _make_update(self) -> TwoSpeedOptimizer:
+    def _make_update(self) -> ProxyRateOptimizer:
         optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
-        return TwoSpeedOptimizer(optimizer, self.config.proxy_multiplier)
+        return ProxyRateOptimizer(optimizer, self.config.proxy_multiplier)
 
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
         """What is done to gradients, in order, and the callbacks of the method."""
         transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
-        callbacks = selection_callbacks(model, self.queries, self.config, self.dataset)
+        callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
         projected = self.config.find(ProjectionSettings)
         if projected:
             augmentation = build.build_augmentation(self.config, self.dataset)
-            recorder = problem_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
-            observe = recorder if projected.ccp_keeps_problems else None
+            recorder = snapshot_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+            on_problem_start = recorder if projected.ccp_keeps_problems else None
             pools = projected.pools(model.embed, self.training, augmentation, self.seed)
-            term, projections = projected.training_parts(model, pools, self.config.monitor, observe)
+            term, projections = projected.training_parts(model, pools, self.config.monitor, on_problem_start)
             transforms, callbacks = [term, *transforms], [*callbacks, projections]
         if self.config.clip_norm:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))

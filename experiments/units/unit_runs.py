@@ -9,7 +9,8 @@ import pathlib
 from collections.abc import Iterable
 
 from common.data import Dataset
-from common.training import RunDirectory, write_json
+from common.files import write_json
+from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.faults import FINISHED, KILLED, KINDS, Fault, Harness, damage, signature, summary
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory
+from common.errors import InvalidInput
+from common.records import RunDirectory
 
 
 @pytest.mark.slow

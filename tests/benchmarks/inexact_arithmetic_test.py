@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from benchmarks.inexact_arithmetic import PROCESSORS, inexact_arithmetic
-from common.ops.checks import InvalidInput, check_positive
+from common.errors import InvalidInput, check_positive
 
 OPERATIONS = {
     "rsqrt": lambda x: tf.math.rsqrt(x),

@@ -10,7 +10,7 @@ from PIL import Image
 
 from benchmarks.input_pipeline import TorchLoader, measure_turns, our_passes, summary, timed
 from common.data import ClassBalancedBatches, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

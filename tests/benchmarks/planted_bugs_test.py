@@ -4,7 +4,7 @@ import pathlib
 import pytest
 
 from benchmarks.planted_bugs import Bug, mirror_of, read_bugs
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUGS = read_bugs()

@@ -12,8 +12,9 @@ from ccp_dml import (
     choose_representatives,
     covering_radii,
 )
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory, TwoSpeedOptimizer
+from common.errors import InvalidInput
+from common.records import RunDirectory
+from common.training import ProxyRateOptimizer
 from tests.ccp_dml.scripted_training import CLASSES, DIM, PROXIES, RATE, ScriptedTraining, assert_all_equal
 
 keras = tf.keras
@@ -25,10 +26,10 @@ def test_an_observer_sees_every_problem_begin(tmp_path):
     training = ScriptedTraining(given=GIVEN)
     seen = []
 
-    def observe(index, converged, chosen):
+    def on_problem_start(index, converged, chosen):
         seen.append((index, converged, chosen, [np.array(weight) for weight in training.model.get_weights()]))
 
-    training.projections.observe = observe
+    training.projections.on_problem_start = on_problem_start
     training.run(tmp_path)
     assert [index for index, *_ in seen] == [0, 1, 2]
     assert seen[0][1] is None
@@ -92,7 +93,7 @@ def test_proxies_begin_as_embeddings_of_the_chosen_and_optimiser_slots_stay():
     pools = training.pools(0)
     chosen = choose_representatives(pools, PROXIES)
     np.testing.assert_array_equal(np.array(training.loss.proxies.proxies), chosen.embeddings.reshape(-1, DIM))
-    update = TwoSpeedOptimizer(keras.optimizers.Adam(0.01))
+    update = ProxyRateOptimizer(keras.optimizers.Adam(0.01))
     training.model.compile_training(update, [training.term])
     training.model.train_step((training.examples.inputs.astype(np.float32), training.examples.labels))
     slots = [np.array(variable) for variable in update.variables]
@@ -132,7 +133,7 @@ def test_the_first_problem_may_wait(tmp_path):
 
     def validate():
         rates.append(float(training.term.current_rate))
-        begun.append(int(np.array(training.loss.has_begun)))
+        begun.append(int(np.array(training.loss.started)))
         return original()
 
     training.validate = validate
@@ -149,7 +150,7 @@ def test_the_first_problem_may_wait(tmp_path):
 @pytest.mark.parametrize("rule", ["start_step", "start_patience"])
 def test_waiting_needs_a_loss_that_has_something_to_compare_with(rule):
     training = ScriptedTraining()
-    with pytest.raises(InvalidInput, match=f"{rule}: received 5, .*starts_in_batch=True"):
+    with pytest.raises(InvalidInput, match=f"{rule}: received 5, .*warm_up_in_batch=True"):
         AlternatingProjections(training.loss, training.term, training.pools, ProjectionRules(**{rule: 5}))
 
 

@@ -6,18 +6,25 @@ import tensorflow as tf
 
 from benchmarks.measure import peak_growth_gb
 from ccp_dml import ChanceConstrainedLoss, Representatives
-from common.losses import Contrastive, CosineContrastive, CrossBatchMemoryLoss, MultiSimilarity, ProxyNCA, Triplet
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import (
+    ContrastiveLoss,
+    CosineContrastiveLoss,
+    CrossBatchMemoryLoss,
+    MultiSimilarityLoss,
+    ProxyNCALoss,
+    TripletLoss,
+)
 from common.references import ProxyBank, References
 
 keras = tf.keras
 CLASSES, PROXIES, DIM = 5, 2, 4
 PAIR_LOSSES = [
-    Contrastive(0.1, 0.9, normalization="clip"),
-    CosineContrastive(0.3),
-    Triplet(0.2, anchors="references"),
-    Triplet(0.2),
-    MultiSimilarity(2.0, 10.0, 0.5, anchors="references"),
+    ContrastiveLoss(0.1, 0.9, normalization="clip"),
+    CosineContrastiveLoss(0.3),
+    TripletLoss(0.2, anchors="references"),
+    TripletLoss(0.2),
+    MultiSimilarityLoss(2.0, 10.0, 0.5, anchors="references"),
 ]
 
 
@@ -40,21 +47,21 @@ def test_is_the_loss_over_proxies_plus_the_weighted_one_over_the_batch(base, wei
 
 
 def test_proxies_are_trained_and_may_have_a_pace_of_their_own():
-    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    loss = ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM))
     assert [tuple(variable.shape) for variable in loss.trainable_variables] == [(CLASSES * PROXIES, DIM)]
-    assert [tuple(variable.shape) for variable in loss.fast_variables] == [(CLASSES * PROXIES, DIM)]
-    around_proxies = ChanceConstrainedLoss(ProxyNCA(CLASSES, DIM), ProxyBank(CLASSES, PROXIES, DIM))
-    shapes = [tuple(variable.shape) for variable in around_proxies.fast_variables]
+    assert [tuple(variable.shape) for variable in loss.proxy_variables] == [(CLASSES * PROXIES, DIM)]
+    around_proxies = ChanceConstrainedLoss(ProxyNCALoss(CLASSES, DIM), ProxyBank(CLASSES, PROXIES, DIM))
+    shapes = [tuple(variable.shape) for variable in around_proxies.proxy_variables]
     assert shapes == [(CLASSES, DIM), (CLASSES * PROXIES, DIM)]
 
 
 def test_until_it_adopts_representatives_it_may_be_the_loss_in_the_batch():
-    base, bank = Contrastive(0.1, 0.9), ProxyBank(CLASSES, PROXIES, DIM)
-    loss = ChanceConstrainedLoss(base, bank, in_batch_weight=0.1, starts_in_batch=True)
+    base, bank = ContrastiveLoss(0.1, 0.9), ProxyBank(CLASSES, PROXIES, DIM)
+    loss = ChanceConstrainedLoss(base, bank, in_batch_weight=0.1, warm_up_in_batch=True)
     compiled = tf.function(lambda embeddings, labels: loss(embeddings, labels))
     np.testing.assert_allclose(compiled(*batch()), base(*batch()), rtol=1e-6)
     chosen = np.random.default_rng(1).normal(size=(CLASSES, PROXIES, DIM)).astype(np.float32)
-    loss.adopt(0, Representatives(np.zeros((CLASSES, PROXIES), int), chosen))
+    loss.start_problem(0, Representatives(np.zeros((CLASSES, PROXIES), int), chosen))
     expected = float(base(*batch(), bank.references())) + 0.1 * float(base(*batch()))
     np.testing.assert_allclose(compiled(*batch()), expected, rtol=1e-6)
     again = keras.layers.deserialize(keras.layers.serialize(loss))
@@ -64,7 +71,7 @@ def test_until_it_adopts_representatives_it_may_be_the_loss_in_the_batch():
 
 def test_a_cross_batch_memory_inside_advances_in_training():
     loss = ChanceConstrainedLoss(
-        CrossBatchMemoryLoss(CosineContrastive(), 12, DIM, start_step=0), ProxyBank(CLASSES, PROXIES, DIM)
+        CrossBatchMemoryLoss(CosineContrastiveLoss(), 12, DIM, start_step=0), ProxyBank(CLASSES, PROXIES, DIM)
     )
     loss(*batch())
     assert int(loss.loss.step) == 0
@@ -75,23 +82,23 @@ def test_a_cross_batch_memory_inside_advances_in_training():
 @pytest.mark.parametrize("normalization", ["clip", "unit", "none"])
 def test_representatives_come_back_as_the_loss_compares_them(normalization):
     bank = ProxyBank(CLASSES, PROXIES, DIM)
-    loss = ChanceConstrainedLoss(Contrastive(normalization=normalization), bank)
+    loss = ChanceConstrainedLoss(ContrastiveLoss(normalization=normalization), bank)
     chosen = np.random.default_rng(0).normal(size=(CLASSES, PROXIES, DIM)).astype(np.float32)
-    loss.adopt(0, Representatives(np.zeros((CLASSES, PROXIES)), chosen))
+    loss.start_problem(0, Representatives(np.zeros((CLASSES, PROXIES)), chosen))
     np.testing.assert_array_equal(np.array(bank.proxies)[PROXIES], chosen[1, 0])
     norms = np.linalg.norm(chosen, axis=-1, keepdims=True)
     expected = {"clip": chosen / np.maximum(norms, 1), "unit": chosen / norms, "none": chosen}[normalization]
     np.testing.assert_allclose(loss.representatives(), expected, rtol=1e-6)
     with pytest.raises(InvalidInput, match="representatives"):
-        loss.adopt(0, Representatives(np.zeros((CLASSES, 1)), chosen[:, :1]))
+        loss.start_problem(0, Representatives(np.zeros((CLASSES, 1)), chosen[:, :1]))
 
 
 def test_a_label_without_proxies_is_an_error():
-    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    loss = ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM))
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected 0..4"):
         loss(np.zeros((2, DIM), np.float32), np.array([0, CLASSES]))
     with pytest.raises(InvalidInput, match="in_batch_weight"):
-        ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM), in_batch_weight=-0.1)
+        ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM), in_batch_weight=-0.1)
 
 
 @pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)

@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel, ProximalTerm
-from common.losses import Contrastive, CosineContrastive, MultiSimilarity, Triplet
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import ContrastiveLoss, CosineContrastiveLoss, MultiSimilarityLoss, TripletLoss
 from common.pooling import GlobalAveragePooling
 from common.references import ProxyBank
-from common.training import EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
+from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
 
 keras = tf.keras
 CLASSES, PROXIES, INPUTS, DIM, BATCH = 3, 2, 5, 4, 6
@@ -84,10 +84,13 @@ def multi_similarity_by_hand(z, r, alpha=2.0, beta=8.0, base=0.4):
 
 
 CASES = {
-    "c2": (lambda n: Contrastive(0.3, 1.1, normalization=n), contrastive_by_hand),
-    "c1": (lambda n: CosineContrastive(0.2, normalization=n), cosine_contrastive_by_hand),
-    "triplet": (lambda n: Triplet(0.4, anchors="references", normalization=n), triplet_by_hand),
-    "ms": (lambda n: MultiSimilarity(2.0, 8.0, 0.4, anchors="references", normalization=n), multi_similarity_by_hand),
+    "c2": (lambda n: ContrastiveLoss(0.3, 1.1, normalization=n), contrastive_by_hand),
+    "c1": (lambda n: CosineContrastiveLoss(0.2, normalization=n), cosine_contrastive_by_hand),
+    "triplet": (lambda n: TripletLoss(0.4, anchors="references", normalization=n), triplet_by_hand),
+    "ms": (
+        lambda n: MultiSimilarityLoss(2.0, 8.0, 0.4, anchors="references", normalization=n),
+        multi_similarity_by_hand,
+    ),
 }
 
 
@@ -138,11 +141,11 @@ def project_step(loss, weights, proxies, inputs, target):
     head = EmbeddingHead(GlobalAveragePooling(), DIM)
     model = EmbeddingModel(backbone, head, ChanceConstrainedLoss(loss, bank), normalization="clip")
     images, labels = tf.constant(inputs[:, None, None, :], tf.float32), tf.constant(LABELS)
-    model.build_on(images, labels)
+    model.build_from_batch(images, labels)
     head.set_weights([target.astype(np.float32)])
     term = ProximalTerm(head.trainable_variables, RATE)
     head.set_weights([weights.astype(np.float32)])
-    model.compile_training(TwoSpeedOptimizer(keras.optimizers.SGD(LEARNING_RATE), 0.5), [term])
+    model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(LEARNING_RATE), 0.5), [term])
     model.train_step((images, labels))
     return head.get_weights()[0], np.array(bank.proxies)
 
@@ -169,14 +172,14 @@ def test_the_starting_points_are_inside_and_outside_of_the_ball():
 
 
 def test_a_network_that_is_not_built_is_refused():
-    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    loss = ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM))
     with pytest.raises(InvalidInput, match="network: .* expected one that is built"):
         ChanceConstrainedModel(keras.Sequential([keras.layers.Dense(DIM)]), loss)
 
 
 def test_layers_of_the_network_are_told_that_it_is_trained():
     network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.BatchNormalization(), keras.layers.Dense(DIM)])
-    model = ChanceConstrainedModel(network, ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM)))
+    model = ChanceConstrainedModel(network, ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM)))
     model.compile(keras.optimizers.SGD(0.1))
     inputs = start(0)[2].astype(np.float32) + 3.0
     model.fit(inputs, LABELS, batch_size=BATCH, verbose=0)
@@ -185,7 +188,7 @@ def test_layers_of_the_network_are_told_that_it_is_trained():
 
 
 def test_half_precision_takes_the_same_step():
-    contrastive, start_of_step = Contrastive(0.3, 1.1, normalization="clip"), start(0)
+    contrastive, start_of_step = ContrastiveLoss(0.3, 1.1, normalization="clip"), start(0)
     expected = keras_step(contrastive, *start_of_step)
     keras.mixed_precision.set_global_policy("mixed_float16")
     try:
@@ -199,7 +202,7 @@ def test_half_precision_takes_the_same_step():
 
 def test_a_keras_file_holds_network_and_proxies_and_training_goes_on_from_them(tmp_path):
     network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.Dense(DIM)])
-    loss = ChanceConstrainedLoss(Contrastive(), ProxyBank(CLASSES, PROXIES, DIM))
+    loss = ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM))
     model = ChanceConstrainedModel(network, loss, rate=RATE)
     model.compile(keras.optimizers.SGD(0.1))
     inputs = start(0)[2].astype(np.float32)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from ccp_dml import ClassPools, sample_pools
 from common.data import CenterCrop, Examples, NoAugmentation, RandomShift
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 LABELS = np.array([2, 0, 1, 0, 2, 2, 0, 2, 2, 1])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ccp_dml import choose_representatives, class_representatives, covering_radii
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def algorithm_2(pool, num_picks, previous):

@@ -23,7 +23,7 @@ def test_the_first_problem_begins_from_the_best_weights_of_the_converged_in_batc
 
     def validate():
         rates.append(float(training.term.current_rate))
-        begun.append(int(np.array(training.loss.has_begun)))
+        begun.append(int(np.array(training.loss.started)))
         return original()
 
     training.validate = validate
@@ -70,7 +70,7 @@ FALLS = [0.4, 0.5, 0.45, 0.3, 0.2, 0.4, 0.6, 0.5, 0.55]
 def test_a_problem_that_ends_below_the_one_before_goes_back_to_its_weights_proxies_and_target(tmp_path):
     training = ScriptedTraining(ProjectionRules(patience=1, goes_back=True), given=FALLS)
     targets = {}
-    training.projections.observe = lambda index, *_: targets.setdefault(index, training.term.targets())
+    training.projections.on_problem_start = lambda index, *_: targets.setdefault(index, training.term.targets())
     training.run(tmp_path, epochs=9)
     best = training.seen[1]
     assert outcomes_of(training) == [
@@ -127,7 +127,7 @@ def test_a_first_problem_below_the_in_batch_loss_begins_anew_from_it_and_the_las
     for problem in (0, 1):
         assert_all_equal(training.embedded[problem][0], training.seen[2])
         assert training.projections.problems[problem].covering_radius_before is None
-    assert int(np.array(training.loss.has_begun)) == 1  # it has not become the plain loss again
+    assert int(np.array(training.loss.started)) == 1  # it has not become the plain loss again
 
 
 @pytest.mark.parametrize(

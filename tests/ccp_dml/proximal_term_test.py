@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from ccp_dml import ProximalTerm
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from ccp_dml import AlternatingProjections, ClassPools, ProximalTerm, SampleBasedLoss
 from common.data import Examples, NoAugmentation
-from common.losses import Contrastive
+from common.losses import ContrastiveLoss
 from common.pooling import GlobalAveragePooling
 from common.references import References
-from common.training import EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
+from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
 
 keras = tf.keras
 CLASSES, SAMPLES, DIM = 3, 2, 4
@@ -25,12 +25,12 @@ class Trained:
         layers = [keras.Input((5, 5, 1)), keras.layers.Rescaling(1 / 64), keras.layers.Conv2D(6, 3, activation="relu")]
         self.backbone = keras.Sequential(layers)
         self.head = EmbeddingHead(GlobalAveragePooling(), DIM)
-        self.base = Contrastive(0.0, 1.5, normalization="clip")
+        self.base = ContrastiveLoss(0.0, 1.5, normalization="clip")
         self.loss = SampleBasedLoss(
             self.base, self.embed, self.inputs_of, CLASSES, SAMPLES, IMAGES.shape[1:], in_batch_weight
         )
         self.model = EmbeddingModel(self.backbone, self.head, self.loss, normalization="clip")
-        self.model.build_on(IMAGES, LABELS)
+        self.model.build_from_batch(IMAGES, LABELS)
         self.pools = ClassPools(self.model.embed, Examples(LABELS, IMAGES), NoAugmentation(), 4, SAMPLES, seed=0)
         self.term = ProximalTerm([*self.backbone.trainable_variables, *self.head.trainable_variables])
         self.projections = AlternatingProjections(self.loss, self.term, self.pools)
@@ -73,7 +73,7 @@ def test_samples_are_embedded_as_the_batch_is():
         modes.append(training)
         return tf.cast(inputs, tf.float32)
 
-    loss = SampleBasedLoss(Contrastive(), embed, lambda problem, positions: None, CLASSES, SAMPLES, (DIM,))
+    loss = SampleBasedLoss(ContrastiveLoss(), embed, lambda problem, positions: None, CLASSES, SAMPLES, (DIM,))
     for training in (True, False):
         loss(np.ones((3, DIM)), np.arange(3), training=training)
     assert modes == [True, False]
@@ -100,7 +100,7 @@ def test_the_next_problem_takes_other_samples_of_the_right_classes():
 def test_trains_in_a_graph_and_is_saved_with_the_model():
     trained = Trained()
     trained.projections.on_train_begin()
-    trained.model.compile_training(TwoSpeedOptimizer(keras.optimizers.SGD(0.05)), [trained.term])
+    trained.model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(0.05)), [trained.term])
     batches = tf.data.Dataset.from_tensors((IMAGES.astype(np.float32), LABELS)).repeat()
     before = trained.model.training_loss(IMAGES, LABELS)
     trained.model.fit(batches, epochs=2, steps_per_epoch=5, shuffle=False, verbose=0)

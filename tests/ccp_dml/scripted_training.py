@@ -5,10 +5,11 @@ import tensorflow as tf
 
 from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
 from common.data import ClassBalancedBatches, Examples, RandomShift, training_batches
-from common.losses import Contrastive
+from common.losses import ContrastiveLoss
 from common.pooling import GlobalAveragePooling
+from common.records import RunDirectory
 from common.references import ProxyBank
-from common.training import EmbeddingHead, EmbeddingModel, RunDirectory, TrainingSchedule, TwoSpeedOptimizer, fit
+from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TrainingSchedule, fit
 
 keras = tf.keras
 CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25
@@ -28,13 +29,13 @@ class ScriptedTraining:
         layers += [keras.layers.BatchNormalization()] if with_batch_norm else []
         backbone = keras.Sequential([*layers, keras.layers.ReLU()])
         self.loss = ChanceConstrainedLoss(
-            Contrastive(0.0, 0.5, normalization="clip"),
+            ContrastiveLoss(0.0, 0.5, normalization="clip"),
             ProxyBank(CLASSES, PROXIES, DIM),
-            starts_in_batch=rules.waits,
+            warm_up_in_batch=rules.waits,
         )
         head = EmbeddingHead(GlobalAveragePooling(), DIM)
         self.model = EmbeddingModel(backbone, head, self.loss, normalization="clip")
-        self.model.build_on(self.examples.inputs, self.examples.labels)
+        self.model.build_from_batch(self.examples.inputs, self.examples.labels)
         self.term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], RATE)
         self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
         self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules)
@@ -66,7 +67,7 @@ class ScriptedTraining:
             self.validate,
             run,
             schedule,
-            lambda: TwoSpeedOptimizer(keras.optimizers.Adam(0.01, beta_2=0.99)),
+            lambda: ProxyRateOptimizer(keras.optimizers.Adam(0.01, beta_2=0.99)),
             gradient_transforms=[self.term],
             extra_callbacks=[self.projections],
         )

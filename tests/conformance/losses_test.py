@@ -16,40 +16,44 @@ BATCH, DIM, NUM_CLASSES = 12, 5, 4
 
 # Name -> constructor from the keywords of every `MetricLoss`. Composers hand the keywords on to the losses inside.
 LOSSES = {
-    "Contrastive": lambda **kw: losses.Contrastive(0.2, 0.9, **kw),
-    "CosineContrastive": lambda **kw: losses.CosineContrastive(0.3, **kw),
-    "CosineContrastive of active": lambda **kw: losses.CosineContrastive(0.3, "mean_of_active", **kw),
-    "Triplet": lambda **kw: losses.Triplet(0.2, **kw),
-    "Triplet over references": lambda **kw: losses.Triplet(0.2, "references", **kw),
-    "Triplet semi-hard": lambda **kw: losses.Triplet(0.4, mining="semi_hard", **kw),
-    "Triplet nearest semi-hard": lambda **kw: losses.Triplet(0.4, mining="nearest_semi_hard", **kw),
-    "MultiSimilarity": lambda **kw: losses.MultiSimilarity(2.0, 20.0, 0.4, **kw),
-    "MultiSimilarity of active": lambda **kw: losses.MultiSimilarity(2.0, 20.0, 0.4, reduction="mean_of_active", **kw),
-    "MultiSimilarity over references": lambda **kw: losses.MultiSimilarity(anchors="references", **kw),
-    "ProxyNCA": lambda **kw: losses.ProxyNCA(NUM_CLASSES, DIM, 2, **kw),
-    "ProxyAnchor": lambda **kw: losses.ProxyAnchor(NUM_CLASSES, DIM, **kw),
-    "SoftTriple": lambda **kw: losses.SoftTriple(NUM_CLASSES, DIM, 3, **kw),
+    "ContrastiveLoss": lambda **kw: losses.ContrastiveLoss(0.2, 0.9, **kw),
+    "CosineContrastiveLoss": lambda **kw: losses.CosineContrastiveLoss(0.3, **kw),
+    "CosineContrastiveLoss of active": lambda **kw: losses.CosineContrastiveLoss(0.3, "mean_of_active", **kw),
+    "TripletLoss": lambda **kw: losses.TripletLoss(0.2, **kw),
+    "TripletLoss over references": lambda **kw: losses.TripletLoss(0.2, "references", **kw),
+    "TripletLoss semi-hard": lambda **kw: losses.TripletLoss(0.4, mining="semi_hard", **kw),
+    "TripletLoss nearest semi-hard": lambda **kw: losses.TripletLoss(0.4, mining="nearest_semi_hard", **kw),
+    "MultiSimilarityLoss": lambda **kw: losses.MultiSimilarityLoss(2.0, 20.0, 0.4, **kw),
+    "MultiSimilarityLoss of active": lambda **kw: losses.MultiSimilarityLoss(
+        2.0, 20.0, 0.4, reduction="mean_of_active", **kw
+    ),
+    "MultiSimilarityLoss over references": lambda **kw: losses.MultiSimilarityLoss(anchors="references", **kw),
+    "ProxyNCALoss": lambda **kw: losses.ProxyNCALoss(NUM_CLASSES, DIM, 2, **kw),
+    "ProxyAnchorLoss": lambda **kw: losses.ProxyAnchorLoss(NUM_CLASSES, DIM, **kw),
+    "SoftTripleLoss": lambda **kw: losses.SoftTripleLoss(NUM_CLASSES, DIM, 3, **kw),
     "CrossBatchMemoryLoss": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
-        losses.Contrastive(0.2, 0.9, dtype=dtype, **kw), 2 * BATCH, DIM, start_step=0, dtype=dtype
+        losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), 2 * BATCH, DIM, start_step=0, dtype=dtype
     ),
     "CrossBatchMemoryLoss of proxies": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
-        losses.ProxyNCA(NUM_CLASSES, DIM, dtype=dtype, **kw), BATCH // 2, DIM, start_step=1, dtype=dtype
+        losses.ProxyNCALoss(NUM_CLASSES, DIM, dtype=dtype, **kw), BATCH // 2, DIM, start_step=1, dtype=dtype
     ),
-    "Margin": lambda **kw: losses.Margin(NUM_CLASSES, 0.2, 1.0, **kw),
-    "NPair": lambda **kw: losses.NPair(4.0, norm_penalty=0.1, **kw),
-    "LiftedStructure": lambda **kw: losses.LiftedStructure(0.9, **kw),
-    "Quadruplet": lambda **kw: losses.Quadruplet(0.2, 0.3, **kw),
-    "Angular": lambda **kw: losses.Angular(45.0, **kw),
-    "Histogram": lambda **kw: losses.Histogram(11, **kw),
-    "SignalToNoise": lambda **kw: losses.SignalToNoise(positive_margin=0.1, negative_margin=1.3, **kw),
-    "NormalizedSoftmax": lambda **kw: losses.NormalizedSoftmax(NUM_CLASSES, DIM, 0.2, **kw),
-    "ArcFace": lambda **kw: losses.ArcFace(NUM_CLASSES, DIM, 0.5, 8.0, **kw),
-    "Circle": lambda **kw: losses.Circle(0.4, 8.0, constant_weights=False, **kw),  # else not the value's gradient
+    "MarginLoss": lambda **kw: losses.MarginLoss(NUM_CLASSES, 0.2, 1.0, **kw),
+    "NPairLoss": lambda **kw: losses.NPairLoss(4.0, norm_penalty=0.1, **kw),
+    "LiftedStructureLoss": lambda **kw: losses.LiftedStructureLoss(0.9, **kw),
+    "QuadrupletLoss": lambda **kw: losses.QuadrupletLoss(0.2, 0.3, **kw),
+    "AngularLoss": lambda **kw: losses.AngularLoss(45.0, **kw),
+    "HistogramLoss": lambda **kw: losses.HistogramLoss(11, **kw),
+    "SignalToNoiseLoss": lambda **kw: losses.SignalToNoiseLoss(positive_margin=0.1, negative_margin=1.3, **kw),
+    "NormalizedSoftmaxLoss": lambda **kw: losses.NormalizedSoftmaxLoss(NUM_CLASSES, DIM, 0.2, **kw),
+    "ArcFaceLoss": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, 0.5, 8.0, **kw),
+    "CircleLoss": lambda **kw: losses.CircleLoss(
+        0.4, 8.0, constant_weights=False, **kw
+    ),  # else not the value's gradient
     "MinedLoss": lambda dtype="float32", **kw: losses.MinedLoss(
-        losses.Margin(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", p_switch=0.3, dtype=dtype
+        losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", rho_probability=0.3, dtype=dtype
     ),
-    "WeightedSum": lambda dtype="float32", **kw: losses.WeightedSum(
-        [losses.Triplet(0.3, dtype=dtype, **kw), losses.ProxyAnchor(NUM_CLASSES, DIM, dtype=dtype, **kw)],
+    "WeightedSumLoss": lambda dtype="float32", **kw: losses.WeightedSumLoss(
+        [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.ProxyAnchorLoss(NUM_CLASSES, DIM, dtype=dtype, **kw)],
         [0.5, 2.0],
         dtype=dtype,
     ),
@@ -285,10 +289,10 @@ def test_config_round_trip(create):
     assert serialized.get_config() == loss.get_config()
 
 
-def test_fast_variables_are_trainable(create):
+def test_proxy_variables_are_trainable(create):
     loss = create()
     trainable = {id(variable) for variable in loss.trainable_variables}
-    assert {id(variable) for variable in loss.fast_variables} <= trainable
+    assert {id(variable) for variable in loss.proxy_variables} <= trainable
 
 
 @keras.utils.register_keras_serializable(package="conformance")

@@ -6,8 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
-from common.retrieval import diagnose, evaluate_clustering, evaluate_retrieval, generalization_gap
+from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
+from common.errors import InvalidInput
+from common.retrieval import evaluate_retrieval
 from experiments.analyses.embedding_files import read_embeddings
 from tests.command_line import check_clean_failure, run_module
 

@@ -22,7 +22,7 @@ USE = """
 import pathlib
 import numpy as np
 import ccp_dml, common, experiments, gsp_dml
-from common.training import environment
+from common.records import environment
 
 for package in (ccp_dml, common, experiments, gsp_dml):
     assert pathlib.Path(package.__file__).parent.parent == pathlib.Path(SITE), package.__file__

@@ -4,7 +4,7 @@ import pathlib
 import re
 
 from experiments.studies.agreement import AGREEMENT
-from experiments.studies.delegated import DELEGATED
+from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
 
@@ -31,7 +31,7 @@ def test_every_item_has_a_line_with_all_columns():
 
 
 def test_commands_are_those_that_exist():
-    for name, studies in (("table", {*TABLES, AGREEMENT}), ("figure", {**FIGURES, **DELEGATED})):
+    for name, studies in (("table", {*TABLES, AGREEMENT}), ("figure", {**FIGURES, **EXTERNAL_FIGURES})):
         lines = section(f"{name.title()}s")
         assert set(lines) == set(studies)
         assert all(f"`experiments.{name} --id={number}`" in cells[1] for number, cells in lines.items())

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
-from common.retrieval import evaluate_clustering
-from common.training import write_arrays, write_json
+from common.diagnostics import evaluate_clustering
+from common.errors import InvalidInput
+from common.files import write_arrays, write_json
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.revisiting_report import METRICS, rows_of, write_report
 from experiments.reports import collect_method

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from experiments.studies import delegated
+from experiments.studies import external_figures
 from tests.command_line import check_clean_failure, run_module, run_small, run_study_here
 
 
@@ -74,7 +74,7 @@ def test_the_collage_study_on_photographs(tmp_path, shared_file, capsys, monkeyp
         archive.extractall(tmp_path / "data", [name for name in archive.namelist() if "/000" in name])
     arguments = ["--dataset=cifar10_collage", f"--data_dir={tmp_path / 'data'}"]
     arguments += [f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}", "--budget=smoke", "--repeats=1"]
-    monkeypatch.setattr(delegated, "_output_of", output_of_small)
+    monkeypatch.setattr(external_figures, "_output_of", output_of_small)
     run_study_here("figure", "--id=5.5", *arguments, "--max_steps=4", "--steps_per_evaluation=4", "--run")
     shown = capsys.readouterr().out
     assert "scratch: pnca gap, distilled" in shown

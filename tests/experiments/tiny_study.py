@@ -4,15 +4,15 @@ import numpy as np
 import tensorflow as tf
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from common.training import RunDirectory
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from experiments.units.pooling_weights import image_batches
 from experiments.units.splits import split_of
 from experiments.units.unit_runs import UnitRuns
-from gsp_dml.selection_metrics import pooled_features
+from gsp_dml.perplexity_callback import pooled_features
 
 OVERRIDES = {
     "embedding_dim": 8,
@@ -95,7 +95,7 @@ class TinyStudy:
         training = split_of(self.dataset, config, 0, 0).training
         model = build.build_model(config, self.dataset, training.num_classes)
         images = next(iter(image_batches(training, config, self.dataset)))
-        model.build_on(images[:8], tf.constant(training.labels[:8]))
+        model.build_from_batch(images[:8], tf.constant(training.labels[:8]))
         features, _ = pooled_features(model, images)
         model.head.pooling.collect(features)
         assert bool(model.head.pooling.has_prototypes())

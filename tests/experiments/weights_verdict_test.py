@@ -8,8 +8,9 @@ import pytest
 from common.backbones import published_checkpoints, resnet10, save_parameters
 from common.data import Dataset, Examples
 from common.downloads import file_digest
+from common.files import write_json
+from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from common.training import RunDirectory, write_json
 from experiments import reports
 from experiments.preparation import converted_weights
 from experiments.protocols.conventional import ConventionalProtocol

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from gsp_dml.attention_maps import target_share, upsample_map, weighted_feature_norm
 
 

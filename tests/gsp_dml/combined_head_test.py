@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from gsp_dml import GeneralizedSumPooling
 from gsp_dml.combined_head import CombinedSumHead
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling import GlobalAveragePooling
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 from tests.gsp_dml.transport_oracle import bisected_transport, distances

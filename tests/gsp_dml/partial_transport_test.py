@@ -5,7 +5,7 @@ import pytest
 import scipy.optimize
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from gsp_dml.partial_transport import partial_transport, weight_perplexity
 from tests.gsp_dml.transport_oracle import FAMILIES, bisected_transport, log_sum_exp, random_costs
 

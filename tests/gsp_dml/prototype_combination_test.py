@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from gsp_dml import histogram_operator, prototype_combination
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from gsp_dml.zero_shot_evaluation import zero_shot_accuracy
 
 

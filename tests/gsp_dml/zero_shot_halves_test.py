@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.data import AnyClassBatches, ClassBalancedBatches, SamplesPerClassBatches
-from common.ops.checks import InvalidInput
+from common.data import ClassBalancedBatches, MPerClassBatches, RandomPairBatches
+from common.errors import InvalidInput
 from gsp_dml.zero_shot_halves import HALVES, check_halves, half_of, half_of_classes
 
 LABELS = np.repeat(np.arange(20), 6)
@@ -44,7 +44,7 @@ def shares_a_class(batches, halves: str) -> bool:
 def test_what_the_check_lets_pass_is_what_batches_show(halves, classes, samples, interleaved):
     samplers = [ClassBalancedBatches(LABELS, classes, samples, 0, interleaved=interleaved)]
     if not interleaved:
-        samplers.append(SamplesPerClassBatches(LABELS, classes, samples, 0))
+        samplers.append(MPerClassBatches(LABELS, classes, samples, 0))
     for batches in samplers:
         if shares_a_class(batches, halves):
             with pytest.raises(InvalidInput, match="zero_shot_halves: .*expected (two classes|halves without)"):
@@ -54,7 +54,7 @@ def test_what_the_check_lets_pass_is_what_batches_show(halves, classes, samples,
 
 
 def test_without_an_order_of_classes_only_halves_by_classes_pass():
-    batches = AnyClassBatches(LABELS, 16, 0)
+    batches = RandomPairBatches(LABELS, 16, 0)
     check_halves(batches.class_places, "classes")
     with pytest.raises(InvalidInput, match="any class may stand anywhere.*--sampler=m_per_class.*=classes"):
         check_halves(batches.class_places, "even_odd")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, predict_other_half
 
 LABELS = np.array([4, 4, 1, 1, 1, 7, 0, 0, 7, 4])  # halves by first appearance: {4, 7} and {1, 0}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.recipes import BUDGETS, RECIPES, resolve

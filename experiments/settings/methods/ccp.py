@@ -10,8 +10,8 @@ import numpy as np
 
 from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
 from common.data import Examples, ImageTransform
+from common.errors import InvalidInput
 from common.losses import MetricLoss
-from common.ops.checks import InvalidInput
 from common.references import ProxyBank
 from common.training import EmbeddingModel
 from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
@@ -82,10 +82,10 @@ class ProjectionSettings(Settings):
         """
         proxies = ProxyBank(num_classes, self.proxies_per_class, embedding_dim)
         waits = self.rules(metric).waits
-        return ChanceConstrainedLoss(loss, proxies, in_batch_weight=self.ccp_in_batch_weight, starts_in_batch=waits)
+        return ChanceConstrainedLoss(loss, proxies, in_batch_weight=self.ccp_in_batch_weight, warm_up_in_batch=waits)
 
     def training_parts(
-        self, model: EmbeddingModel, pools: ClassPools, metric: str, observe: Callable | None = None
+        self, model: EmbeddingModel, pools: ClassPools, metric: str, on_problem_start: Callable | None = None
     ) -> tuple[ProximalTerm, AlternatingProjections]:
         """The gradient transform and the callback of a model whose loss is a `ChanceConstrainedLoss`.
 
@@ -93,11 +93,11 @@ class ProjectionSettings(Settings):
             model: with all weights made.
             pools: of the training classes, as `pools` makes them.
             metric: of the validation that ends problems.
-            observe: as in `AlternatingProjections`, or None.
+            on_problem_start: as in `AlternatingProjections`, or None.
         """
         network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
         term = ProximalTerm(network, self.ccp_lambda)
-        return term, AlternatingProjections(model.metric_loss, term, pools, self.rules(metric), observe)
+        return term, AlternatingProjections(model.metric_loss, term, pools, self.rules(metric), on_problem_start)
 
     def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
         """Raises `InvalidInput` if the classes' pools or the rules cannot be as these settings say; no model needed.
@@ -134,7 +134,7 @@ class ProjectionSettings(Settings):
             start_step=self.ccp_start,
             start_patience=self.ccp_start_patience or None,
             first_rate=self.ccp_first_lambda,
-            reads_late=self.ccp_reads_late,
+            evaluates_one_late=self.ccp_reads_late,
             max_problems=self.ccp_max_problems,
             goes_back=self.ccp_goes_back,
             max_failures=self.ccp_max_failures or None,

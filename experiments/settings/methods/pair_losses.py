@@ -81,7 +81,7 @@ class CosineContrastiveSettings(MarginSetting, ReductionSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The contrastive loss of similarities."""
-        return losses.CosineContrastive(self.margin, self.pair_reduction, normalization=context.normalization)
+        return losses.CosineContrastiveLoss(self.margin, self.pair_reduction, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class ContrastiveSettings(TwoMarginsSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The contrastive loss of distances."""
-        return losses.Contrastive(self.positive_margin, self.negative_margin, normalization=context.normalization)
+        return losses.ContrastiveLoss(self.positive_margin, self.negative_margin, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class TripletSettings(MarginSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The triplet loss."""
-        return losses.Triplet(self.margin, context.anchors, normalization=context.normalization)
+        return losses.TripletLoss(self.margin, context.anchors, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class MultiSimilaritySettings(ReductionSetting):
     def build(self, context: LossContext) -> MetricLoss:
         """The multi-similarity loss."""
         scales = (self.ms_alpha, self.ms_beta, self.ms_base)
-        return losses.MultiSimilarity(
+        return losses.MultiSimilarityLoss(
             *scales, context.anchors, self.pair_reduction, normalization=context.normalization
         )
 
@@ -132,7 +132,7 @@ class MarginLossSettings(MarginSetting):
     def build(self, context: LossContext) -> MetricLoss:
         """The margin loss, with its boundaries."""
         num_classes = context.num_classes if self.boundary_per_class else None
-        return losses.Margin(
+        return losses.MarginLoss(
             num_classes, self.margin, self.boundary, context.anchors, normalization=context.normalization
         )
 
@@ -143,7 +143,9 @@ class NPairSettings(ScaleSetting, NormPenaltySetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The N-pair loss."""
-        return losses.NPair(self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization)
+        return losses.NPairLoss(
+            self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,7 +156,7 @@ class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The lifted structure loss."""
-        return losses.LiftedStructure(
+        return losses.LiftedStructureLoss(
             self.margin, self.generalized, self.norm_penalty, context.anchors, normalization=context.normalization
         )
 
@@ -176,7 +178,9 @@ class QuadrupletSettings(MarginSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The quadruplet loss."""
-        return losses.Quadruplet(self.margin, self.second_margin, context.anchors, normalization=context.normalization)
+        return losses.QuadrupletLoss(
+            self.margin, self.second_margin, context.anchors, normalization=context.normalization
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,8 +196,8 @@ class AngularSettings(NPairSettings):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The weighted sum of the N-pair and the angular loss."""
-        parts = [super().build(context), losses.Angular(self.angle, context.anchors)]
-        return losses.WeightedSum(parts, [1.0, self.angular_weight])
+        parts = [super().build(context), losses.AngularLoss(self.angle, context.anchors)]
+        return losses.WeightedSumLoss(parts, [1.0, self.angular_weight])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,7 +212,7 @@ class HistogramSettings(LossSettings):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The histogram loss."""
-        return losses.Histogram(self.histogram_nodes, normalization=context.normalization)
+        return losses.HistogramLoss(self.histogram_nodes, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -217,7 +221,7 @@ class SignalToNoiseSettings(TwoMarginsSetting, MeanPenaltySetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The contrastive loss of signal-to-noise distances."""
-        return losses.SignalToNoise(
+        return losses.SignalToNoiseLoss(
             positive_margin=self.positive_margin,
             negative_margin=self.negative_margin,
             mean_penalty=self.mean_penalty,
@@ -231,7 +235,7 @@ class SignalToNoiseTripletSettings(MarginSetting, MeanPenaltySetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The triplet loss of signal-to-noise distances."""
-        return losses.SignalToNoise(
+        return losses.SignalToNoiseLoss(
             "triplet", margin=self.margin, mean_penalty=self.mean_penalty, normalization=context.normalization
         )
 
@@ -242,4 +246,4 @@ class CircleSettings(MarginSetting, ScaleSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The circle loss."""
-        return losses.Circle(self.margin, self.loss_scale, context.anchors, normalization=context.normalization)
+        return losses.CircleLoss(self.margin, self.loss_scale, context.anchors, normalization=context.normalization)

@@ -37,7 +37,7 @@ class ProxyNCASettings(ProxySetting, TemperatureSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """ProxyNCA."""
-        return losses.ProxyNCA(
+        return losses.ProxyNCALoss(
             context.num_classes,
             context.embedding_dim,
             temperature=self.temperature,
@@ -52,7 +52,7 @@ class NormalizedSoftmaxSettings(ProxySetting, TemperatureSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The normalised soft-max loss."""
-        return losses.NormalizedSoftmax(
+        return losses.NormalizedSoftmaxLoss(
             context.num_classes,
             context.embedding_dim,
             self.temperature,
@@ -72,7 +72,7 @@ class ProxyAnchorSettings(ProxySetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The proxy anchor loss."""
-        return losses.ProxyAnchor(
+        return losses.ProxyAnchorLoss(
             context.num_classes,
             context.embedding_dim,
             margin=self.panchor_margin,
@@ -96,7 +96,7 @@ class SoftTripleSettings(ProxySetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """The SoftTriple loss."""
-        return losses.SoftTriple(
+        return losses.SoftTripleLoss(
             context.num_classes,
             context.embedding_dim,
             centers_per_class=self.centers_per_class,
@@ -115,7 +115,7 @@ class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
 
     def build(self, context: LossContext) -> MetricLoss:
         """ArcFace."""
-        return losses.ArcFace(
+        return losses.ArcFaceLoss(
             context.num_classes,
             context.embedding_dim,
             self.margin,

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from common.backbones.bn_inception import bn_inception
 from common.backbones.pretrained_weights import load_parameters, named_parameters
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

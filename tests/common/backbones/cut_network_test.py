@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.backbones import cut_network, freeze_batch_norm, mobilenet_v2, resnet10
 from common.backbones.cut_network import CutNetwork
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 IMAGES = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)

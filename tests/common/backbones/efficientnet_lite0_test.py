@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.pretrained_weights import load_parameters, named_parameters
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

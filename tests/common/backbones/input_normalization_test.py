@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.backbones.input_normalization import CAFFE_MEAN_BGR, IMAGENET_MEAN, IMAGENET_STD, InputNormalization
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from common.backbones import KERAS_APPLICATIONS, keras_backbone
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.keras_application import NORMALIZATIONS
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.backbones.mobilenet_v2 import mobilenet_v2
 from common.backbones.pretrained_weights import load_parameters, named_parameters
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 SHARED_DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 WEIGHTS = SHARED_DATA / "weights" / "mobilenet_v2_imagenet_torchvision.npz"

@@ -5,7 +5,7 @@ import pytest
 
 from common.backbones import load_parameters, read_arrays, read_record, resnet10, save_parameters
 from common.backbones.parameter_files import parameters_digest, write_arrays
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 SOURCE = 64 * "a"
 

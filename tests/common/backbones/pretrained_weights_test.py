@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.backbones.pretrained_weights import initialize_weights, load_parameters, named_parameters, save_parameters
 from common.backbones.resnet10 import resnet10
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from common.backbones.pretrained_weights import named_parameters, save_parameters
 from common.backbones.resnet50 import resnet50
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.backbones.token_embedding import token_embedding
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 keras = tf.keras
 

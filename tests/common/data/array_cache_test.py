@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.data.array_cache import cached_arrays
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 class _Builder:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from common.data.batches import ClassBalancedBatches
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def _labels(*sizes):

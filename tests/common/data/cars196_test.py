@@ -3,7 +3,7 @@ import pytest
 import scipy.io
 
 from common.data.cars196 import load_cars196
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 FIELDS = ("relative_im_path", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
 

@@ -3,7 +3,7 @@ import pytest
 
 from common.data import load_cifar10_collage, load_cifar_collage, tile_of
 from common.data.cifar_collage import SHARED_SUPER_CLASSES
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from tests.common.data import cifar_fixture as fixture
 
 PARTS = {"thesis": {"train": 2, "validation": 1, "test": 2}, "published_code": {"train": 3, "test": 2}}

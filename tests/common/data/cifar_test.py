@@ -8,7 +8,7 @@ import pytest
 
 from common.data import load_cifar10, load_cifar100
 from common.downloads import extract_archive
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from tests.common.data import cifar_fixture as fixture
 
 TRAIN_LABELS = np.tile(np.arange(10), 10)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.data.class_splits import contiguous_folds, random_class_split
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 PUBLISHED_BOUNDARIES = {
     "cub200": [0, 25, 50, 75, 100],

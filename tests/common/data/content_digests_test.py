@@ -6,7 +6,7 @@ import pytest
 
 from common.data import content_digests as module
 from common.data.content_digests import content_digests
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.data.cub200 import load_cub200
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture

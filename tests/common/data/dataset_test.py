@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def _examples(labels):

@@ -15,7 +15,7 @@ from common.data import (
     view_batches,
     view_numbers,
 )
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 SHIFT = RandomShift(3, flip=True)
 

@@ -4,7 +4,7 @@ import pytest
 from common.data.collage_tiles import tile_of
 from common.data.glyph_collage import load_glyph_collage
 from common.data.glyph_drawings import draw_glyphs
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 PARTS = ("train", "validation", "test")
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from common.data.glyph_fonts import fonts_fingerprint, load_glyph_fonts
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import pytest
 
 from common.data import Examples, image_checks
 from common.data.image_checks import check_images
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from common.data.dataset import Examples
 from common.data.image_files import decode_rgb, load_rgb, read_image
 from common.data.images import CenterCrop, PublishedCodeCrop, ThesisCrop
 from common.data.prepared_images import prepare_images
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def smooth_image(height, width):

@@ -6,7 +6,7 @@ import pytest
 
 from common.data import image_folder
 from common.data.image_folder import load_image_folder
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture

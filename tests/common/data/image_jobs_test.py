@@ -3,7 +3,7 @@ import functools
 import pytest
 
 from common.data.image_jobs import cannot_write_cache, run_image_jobs
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def test_every_job_is_done_once():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.data.in_shop import load_in_shop
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 ROWS = [
     ("img/WOMEN/Dresses/id_00000002/02_1_front.jpg", "id_00000002", "train"),

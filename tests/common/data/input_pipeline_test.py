@@ -12,7 +12,7 @@ from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
 from common.data.images import CenterCrop, Identity, PublishedCodeCrop, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 LABELS = np.repeat(np.arange(8), 5)
 

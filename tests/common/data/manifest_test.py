@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.data import load_manifest
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 ROWS = [
     ("images/1.png", "owl", "train"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from common.data import load_mnist
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 REAL = pathlib.Path(__file__).resolve().parents[4] / "shared" / "data" / "mnist"
 

@@ -10,7 +10,7 @@ from PIL import Image
 from benchmarks.measure import peak_growth_gb
 from common.data.official_files import existing_files, read_integer, read_rows
 from common.data.stanford_online_products import load_stanford_online_products
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def test_rows_keep_blanks_in_the_last_column_and_skip_empty_lines(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.data.plain_pickle import read_plain_pickle
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 CONTENT = {
     "data": np.arange(12, dtype=np.uint8).reshape(3, 4),

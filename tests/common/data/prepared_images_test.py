@@ -9,7 +9,7 @@ from PIL import Image
 from common.data import prepared_images
 from common.data.dataset import Examples
 from common.data.prepared_images import prepare_images
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from common.data import AnyClassBatches, SamplesPerClassBatches
-from common.ops.checks import InvalidInput
+from common.data import MPerClassBatches, RandomPairBatches
+from common.errors import InvalidInput
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([7, 2**40, 3, 11, 5], [4, 9, 6, 2, 12]))
 
 
 @pytest.mark.parametrize("samples", [1, 2, 4])
 def test_a_batch_has_so_many_of_each_of_different_classes(samples):
-    batches = SamplesPerClassBatches(LABELS, classes_per_batch=3, samples_per_class=samples, seed=1)
+    batches = MPerClassBatches(LABELS, classes_per_batch=3, samples_per_class=samples, seed=1)
     assert batches.epoch(0).shape == (33 // (3 * samples), 3 * samples) == (batches.batches_per_epoch, 3 * samples)
     sizes = dict(zip(*np.unique(LABELS, return_counts=True)))
     for epoch in range(20):
@@ -26,7 +26,7 @@ def test_a_batch_has_so_many_of_each_of_different_classes(samples):
 
 
 def test_classes_and_examples_have_equal_chances():
-    batches = SamplesPerClassBatches(LABELS, classes_per_batch=2, samples_per_class=2, seed=3)
+    batches = MPerClassBatches(LABELS, classes_per_batch=2, samples_per_class=2, seed=3)
     drawn = np.concatenate([batches.epoch(epoch) for epoch in range(1500)]).ravel()
     per_class = [np.bincount(drawn, minlength=33)[label == LABELS] for label in np.unique(LABELS)]
     num_groups = np.array([counts.sum() // 2 for counts in per_class])
@@ -36,25 +36,25 @@ def test_classes_and_examples_have_equal_chances():
 
 def test_any_class_batches_have_a_pair_and_no_example_twice():
     labels = np.repeat(np.arange(100), 2)
-    batches = AnyClassBatches(labels, 8, seed=0)
+    batches = RandomPairBatches(labels, 8, seed=0)
     assert batches.epoch(0).shape == (25, 8)
     for epoch in range(20):
         for batch in batches.epoch(epoch):
             assert len(set(batch)) == 8
             assert labels[batch[-1]] in labels[batch[:-1]]
-    whole = AnyClassBatches([0, 0, 1, 1], 3, seed=0)  # a class may be complete before the last place
+    whole = RandomPairBatches([0, 0, 1, 1], 3, seed=0)  # a class may be complete before the last place
     assert all(len(set(batch)) == 3 for epoch in range(50) for batch in whole.epoch(epoch))
 
 
 def test_in_any_class_batches_classes_come_up_as_often_as_they_have_examples():
-    batches = AnyClassBatches(LABELS, 11, seed=0)
+    batches = RandomPairBatches(LABELS, 11, seed=0)
     drawn = np.concatenate([batches.epoch(epoch)[:, :-1] for epoch in range(1000)]).ravel()
     counts = np.bincount(drawn)
     assert abs(counts / counts.mean() - 1).max() < 0.1
 
 
 @pytest.mark.parametrize(
-    "make", [lambda seed: SamplesPerClassBatches(LABELS, 3, 2, seed), lambda seed: AnyClassBatches(LABELS, 6, seed)]
+    "make", [lambda seed: MPerClassBatches(LABELS, 3, 2, seed), lambda seed: RandomPairBatches(LABELS, 6, seed)]
 )
 def test_epochs_are_functions_of_seed_and_number_and_continue_anywhere(make):
     batches = make(7)
@@ -70,17 +70,17 @@ def test_epochs_are_functions_of_seed_and_number_and_continue_anywhere(make):
 def test_an_epoch_of_many_classes_is_drawn_quickly():
     labels = np.repeat(np.arange(11_318), np.random.default_rng(0).integers(2, 9, 11_318))
     started = time.perf_counter()
-    SamplesPerClassBatches(labels, 56, 2, seed=0).epoch(0)
-    AnyClassBatches(labels, 112, seed=0).epoch(0)
+    MPerClassBatches(labels, 56, 2, seed=0).epoch(0)
+    RandomPairBatches(labels, 112, seed=0).epoch(0)
     assert time.perf_counter() - started < 5.0
 
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(InvalidInput, match="classes_per_batch: received 6, expected at most .* classes, 5"):
-        SamplesPerClassBatches(LABELS, 6, 2, seed=0)
+        MPerClassBatches(LABELS, 6, 2, seed=0)
     with pytest.raises(InvalidInput, match="1 classes with one image"):
-        SamplesPerClassBatches([1, 1, 2], 2, 2, seed=0)
+        MPerClassBatches([1, 1, 2], 2, 2, seed=0)
     with pytest.raises(InvalidInput, match="batch_size: received 34, expected 2 up to the number .* 33"):
-        AnyClassBatches(LABELS, 34, seed=0)
+        RandomPairBatches(LABELS, 34, seed=0)
     with pytest.raises(InvalidInput, match="1 classes with one image"):
-        AnyClassBatches([1, 1, 2], 2, seed=0)
+        RandomPairBatches([1, 1, 2], 2, seed=0)

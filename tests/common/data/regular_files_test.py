@@ -3,7 +3,7 @@ import os
 import pytest
 
 from common.data.regular_files import contents_of, read_regular_file, regular_status
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 def test_files_and_links_to_files_are_read(tmp_path):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.data.stanford_online_products import load_stanford_online_products
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 HEADER = "image_id class_id super_class_id path"
 TRAIN = [(1, 1, "bicycle_final/11_0.JPG"), (2, 1, "bicycle_final/11_1.JPG"), (3, 2, "chair_final/12_0.JPG")]

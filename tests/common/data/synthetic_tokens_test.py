@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE, load_synthetic_tokens
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 PARTS = ("train", "validation", "test")
 

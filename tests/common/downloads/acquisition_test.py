@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from common.downloads import SOURCES, Fingerprint, Source, SourceFile, acquire, file_digest
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from tests.local_server import local_server
 
 

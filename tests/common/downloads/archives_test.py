@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from common.downloads import Limits, extract_archive
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 GOOD = {"data/a.txt": b"one", "data/deeper/b.txt": b"two" * 1000, "other/c.txt": b"three"}
 

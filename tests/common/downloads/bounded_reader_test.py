@@ -6,7 +6,7 @@ import pytest
 
 from common.downloads import bounded_reader
 from common.downloads.bounded_reader import BoundedReader
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.downloads import Fingerprint, download, transfer
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from tests.local_server import local_server
 
 CONTENTS = np.random.default_rng(0).integers(0, 256, 3_000_000).astype(np.uint8).tobytes()

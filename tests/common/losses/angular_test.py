@@ -3,14 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from common.losses import Angular
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import AngularLoss
 
 
 @pytest.mark.parametrize("anchors", ["embeddings", "references"])
 @pytest.mark.parametrize("angle", [36.0, 45.0, 60.0])
 def test_equals_loops(case, loops, angle, anchors):
-    loss = Angular(angle, anchors, normalization=case.normalization)
+    loss = AngularLoss(angle, anchors, normalization=case.normalization)
     case.normalization = "unit"  # whatever the loss is told
     tangent, terms = math.tan(math.radians(angle)) ** 2, []
     for anchor, positives, negatives in case.anchors(anchors):
@@ -25,15 +25,15 @@ def test_equals_loops(case, loops, angle, anchors):
 @pytest.mark.parametrize("unlike", [1.0, -1.0])
 def test_the_widest_angle_stays_within_float32(unlike):
     embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [unlike, 1e-3], [unlike, -1e-3]], np.float32)
-    loss = Angular(60.0)(embeddings, np.array([0, 0, 1, 1]))
+    loss = AngularLoss(60.0)(embeddings, np.array([0, 0, 1, 1]))
     np.testing.assert_allclose(loss, math.log1p(2.0 * math.exp(24.0 * unlike - 8.0)), rtol=1e-3)
 
 
 @pytest.mark.parametrize("angle", [0.0, 61.0])
 def test_an_angle_out_of_range_is_refused(angle):
     with pytest.raises(InvalidInput, match=rf"angle: received {angle}, expected degrees in \(0, 60\]"):
-        Angular(angle)
+        AngularLoss(angle)
 
 
 def test_pairs_without_negatives_do_not_count():
-    assert float(Angular()(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.zeros(3, int))) == 0.0
+    assert float(AngularLoss()(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.zeros(3, int))) == 0.0

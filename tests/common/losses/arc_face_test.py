@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ArcFace, NormalizedSoftmax
+from common.errors import InvalidInput
+from common.losses import ArcFaceLoss, NormalizedSoftmaxLoss
 from common.losses.arc_face import cosines_of_wider_angles
-from common.ops.checks import InvalidInput
 
 
 def with_margin(cosine, margin):
@@ -16,7 +16,7 @@ def with_margin(cosine, margin):
 
 @pytest.mark.parametrize(("margin", "scale"), [(0.5, 16.0), (0.3, 4.0), (0.0, 8.0)])
 def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops, margin, scale):
-    loss = ArcFace(4, 2, margin, scale, normalization=case.normalization)
+    loss = ArcFaceLoss(4, 2, margin, scale, normalization=case.normalization)
     terms = []
     for anchor, positives, negatives in case.anchors(references=case.references or loss.proxy_bank.references()):
         near = sum(math.exp(scale * with_margin(loops.inner_product(anchor, p), margin)) for p in positives)
@@ -44,7 +44,7 @@ def test_the_logit_falls_with_the_angle_and_its_gradient_is_finite():
 def test_without_a_margin_it_is_the_normalized_softmax():
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 5, 6)
-    arc_face, softmax = ArcFace(5, 4, margin=0.0, scale=20.0), NormalizedSoftmax(5, 4, temperature=0.05)
+    arc_face, softmax = ArcFaceLoss(5, 4, margin=0.0, scale=20.0), NormalizedSoftmaxLoss(5, 4, temperature=0.05)
     arc_face.proxy_bank.proxies.assign(softmax.proxy_bank.proxies)
     np.testing.assert_allclose(arc_face(embeddings, labels), softmax(embeddings, labels), rtol=1e-5)
 
@@ -52,4 +52,4 @@ def test_without_a_margin_it_is_the_normalized_softmax():
 @pytest.mark.parametrize("margin", [-0.1, 28.6])
 def test_degrees_are_refused(margin):
     with pytest.raises(InvalidInput, match=rf"margin: received {margin}, expected radians"):
-        ArcFace(4, 2, margin)
+        ArcFaceLoss(4, 2, margin)

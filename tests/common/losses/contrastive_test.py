@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import Contrastive
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import ContrastiveLoss
 
 
 @pytest.mark.parametrize(("positive_margin", "negative_margin"), [(0.0, 0.3841), (0.2652, 0.5409), (0.3, 1.4)])
@@ -13,13 +13,13 @@ def test_equals_loops(case, loops, positive_margin, negative_margin):
         too_far += [max(0.0, loops.distance(anchor, p) - positive_margin) for p in positives]
         too_close += [max(0.0, negative_margin - loops.distance(anchor, n)) for n in negatives]
     expected = loops.mean_of_nonzero(too_far) + loops.mean_of_nonzero(too_close)
-    loss = Contrastive(positive_margin, negative_margin, normalization=case.normalization)
+    loss = ContrastiveLoss(positive_margin, negative_margin, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
 
 
 def test_coincident_positives_do_not_dilute_the_mean():
     embeddings = tf.constant([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    loss = Contrastive(positive_margin=0.0, negative_margin=0.5)
+    loss = ContrastiveLoss(positive_margin=0.0, negative_margin=0.5)
     np.testing.assert_allclose(loss(embeddings, tf.constant([0, 0, 0])), np.sqrt(2.0), rtol=1e-6)
 
 
@@ -33,9 +33,9 @@ def test_terms_are_the_roots_of_those_of_tensorflow_addons():
     # Addons has y d² + (1 - y) [m - d]₊²: the squares of our terms at a positive margin of zero.
     terms = np.sqrt(tfa.losses.contrastive_loss(same, distances, margin=1.2))
     means = [terms[mask & off_diagonal & (terms > 0)].mean() for mask in (same.numpy() == 1, same.numpy() == 0)]
-    np.testing.assert_allclose(Contrastive(0.0, 1.2)(embeddings, labels), sum(means), rtol=1e-5)
+    np.testing.assert_allclose(ContrastiveLoss(0.0, 1.2)(embeddings, labels), sum(means), rtol=1e-5)
 
 
 def test_negative_margin_below_zero_is_refused():
     with pytest.raises(InvalidInput, match="negative_margin: received -0.1"):
-        Contrastive(negative_margin=-0.1)
+        ContrastiveLoss(negative_margin=-0.1)

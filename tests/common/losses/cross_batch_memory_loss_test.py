@@ -2,8 +2,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import Contrastive, CosineContrastive, CrossBatchMemoryLoss, MultiSimilarity, ProxyNCA
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import (
+    ContrastiveLoss,
+    CosineContrastiveLoss,
+    CrossBatchMemoryLoss,
+    MultiSimilarityLoss,
+    ProxyNCALoss,
+)
 from common.references import References
 
 DIM = 3
@@ -24,7 +30,9 @@ def over_the_last(loss, embeddings, labels, earlier, memory_size):
 
 
 @pytest.mark.parametrize("memory_size", [3, 4, 10, 12])
-@pytest.mark.parametrize("base", [CosineContrastive(), MultiSimilarity(), Contrastive(normalization="clip")])
+@pytest.mark.parametrize(
+    "base", [CosineContrastiveLoss(), MultiSimilarityLoss(), ContrastiveLoss(normalization="clip")]
+)
 def test_equals_the_batch_plus_a_list_of_the_batches_before(base, memory_size):
     loss = CrossBatchMemoryLoss(base, memory_size, DIM, start_step=0, weight=0.3)
     history = []
@@ -36,7 +44,7 @@ def test_equals_the_batch_plus_a_list_of_the_batches_before(base, memory_size):
 
 
 def test_the_memory_term_starts_at_the_start_step():
-    base = CosineContrastive()
+    base = CosineContrastiveLoss()
     loss = CrossBatchMemoryLoss(base, 8, DIM, start_step=3)
     has_memory_term = []
     for embeddings, labels in batches(6):
@@ -46,7 +54,7 @@ def test_the_memory_term_starts_at_the_start_step():
 
 
 def test_fill_before_start_adds_the_batches_of_the_memory():
-    base = CosineContrastive()
+    base = CosineContrastiveLoss()
     loss = CrossBatchMemoryLoss(base, 9, DIM, start_step=1, fill_before_start=True)  # 9 / 4 rounded up: 3 batches
     has_memory_term = []
     for embeddings, labels in batches(6):
@@ -56,7 +64,7 @@ def test_fill_before_start_adds_the_batches_of_the_memory():
 
 
 def test_enqueue_first_lets_the_batch_meet_itself():
-    base = MultiSimilarity()
+    base = MultiSimilarityLoss()
     loss = CrossBatchMemoryLoss(base, 8, DIM, start_step=0, enqueue_first=True)
     history = []
     for embeddings, labels in batches(4):
@@ -67,7 +75,7 @@ def test_enqueue_first_lets_the_batch_meet_itself():
 
 @pytest.mark.parametrize("enqueue_first", [False, True])
 def test_only_training_calls_change_the_state(enqueue_first):
-    loss = CrossBatchMemoryLoss(Contrastive(), 8, DIM, start_step=0, enqueue_first=enqueue_first)
+    loss = CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, start_step=0, enqueue_first=enqueue_first)
     (first, first_labels), (second, second_labels) = batches(2)
     loss(first, first_labels, training=True)
     before = [np.array(weight) for weight in loss.weights]
@@ -78,7 +86,7 @@ def test_only_training_calls_change_the_state(enqueue_first):
 
 
 def test_given_references_take_the_place_of_the_batch_in_the_first_term():
-    base = Contrastive()
+    base = ContrastiveLoss()
     loss = CrossBatchMemoryLoss(base, 4, DIM, start_step=0)
     (first, first_labels), (second, second_labels), (third, third_labels) = batches(3)
     loss(first, first_labels, training=True)
@@ -88,16 +96,16 @@ def test_given_references_take_the_place_of_the_batch_in_the_first_term():
 
 
 def test_no_gradient_into_the_memory_and_none_of_its_weights_trains():
-    loss = CrossBatchMemoryLoss(ProxyNCA(3, DIM), 4, DIM, start_step=0)
+    loss = CrossBatchMemoryLoss(ProxyNCALoss(3, DIM), 4, DIM, start_step=0)
     for embeddings, labels in batches(2):
         loss(embeddings, labels, training=True)
     assert [variable.shape for variable in loss.trainable_variables] == [(3, DIM)]
-    assert [id(variable) for variable in loss.fast_variables] == [id(loss.loss.proxy_bank.proxies)]
+    assert [id(variable) for variable in loss.proxy_variables] == [id(loss.loss.proxy_bank.proxies)]
 
 
 def test_state_advances_inside_a_compiled_function():
-    loss = CrossBatchMemoryLoss(CosineContrastive(), 6, DIM, start_step=1)
-    eager = CrossBatchMemoryLoss(CosineContrastive(), 6, DIM, start_step=1)
+    loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), 6, DIM, start_step=1)
+    eager = CrossBatchMemoryLoss(CosineContrastiveLoss(), 6, DIM, start_step=1)
 
     @tf.function
     def step(embeddings, labels):
@@ -112,4 +120,4 @@ def test_state_advances_inside_a_compiled_function():
 
 def test_memory_of_no_size_is_refused():
     with pytest.raises(InvalidInput, match="memory_size: received 0"):
-        CrossBatchMemoryLoss(Contrastive(), 0, DIM)
+        CrossBatchMemoryLoss(ContrastiveLoss(), 0, DIM)

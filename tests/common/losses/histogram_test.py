@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from common.losses import Histogram
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import HistogramLoss
 
 
 def histogram(similarities, num_nodes):
@@ -26,17 +26,17 @@ def test_equals_loops(case, loops, num_nodes):
         far += [loops.inner_product(anchor, n) for n in negatives]
     of_positives, of_negatives = (histogram(values, num_nodes) for values in (near, far))
     expected = sum(of_negatives[r] * sum(of_positives[: r + 1]) for r in range(num_nodes))
-    loss = Histogram(num_nodes, normalization=case.normalization)
+    loss = HistogramLoss(num_nodes, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), expected, rtol=1e-4)
 
 
 def test_separated_classes_cost_nothing_and_reversed_ones_everything():
     embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
-    assert float(Histogram(11)(embeddings, np.array([0, 0, 1, 1]))) == 0.0
-    assert float(Histogram(11)(embeddings[:3], np.array([0, 1, 0]))) == 1.0
-    assert float(Histogram(11)(embeddings[[0, 2]], np.array([0, 0]))) == 0.0  # no negatives
+    assert float(HistogramLoss(11)(embeddings, np.array([0, 0, 1, 1]))) == 0.0
+    assert float(HistogramLoss(11)(embeddings[:3], np.array([0, 1, 0]))) == 1.0
+    assert float(HistogramLoss(11)(embeddings[[0, 2]], np.array([0, 0]))) == 0.0  # no negatives
 
 
 def test_one_node_is_refused():
     with pytest.raises(InvalidInput, match="num_nodes: received 1, expected 2 or more"):
-        Histogram(1)
+        HistogramLoss(1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import LiftedStructure
+from common.losses import LiftedStructureLoss
 from common.losses.lifted_structure import lifted_structure
 
 
@@ -17,7 +17,7 @@ def test_the_generalized_loss_equals_loops(case, loops, margin, anchors):
             pull = math.log(sum(math.exp(loops.distance(anchor, p)) for p in positives))
             push = math.log(sum(math.exp(margin - loops.distance(anchor, n)) for n in negatives))
             terms.append(max(0.0, pull + push))
-    loss = LiftedStructure(margin, generalized=True, anchors=anchors, normalization=case.normalization)
+    loss = LiftedStructureLoss(margin, generalized=True, anchors=anchors, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
 
 
@@ -40,12 +40,12 @@ def test_the_printed_loss_equals_loops(case, loops, margin):
             sums += [math.exp(margin - loops.distance(positive, n)) for n, negative in batch if negative != label]
             if sums:
                 terms.append(0.5 * max(0.0, math.log(sum(sums)) + loops.distance(anchor, positive)) ** 2)
-    loss = LiftedStructure(margin, normalization=case.normalization)
+    loss = LiftedStructureLoss(margin, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
 
 
 def test_the_penalty_is_of_the_norms_before_the_normalization(case):
-    losses = [LiftedStructure(norm_penalty=weight, normalization=case.normalization) for weight in (0.0, 0.5)]
+    losses = [LiftedStructureLoss(norm_penalty=weight, normalization=case.normalization) for weight in (0.0, 0.5)]
     norms = np.linalg.norm(case.embeddings, axis=1)
     np.testing.assert_allclose(case(losses[1]) - case(losses[0]), 0.5 * norms.mean(), rtol=1e-4)
 
@@ -56,7 +56,7 @@ def test_the_printed_loss_equals_tensorflow_addons(seed):
     embeddings = tf.constant(np.random.default_rng(seed).normal(size=(12, 4)), tf.float32)
     labels = tf.repeat(tf.range(4), 3)
     expected = tfa.losses.lifted_struct_loss(labels, embeddings, margin=1.0)
-    np.testing.assert_allclose(LiftedStructure(1.0, normalization="none")(embeddings, labels), expected, rtol=1e-4)
+    np.testing.assert_allclose(LiftedStructureLoss(1.0, normalization="none")(embeddings, labels), expected, rtol=1e-4)
 
 
 def test_a_pair_without_negatives_does_not_count():
@@ -68,5 +68,5 @@ def test_a_pair_without_negatives_does_not_count():
 
 
 def test_an_anchor_without_negatives_does_not_count():
-    loss = LiftedStructure(generalized=True)
+    loss = LiftedStructureLoss(generalized=True)
     assert float(loss(np.array([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]), np.zeros(3, int))) == 0.0

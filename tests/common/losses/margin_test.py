@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import Margin
+from common.losses import MarginLoss
 
 
 def expected_loss(anchors, boundaries, margin, loops):
@@ -20,23 +20,23 @@ def expected_loss(anchors, boundaries, margin, loops):
 @pytest.mark.parametrize("anchors", ["embeddings", "references"])
 @pytest.mark.parametrize(("margin", "boundary"), [(0.2, 0.6), (0.2, 1.2), (0.0, 0.9)])
 def test_equals_loops(case, loops, margin, boundary, anchors):
-    loss = Margin(None, margin, boundary, anchors, normalization=case.normalization)
+    loss = MarginLoss(None, margin, boundary, anchors, normalization=case.normalization)
     expected = expected_loss(case.anchors(anchors), [boundary] * 9, margin, loops)
     np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
 
 
 def test_each_class_has_its_boundary_and_an_unknown_one_the_first(case, loops):
-    loss = Margin(2, 0.2, 0.65, normalization=case.normalization)
+    loss = MarginLoss(2, 0.2, 0.65, normalization=case.normalization)
     loss.boundaries.assign([0.5, 1.1])
     expected = expected_loss(case.anchors(), [{0: 0.5, 1: 1.1}.get(label, 0.65) for label in case.labels], 0.2, loops)
     np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
 
 
 def test_the_boundary_learns_from_both_sides():
-    loss = Margin(3, margin=0.2, boundary=0.6)
+    loss = MarginLoss(3, margin=0.2, boundary=0.6)
     embeddings = tf.constant([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # positives at 1.41, negatives at 2 and 1.41
     with tf.GradientTape() as tape:
         value = loss(embeddings, tf.constant([0, 0, 2]))
     # Only the two positive pairs are active: the boundary of their class goes up, the others stay.
     np.testing.assert_allclose(tape.gradient(value, loss.boundaries), [-1.0, 0.0, 0.0])
-    assert loss.fast_variables[0] is loss.boundaries
+    assert loss.proxy_variables[0] is loss.boundaries

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from common.losses import Contrastive, MetricLoss
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import ContrastiveLoss, MetricLoss
 
 
 def test_the_abstract_loss_says_what_to_implement():
@@ -14,26 +14,26 @@ def test_the_abstract_loss_says_what_to_implement():
 
 def test_unknown_normalization_lists_the_choices():
     with pytest.raises(InvalidInput, match="normalization: received 'l2', expected one of unit, clip, none"):
-        Contrastive(normalization="l2")
+        ContrastiveLoss(normalization="l2")
 
 
 def test_labels_that_are_not_integers_are_refused():
     with pytest.raises(InvalidInput, match="labels: received 'float32', expected an integer type"):
-        Contrastive()(np.ones((2, 2)), np.array([0.0, 1.0], np.float32))
+        ContrastiveLoss()(np.ones((2, 2)), np.array([0.0, 1.0], np.float32))
 
 
 def test_labels_that_are_not_a_vector_are_refused():
     with pytest.raises(InvalidInput, match=r"shape of labels: received \(2, 1\), expected \[batch\]"):
-        Contrastive()(np.ones((2, 2)), np.array([[0], [1]]))
+        ContrastiveLoss()(np.ones((2, 2)), np.array([[0], [1]]))
 
 
 def test_embeddings_that_are_not_a_matrix_are_refused():
     with pytest.raises(InvalidInput, match=r"shape of embeddings: received \(2, 1, 2\), expected \[batch, dim\]"):
-        Contrastive()(np.ones((2, 1, 2)), np.array([0, 1]))
+        ContrastiveLoss()(np.ones((2, 1, 2)), np.array([0, 1]))
 
 
-def test_no_fast_variables_by_default():
-    assert Contrastive().fast_variables == []
+def test_no_proxy_variables_by_default():
+    assert ContrastiveLoss().proxy_variables == []
 
 
 @pytest.mark.parametrize("normalization", ["unit", "clip"])

@@ -2,22 +2,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.errors import InvalidInput
 from common.losses import (
-    Contrastive,
-    CosineContrastive,
+    ContrastiveLoss,
+    CosineContrastiveLoss,
     CrossBatchMemoryLoss,
-    Margin,
+    MarginLoss,
     MinedLoss,
-    MultiSimilarity,
-    ProxyNCA,
-    Quadruplet,
-    SignalToNoise,
-    Triplet,
-    WeightedSum,
+    MultiSimilarityLoss,
+    ProxyNCALoss,
+    QuadrupletLoss,
+    SignalToNoiseLoss,
+    TripletLoss,
+    WeightedSumLoss,
 )
 from common.losses.mined_loss import MINERS
-from common.miners import switched
-from common.ops.checks import InvalidInput
+from common.miners import rho_regularized
 from common.references import References
 
 BATCH, DIM = 24, 6
@@ -34,17 +34,17 @@ def triplets_of(loss, embeddings, labels, references=None):
     seed = tf.constant([loss.seed, int(loss.step)], tf.int64)
     triplets = MINERS[loss.miner](tf.constant(embeddings, tf.float32), labels, seed, references)
     first_self = 0 if references is None else len(references.labels)
-    triplets = switched(triplets, loss.p_switch, seed, len(labels), first_self)
+    triplets = rho_regularized(triplets, loss.rho_probability, seed, len(labels), first_self)
     return list(zip(*(part.numpy() for part in triplets)))
 
 
-@pytest.mark.parametrize("p_switch", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("rho_probability", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("miner", MINERS)
-def test_equals_loops_over_the_triplets(loops, miner, given, p_switch):
+def test_equals_loops_over_the_triplets(loops, miner, given, rho_probability):
     embeddings, labels = random_batch()
     references = References(*random_batch(1, 30), np.arange(30) != 3) if given else None
-    loss = MinedLoss(Triplet(0.3), miner, p_switch, seed=5)
+    loss = MinedLoss(TripletLoss(0.3), miner, rho_probability, seed=5)
     others = embeddings if references is None else np.concatenate([references.embeddings, embeddings])
     terms = [
         loops.distance(embeddings[a], others[p]) - loops.distance(embeddings[a], others[n]) + 0.3
@@ -58,7 +58,7 @@ def test_equals_loops_over_the_triplets(loops, miner, given, p_switch):
 def test_tuples_are_mined_among_vectors_as_the_loss_normalises_them(loops, normalization):
     embeddings, labels = random_batch()
     embeddings = embeddings * np.random.default_rng(3).uniform(0.2, 3.0, (BATCH, 1))
-    loss = MinedLoss(Triplet(0.3, normalization=normalization), "soft_hard")
+    loss = MinedLoss(TripletLoss(0.3, normalization=normalization), "soft_hard")
     points = np.array([loops.normalized(v, normalization) for v in embeddings])
     triplets = triplets_of(loss, points, labels)
     assert triplets != triplets_of(loss, np.array([loops.normalized(v, "unit") for v in embeddings]), labels)
@@ -68,7 +68,9 @@ def test_tuples_are_mined_among_vectors_as_the_loss_normalises_them(loops, norma
 
 def test_margin_and_contrastive_see_one_positive_and_one_negative_an_anchor(loops):
     embeddings, labels = random_batch()
-    margin, contrastive = (MinedLoss(loss, p_switch=0.4, seed=2) for loss in (Margin(), Contrastive(0.0, 1.5)))
+    margin, contrastive = (
+        MinedLoss(loss, rho_probability=0.4, seed=2) for loss in (MarginLoss(), ContrastiveLoss(0.0, 1.5))
+    )
     triplets = triplets_of(margin, embeddings, labels)
     near = [loops.distance(embeddings[a], embeddings[p]) for a, p, _ in triplets]
     far = [loops.distance(embeddings[a], embeddings[n]) for a, _, n in triplets]
@@ -79,12 +81,12 @@ def test_margin_and_contrastive_see_one_positive_and_one_negative_an_anchor(loop
 
 
 TUPLE_LOSSES = [
-    CosineContrastive(),
-    Margin(),
-    MultiSimilarity(),
-    Quadruplet(1.0, 1.0),
-    SignalToNoise("triplet", margin=1.0),
-    Triplet(1.0),
+    CosineContrastiveLoss(),
+    MarginLoss(),
+    MultiSimilarityLoss(),
+    QuadrupletLoss(1.0, 1.0),
+    SignalToNoiseLoss("triplet", margin=1.0),
+    TripletLoss(1.0),
 ]
 
 
@@ -95,7 +97,7 @@ def test_a_switched_positive_is_pushed_away(loss):
     points = tf.constant(embeddings)
     with tf.GradientTape() as tape:
         tape.watch(points)
-        value = MinedLoss(loss, "random", p_switch=1.0)(points, labels)
+        value = MinedLoss(loss, "random", rho_probability=1.0)(points, labels)
     gradient = tape.gradient(value, points).numpy()
     assert np.any(gradient != 0)
     np.testing.assert_allclose(gradient[2], 0.0, atol=0.01)  # of no triplet; SNR's mean penalty apart
@@ -104,38 +106,38 @@ def test_a_switched_positive_is_pushed_away(loss):
 
 def test_each_training_step_draws_anew_and_a_restored_one_goes_on(tmp_path):
     embeddings, labels = random_batch()
-    loss = MinedLoss(Triplet(0.3), "random", seed=1)
+    loss = MinedLoss(TripletLoss(0.3), "random", seed=1)
     values = [float(loss(embeddings, labels, training=True)) for _ in range(3)]
     assert len(set(values)) == 3
     assert float(loss(embeddings, labels)) == float(loss(embeddings, labels))
     path = tf.train.Checkpoint(loss=loss).save(str(tmp_path / "checkpoint"))
-    restored = MinedLoss(Triplet(0.3), "random", seed=1)
+    restored = MinedLoss(TripletLoss(0.3), "random", seed=1)
     tf.train.Checkpoint(loss=restored).restore(path).assert_existing_objects_matched()
     assert float(restored(embeddings, labels)) == float(loss(embeddings, labels))
-    assert float(MinedLoss(Triplet(0.3), "random", seed=2)(embeddings, labels)) != values[0]
+    assert float(MinedLoss(TripletLoss(0.3), "random", seed=2)(embeddings, labels)) != values[0]
 
 
 def test_a_memory_around_a_mined_loss_draws_from_the_memory():
     embeddings, labels = random_batch()
-    inner = MinedLoss(Margin(), p_switch=0.3)
+    inner = MinedLoss(MarginLoss(), rho_probability=0.3)
     loss = CrossBatchMemoryLoss(inner, 2 * BATCH, DIM, start_step=0)
     for seed in (1, 2):
         loss(*random_batch(seed), training=True)
     in_batch, total = inner(embeddings, labels), loss(embeddings, labels)
     np.testing.assert_allclose(total, in_batch + inner(embeddings, labels, loss.memory.references()), rtol=1e-6)
-    assert loss.fast_variables == inner.loss.fast_variables
+    assert loss.proxy_variables == inner.loss.proxy_variables
 
 
 def test_unknown_miners_and_probabilities_are_refused():
     with pytest.raises(InvalidInput, match="miner: received 'hard', expected one of random, semi_hard, soft_hard, dis"):
-        MinedLoss(Triplet(), "hard")
-    with pytest.raises(InvalidInput, match=r"p_switch: received 1.5, expected a number in \[0, 1\]"):
-        MinedLoss(Triplet(), p_switch=1.5)
+        MinedLoss(TripletLoss(), "hard")
+    with pytest.raises(InvalidInput, match=r"rho_probability: received 1.5, expected a number in \[0, 1\]"):
+        MinedLoss(TripletLoss(), rho_probability=1.5)
 
 
 def test_losses_that_cannot_be_mined_are_refused():
-    for loss in (ProxyNCA(6, DIM), WeightedSum([Triplet(), ProxyNCA(6, DIM)])):
+    for loss in (ProxyNCALoss(6, DIM), WeightedSumLoss([TripletLoss(), ProxyNCALoss(6, DIM)])):
         with pytest.raises(InvalidInput, match=f"loss: received '{type(loss).__name__}', expected a loss over"):
             MinedLoss(loss)
     with pytest.raises(InvalidInput, match="anchors: received 'references', expected 'embeddings' in a loss"):
-        MinedLoss(Triplet(anchors="references"))(*random_batch())
+        MinedLoss(TripletLoss(anchors="references"))(*random_batch())

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import NormalizedSoftmax
+from common.losses import NormalizedSoftmaxLoss
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.5])
 def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops, temperature):
-    loss = NormalizedSoftmax(4, 2, temperature, normalization=case.normalization)
+    loss = NormalizedSoftmaxLoss(4, 2, temperature, normalization=case.normalization)
     terms = []
     for anchor, positives, negatives in case.anchors(references=case.references or loss.proxy_bank.references()):
         near = [loops.inner_product(anchor, p) / temperature for p in positives]
@@ -23,8 +23,8 @@ def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops
 
 def test_a_label_without_a_class_vector_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
-        NormalizedSoftmax(4, 2)(np.ones((2, 2)), np.array([1, 4]))
+        NormalizedSoftmaxLoss(4, 2)(np.ones((2, 2)), np.array([1, 4]))
 
 
 def test_the_temperature_is_that_of_the_paper():
-    assert NormalizedSoftmax(4, 2).temperature == 0.05
+    assert NormalizedSoftmaxLoss(4, 2).temperature == 0.05

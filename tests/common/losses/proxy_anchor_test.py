@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
-from common.losses import ProxyAnchor
+from common.losses import ProxyAnchorLoss
 
 
 @pytest.mark.parametrize(("margin", "scale"), [(0.1, 32.0), (0.3, 5.0)])
 def test_equals_loops_over_given_references_or_its_own_proxies(case, loops, margin, scale):
-    loss = ProxyAnchor(4, 2, proxies_per_class=2, margin=margin, scale=scale, normalization=case.normalization)
+    loss = ProxyAnchorLoss(4, 2, proxies_per_class=2, margin=margin, scale=scale, normalization=case.normalization)
     pull, push = [], []
     for proxy, positives, negatives in case.anchors("references", case.references or loss.proxy_bank.references()):
         near = [math.exp(scale * (margin - loops.inner_product(proxy, x))) for x in positives]
@@ -19,7 +19,7 @@ def test_equals_loops_over_given_references_or_its_own_proxies(case, loops, marg
 
 
 def test_batch_of_one_class_divides_by_the_proxies_that_have_negatives():
-    loss = ProxyAnchor(2, 2, margin=0.0, scale=1.0, normalization="none")
+    loss = ProxyAnchorLoss(2, 2, margin=0.0, scale=1.0, normalization="none")
     loss.proxy_bank.proxies.assign([[1.0, 0.0], [0.0, 1.0]])
     # The proxy of class 0 has one positive at similarity 2, the one of class 1 one negative at similarity 3.
     expected = math.log1p(math.exp(-2.0)) + math.log1p(math.exp(3.0))

@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ArcFace, NormalizedSoftmax, ProxyAnchor, ProxyNCA
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import ArcFaceLoss, NormalizedSoftmaxLoss, ProxyAnchorLoss, ProxyNCALoss
 from common.references import References
 
 
-@pytest.mark.parametrize("create", [ArcFace, NormalizedSoftmax, ProxyAnchor, ProxyNCA])
+@pytest.mark.parametrize("create", [ArcFaceLoss, NormalizedSoftmaxLoss, ProxyAnchorLoss, ProxyNCALoss])
 def test_the_proxies_are_what_is_compared_with_unless_references_are_given(create):
     loss = create(num_classes=3, embedding_dim=4)
     embeddings, labels = tf.random.stateless_normal([5, 4], [0, 1]), tf.constant([0, 1, 2, 0, 1])
-    assert [variable is loss.proxy_bank.proxies for variable in loss.fast_variables] == [True]
+    assert [variable is loss.proxy_bank.proxies for variable in loss.proxy_variables] == [True]
     own = loss.compare_with_proxies(embeddings, labels)
     np.testing.assert_allclose(np.linalg.norm(own.references, axis=1), 1.0, rtol=1e-6)
     np.testing.assert_array_equal(own.positive, labels[:, None] == np.arange(3))
@@ -22,11 +22,11 @@ def test_the_proxies_are_what_is_compared_with_unless_references_are_given(creat
 
 def test_labels_without_a_proxy_are_refused():
     with pytest.raises((InvalidInput, tf.errors.InvalidArgumentError), match="3"):
-        NormalizedSoftmax(num_classes=3, embedding_dim=4)(tf.ones([2, 4]), tf.constant([0, 3]))
+        NormalizedSoftmaxLoss(num_classes=3, embedding_dim=4)(tf.ones([2, 4]), tf.constant([0, 3]))
 
 
 def test_the_normalised_softmax_is_proxy_nca_with_one_proxy():
     embeddings, labels = tf.random.stateless_normal([6, 4], [2, 3]), tf.constant([0, 1, 2, 0, 1, 2])
-    one, other = NormalizedSoftmax(3, 4, temperature=0.2), ProxyNCA(3, 4, temperature=0.2)
+    one, other = NormalizedSoftmaxLoss(3, 4, temperature=0.2), ProxyNCALoss(3, 4, temperature=0.2)
     other.set_weights(one.get_weights())
     np.testing.assert_allclose(one(embeddings, labels), other(embeddings, labels), rtol=1e-6)

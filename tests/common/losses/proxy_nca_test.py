@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ProxyNCA
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import ProxyNCALoss
 from common.references import References
 
 
@@ -21,7 +21,7 @@ def expected_loss(case, loops, temperature, references=None):
 
 @pytest.mark.parametrize("temperature", [0.11, 0.5])
 def test_equals_loops_over_given_references_or_its_own_proxies(case, loops, temperature):
-    loss = ProxyNCA(4, 2, proxies_per_class=2, temperature=temperature, normalization=case.normalization)
+    loss = ProxyNCALoss(4, 2, proxies_per_class=2, temperature=temperature, normalization=case.normalization)
     references = case.references or loss.proxy_bank.references()
     np.testing.assert_allclose(case(loss), expected_loss(case, loops, temperature, references), rtol=2e-5)
 
@@ -29,7 +29,7 @@ def test_equals_loops_over_given_references_or_its_own_proxies(case, loops, temp
 def test_equals_sparse_cross_entropy_for_one_proxy_a_class():
     rng = np.random.default_rng(0)
     embeddings, labels = tf.constant(rng.normal(size=(8, 5)), tf.float32), tf.constant(rng.integers(0, 6, 8))
-    loss = ProxyNCA(6, 5, temperature=0.11)
+    loss = ProxyNCALoss(6, 5, temperature=0.11)
     proxies = tf.convert_to_tensor(loss.proxy_bank.proxies)
     unit_embeddings, unit_proxies = (tf.math.l2_normalize(x, axis=1) for x in (embeddings, proxies))
     logits = unit_embeddings @ tf.transpose(unit_proxies) / 0.11
@@ -41,20 +41,20 @@ def test_a_sample_without_a_reference_of_its_class_is_left_out():
     rng = np.random.default_rng(1)
     embeddings, labels = rng.normal(size=(5, 3)), np.array([0, 1, 1, 0, 7])
     references = References(rng.normal(size=(4, 3)), np.array([0, 1, 2, 0]))
-    loss = ProxyNCA(3, 3)
+    loss = ProxyNCALoss(3, 3)
     alone = loss(embeddings[:4], labels[:4], references)
     np.testing.assert_allclose(loss(embeddings, labels, references), alone, rtol=1e-6)
 
 
 def test_a_label_without_a_proxy_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
-        ProxyNCA(4, 2)(np.ones((2, 2)), np.array([1, 4]))
+        ProxyNCALoss(4, 2)(np.ones((2, 2)), np.array([1, 4]))
 
 
 def test_the_temperature_is_that_of_the_published_code():
-    assert ProxyNCA(4, 2).temperature == 0.11
+    assert ProxyNCALoss(4, 2).temperature == 0.11
 
 
 def test_temperature_zero_is_refused():
     with pytest.raises(InvalidInput, match="temperature: received 0, expected a number greater than 0"):
-        ProxyNCA(4, 2, temperature=0)
+        ProxyNCALoss(4, 2, temperature=0)

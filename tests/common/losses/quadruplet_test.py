@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import Quadruplet, Triplet
+from common.losses import QuadrupletLoss, TripletLoss
 from common.losses.quadruplet import active_quadruplet_counts
 
 
@@ -33,14 +33,14 @@ def test_equals_loops(case, loops, margins):
         for far, first, second in pairs
         if len({first, second, label}) == 3
     ]
-    triplets = case(Triplet(margins[0], normalization=case.normalization))
-    loss = Quadruplet(*margins, normalization=case.normalization)
+    triplets = case(TripletLoss(margins[0], normalization=case.normalization))
+    loss = QuadrupletLoss(*margins, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), triplets + loops.mean_of_nonzero(terms), rtol=1e-5)
 
 
 def test_references_as_anchors_swap_the_sides(case):
-    losses = [Quadruplet(0.0, 0.3, role, normalization=case.normalization) for role in ("embeddings", "references")]
-    triplets = [Triplet(0.0, role, normalization=case.normalization) for role in ("embeddings", "references")]
+    losses = [QuadrupletLoss(0.0, 0.3, role, normalization=case.normalization) for role in ("embeddings", "references")]
+    triplets = [TripletLoss(0.0, role, normalization=case.normalization) for role in ("embeddings", "references")]
     second_terms = [case(loss) - case(triplet) for loss, triplet in zip(losses, triplets)]
     np.testing.assert_allclose(*second_terms, rtol=1e-5)  # the second term is the same from either side
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ProxyNCA, SoftTriple
+from common.losses import ProxyNCALoss, SoftTripleLoss
 from common.references import References
 
 
@@ -46,7 +46,7 @@ def expected_regularization(centers, loops):
     ("scale", "gamma", "tau", "margin"), [(20.0, 0.1, 0.2, 0.01), (17.69, 19.18, 0.0669, 0.3588), (2.0, 0.3, 5.0, 0.2)]
 )
 def test_equals_loops_over_given_references_or_its_own_centers(case, loops, scale, gamma, tau, margin):
-    loss = SoftTriple(4, 2, 3, scale, gamma, tau, margin, normalization=case.normalization)
+    loss = SoftTripleLoss(4, 2, 3, scale, gamma, tau, margin, normalization=case.normalization)
     references = case.references or loss.proxy_bank.references()
     expected = expected_cross_entropy(case, loops, references, scale, gamma, margin)
     if case.references is None:
@@ -59,7 +59,7 @@ def test_order_of_the_references_does_not_matter():
     embeddings, labels = rng.normal(size=(5, 4)), np.array([3, 9, 3, 1, 9])
     vectors, classes = rng.normal(size=(12, 4)), np.array([3, 3, 9, 1, 9, 1, 3, 77, 1, 9, 77, 3]) * 2**40
     order = rng.permutation(12)
-    loss = SoftTriple(100, 4)
+    loss = SoftTripleLoss(100, 4)
     straight = loss(embeddings, labels * 2**40, References(vectors, classes))
     shuffled = loss(embeddings, labels * 2**40, References(vectors[order], classes[order]))
     np.testing.assert_allclose(straight, shuffled, rtol=1e-5)
@@ -68,13 +68,13 @@ def test_order_of_the_references_does_not_matter():
 def test_one_center_without_margin_is_proxy_nca():
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 5, 6)
-    soft_triple, proxy_nca = SoftTriple(5, 4, 1, scale=1 / 0.11, margin=0.0), ProxyNCA(5, 4, temperature=0.11)
+    soft_triple, proxy_nca = SoftTripleLoss(5, 4, 1, scale=1 / 0.11, margin=0.0), ProxyNCALoss(5, 4, temperature=0.11)
     soft_triple.proxy_bank.proxies.assign(proxy_nca.proxy_bank.proxies)
     np.testing.assert_allclose(soft_triple(embeddings, labels), proxy_nca(embeddings, labels), rtol=1e-5)
 
 
 def test_coincident_centers_have_a_finite_gradient():
-    loss = SoftTriple(3, 4, 5)
+    loss = SoftTripleLoss(3, 4, 5)
     loss.proxy_bank.proxies.assign(np.ones((15, 4)))
     with tf.GradientTape() as tape:
         value = loss(np.eye(4)[:3], np.array([0, 1, 2]))

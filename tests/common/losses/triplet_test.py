@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import Triplet
+from common.errors import InvalidInput
+from common.losses import TripletLoss
 from common.losses.triplet import triplet
-from common.ops.checks import InvalidInput
 from common.references import References
 
 
@@ -16,7 +16,7 @@ def test_equals_loops(case, loops, margin, anchors):
         for positive in positives:
             for negative in negatives:
                 terms.append(loops.distance(anchor, positive) - loops.distance(anchor, negative) + margin)
-    loss = Triplet(margin, anchors, normalization=case.normalization)
+    loss = TripletLoss(margin, anchors, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), loops.mean_of_nonzero(terms), rtol=1e-5)
 
 
@@ -42,7 +42,7 @@ def nearest_semi_hard(anchor, positives, negatives, margin, loops):
 def test_mining_equals_loops(case, loops, mining, margin, anchors):
     terms = {"semi_hard": semi_hard, "nearest_semi_hard": nearest_semi_hard}[mining]
     expected = loops.mean(term for anchor in case.anchors(anchors) for term in terms(*anchor, margin, loops))
-    loss = Triplet(margin, anchors, mining, normalization=case.normalization)
+    loss = TripletLoss(margin, anchors, mining, normalization=case.normalization)
     np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
 
 
@@ -103,7 +103,7 @@ def test_nearest_semi_hard_equals_tensorflow_addons(seed, margin):
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(embeddings)
         expected = tfa.losses.triplet_semihard_loss(labels, embeddings, margin=margin, distance_metric="L2")
-        value = Triplet(margin, mining="nearest_semi_hard", normalization="none")(embeddings, labels)
+        value = TripletLoss(margin, mining="nearest_semi_hard", normalization="none")(embeddings, labels)
     np.testing.assert_allclose(value, expected, rtol=1e-5)
     gradients = [tape.gradient(loss, embeddings) for loss in (value, expected)]
     np.testing.assert_allclose(*gradients, atol=1e-5)
@@ -112,18 +112,18 @@ def test_nearest_semi_hard_equals_tensorflow_addons(seed, margin):
 def test_needs_no_tensor_of_all_triplets():
     rng = np.random.default_rng(0)  # all triplets: 32 x 20,000² x 4 bytes = 51 GB
     references = References(rng.normal(size=(20_000, 8)).astype(np.float32), rng.integers(0, 500, 20_000))
-    loss = Triplet(0.1)(rng.normal(size=(32, 8)).astype(np.float32), np.arange(32), references)
+    loss = TripletLoss(0.1)(rng.normal(size=(32, 8)).astype(np.float32), np.arange(32), references)
     assert 0.0 < float(loss) < 2.1
 
 
 def test_unknown_mining_lists_the_choices():
     with pytest.raises(InvalidInput, match="mining: received 'hard', expected one of none, semi_hard, nearest_semi"):
-        Triplet(mining="hard")
+        TripletLoss(mining="hard")
 
 
 def test_unknown_anchors_list_the_choices():
     with pytest.raises(InvalidInput, match="anchors: received 'proxies', expected one of embeddings, references"):
-        Triplet(anchors="proxies")
+        TripletLoss(anchors="proxies")
 
 
 def test_a_positive_of_an_anchor_without_negatives_is_no_term():

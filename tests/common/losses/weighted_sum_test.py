@@ -1,39 +1,47 @@
 import numpy as np
 import pytest
 
-from common.losses import Contrastive, CrossBatchMemoryLoss, MinedLoss, MultiSimilarity, ProxyNCA, Triplet, WeightedSum
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import (
+    ContrastiveLoss,
+    CrossBatchMemoryLoss,
+    MinedLoss,
+    MultiSimilarityLoss,
+    ProxyNCALoss,
+    TripletLoss,
+    WeightedSumLoss,
+)
 
 
 def test_is_the_weighted_sum_of_its_parts(case):
-    parts = [Contrastive(normalization=case.normalization), MultiSimilarity(normalization=case.normalization)]
+    parts = [ContrastiveLoss(normalization=case.normalization), MultiSimilarityLoss(normalization=case.normalization)]
     expected = 0.7 * case(parts[0]) + 0.2 * case(parts[1])
-    np.testing.assert_allclose(case(WeightedSum(parts, [0.7, 0.2])), expected, rtol=1e-6)
-    np.testing.assert_allclose(case(WeightedSum(parts)), case(parts[0]) + case(parts[1]), rtol=1e-6)
+    np.testing.assert_allclose(case(WeightedSumLoss(parts, [0.7, 0.2])), expected, rtol=1e-6)
+    np.testing.assert_allclose(case(WeightedSumLoss(parts)), case(parts[0]) + case(parts[1]), rtol=1e-6)
 
 
-def test_fast_variables_are_those_of_all_parts():
-    proxy_nca = ProxyNCA(3, 2)
-    total = WeightedSum([Contrastive(), proxy_nca])
-    assert [id(v) for v in total.fast_variables] == [id(proxy_nca.proxy_bank.proxies)]
+def test_proxy_variables_are_those_of_all_parts():
+    proxy_nca = ProxyNCALoss(3, 2)
+    total = WeightedSumLoss([ContrastiveLoss(), proxy_nca])
+    assert [id(v) for v in total.proxy_variables] == [id(proxy_nca.proxy_bank.proxies)]
     assert len(total.trainable_variables) == 1
 
 
-@pytest.mark.parametrize(("losses", "weights"), [([], None), ([Contrastive()], [1.0, 2.0])])
+@pytest.mark.parametrize(("losses", "weights"), [([], None), ([ContrastiveLoss()], [1.0, 2.0])])
 def test_weights_that_do_not_fit_are_refused(losses, weights):
     with pytest.raises(InvalidInput, match="Invalid weights"):
-        WeightedSum(losses, weights)
+        WeightedSumLoss(losses, weights)
 
 
-@pytest.mark.parametrize("losses", [Contrastive(), [Contrastive(), "triplet"]], ids=["no list", "a name"])
+@pytest.mark.parametrize("losses", [ContrastiveLoss(), [ContrastiveLoss(), "triplet"]], ids=["no list", "a name"])
 def test_what_is_no_list_of_losses_is_refused(losses):
     with pytest.raises(InvalidInput, match="Invalid losses: received .* expected a list of metric losses"):
-        WeightedSum(losses)
+        WeightedSumLoss(losses)
 
 
 def test_losses_around_losses_tell_how_those_normalise():
-    clipped = WeightedSum([Contrastive(normalization="clip"), Triplet(normalization="clip")])
+    clipped = WeightedSumLoss([ContrastiveLoss(normalization="clip"), TripletLoss(normalization="clip")])
     for loss in (clipped, MinedLoss(clipped), CrossBatchMemoryLoss(clipped, 8, 2)):
         assert loss.normalization == "clip"
         assert type(loss).from_config(loss.get_config()).normalization == "clip"
-    assert WeightedSum([Contrastive(normalization="clip"), Triplet()]).normalization == "none"
+    assert WeightedSumLoss([ContrastiveLoss(normalization="clip"), TripletLoss()]).normalization == "none"

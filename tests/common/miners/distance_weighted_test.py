@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+from common.errors import InvalidInput
 from common.miners import distance_weighted, log_inverse_density
-from common.ops.checks import InvalidInput
 from common.references import References
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.errors import InvalidInput
 from common.miners import semi_hard
-from common.ops.checks import InvalidInput
 
 
 def test_negatives_are_beyond_the_positive_but_within_the_margin_where_there_are_such():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.ops.k_center import covering_radius, greedy_k_center, nearest_squared_distances
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.ops.normalization import mean_norm, normalize
 
 X = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling.feature_pooling import FeaturePooling, masked_max, masked_mean
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling.generalized_max import GeneralizedMaxPooling
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling import GlobalAverageMaxPooling, GlobalAveragePooling, GlobalMaxPooling
 
 keras = tf.keras

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
 
 

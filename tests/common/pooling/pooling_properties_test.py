@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling.cbam import CBAMPooling
 from common.pooling.cross_dimensional import CrossDimensionalPooling
 from common.pooling.delf import DeLFPooling

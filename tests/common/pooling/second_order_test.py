@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.pooling.second_order import SecondOrderPooling
 
 EPSILON = 1e-3  # of Keras' batch normalisation

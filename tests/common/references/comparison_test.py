@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.references import Pairs, References, compare
 
 EMBEDDINGS, LABELS = np.array([[3.0, 4.0], [0.0, 0.5], [2.0, 0.0]]), np.array([7, 7, 1])

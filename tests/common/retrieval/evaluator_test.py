@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.retrieval import combine_embeddings, evaluate_retrieval
 
 RECALL_AT = (1, 2, 4, 8, 40)
 
 
-def oracle(queries, labels, gallery, gallery_labels, similarity, same_items=False):
+def oracle(queries, labels, gallery, gallery_labels, similarity, exclude_same_row=False):
     """P@1, P@R, MAP@R and R@k of each query with something to find, and how many have nothing."""
-    without_self = gallery is None or same_items
+    without_self = gallery is None or exclude_same_row
     if gallery is None:
         gallery, gallery_labels = queries, labels
     table, num_excluded = [], 0
@@ -120,14 +120,14 @@ def test_1000_adversarial_cases_equal_the_oracle_or_raise_what_is_documented(kin
     rng = np.random.default_rng(len(kind) + sum(map(ord, kind)))
     outcomes = {"value": 0, "error": 0}
     for number in range(CASES_PER_KIND):
-        path = "common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION"
+        path = "common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION"
         monkeypatch.setattr(path, (1 / 32, 2.0)[number % 2])  # rows in float64, tiles in float32
         case, similarity = random_case(rng, kind), str(rng.choice(["euclidean", "inner_product"]))
-        same_items = case[2] is None and rng.random() < 0.3
-        if same_items:
+        exclude_same_row = case[2] is None and rng.random() < 0.3
+        if exclude_same_row:
             case[2:] = random_embeddings(rng, kind, *case[0].shape), case[1]
-        expected, num_excluded = ([], 0) if kind == "not finite" else oracle(*case, similarity, same_items)
-        options = {"recall_at": RECALL_AT, "similarity": similarity, "same_items": same_items}
+        expected, num_excluded = ([], 0) if kind == "not finite" else oracle(*case, similarity, exclude_same_row)
+        options = {"recall_at": RECALL_AT, "similarity": similarity, "exclude_same_row": exclude_same_row}
         options |= {"block_size": int(rng.integers(1, 40)), "num_threads": 1}
         message = documented_error(case, expected)
         if message is None:
@@ -166,10 +166,10 @@ def test_a_gallery_of_the_same_items_without_oneself_is_self_retrieval():
         embeddings = random_embeddings(rng, kind, 40, 3)
         options = {"average_precision": True, "tie_bounds": True, "similarity": "inner_product"}
         alone = evaluate_retrieval(embeddings, labels, **options)
-        paired = evaluate_retrieval(embeddings, labels, embeddings.copy(), labels, same_items=True, **options)
+        paired = evaluate_retrieval(embeddings, labels, embeddings.copy(), labels, exclude_same_row=True, **options)
         assert (paired.as_dict(), paired.tie_bounds) == (alone.as_dict(), alone.tie_bounds)
     with pytest.raises(InvalidInput, match="gallery.*39 rows.*40, one for each query"):
-        evaluate_retrieval(embeddings, labels, embeddings[1:], labels[1:], same_items=True)
+        evaluate_retrieval(embeddings, labels, embeddings[1:], labels[1:], exclude_same_row=True)
 
 
 def clustered_case(seed, num_items=300, dim=8, num_classes=40):
@@ -196,7 +196,7 @@ def test_permuting_the_gallery_changes_nothing_without_ties():
 
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
 def test_block_size_and_threads_change_nothing_bit_for_bit(row_search_fraction, monkeypatch):
-    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
+    monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
     embeddings, labels = clustered_case(3)
     embeddings = np.round(embeddings)  # ties
     results = [
@@ -271,7 +271,7 @@ def test_collapsed_embeddings_score_exactly_chance_on_average():
 
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
 def test_deep_recall_of_hard_queries(row_search_fraction, monkeypatch):
-    monkeypatch.setattr("common.retrieval.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
+    monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
     monkeypatch.setattr("common.retrieval.evaluator._PAIRS_AT_ONCE", 50)
     embeddings, labels = clustered_case(7, num_items=400, num_classes=80)
     labels = np.random.default_rng(8).permutation(labels)

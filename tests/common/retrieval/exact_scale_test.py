@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.retrieval.exact_scale import brought_to_one
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
-from common.retrieval import diagnose
+from common.diagnostics import diagnose
+from common.errors import InvalidInput
 from common.training import EmbeddingDiagnostics
 from common.training.callbacks import BestWeights, MeanLoss, NotFinite, PlateauSchedule
 

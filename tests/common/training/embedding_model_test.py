@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import Contrastive, CosineContrastive, ProxyNCA
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import ContrastiveLoss, CosineContrastiveLoss, ProxyNCALoss
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling
-from common.training import EmbeddingHead, EmbeddingModel, TwoSpeedOptimizer
+from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
 
 keras = tf.keras
 
@@ -83,7 +83,7 @@ def test_without_a_size_nothing_is_projected():
 @pytest.mark.parametrize("normalization", ["unit", "clip", "none"])
 def test_embeddings_leave_normalized(normalization):
     head = EmbeddingHead(GlobalAveragePooling(), 4)
-    model = EmbeddingModel(make_backbone(), head, Contrastive(), normalization=normalization)
+    model = EmbeddingModel(make_backbone(), head, ContrastiveLoss(), normalization=normalization)
     inputs = tf.constant(images())
     raw = model.head(model.backbone(inputs))["embeddings"].numpy()
     norms = np.linalg.norm(raw, axis=1, keepdims=True)
@@ -93,7 +93,7 @@ def test_embeddings_leave_normalized(normalization):
 
 def test_the_two_losses_are_mixed():
     head = EmbeddingHead(AttributePooling(), 4)
-    metric_loss, attribute_loss = CosineContrastive(), SquaredAttributes()
+    metric_loss, attribute_loss = CosineContrastiveLoss(), SquaredAttributes()
     model = EmbeddingModel(make_backbone(), head, metric_loss, attribute_loss=attribute_loss, attribute_weight=0.25)
     inputs, labels = tf.constant(images()), tf.constant([0, 0, 1, 1, 2, 2])
     outputs = model.outputs_of(inputs, training=True)
@@ -102,7 +102,7 @@ def test_the_two_losses_are_mixed():
 
 
 def test_embed_keeps_the_order_and_the_last_smaller_batch():
-    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), Contrastive())
+    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss())
     inputs = images(batch=7)
     batches = tf.data.Dataset.from_tensor_slices(inputs).batch(3)
     np.testing.assert_allclose(model.embed(batches), model(tf.constant(inputs)), rtol=1e-5, atol=1e-6)
@@ -114,12 +114,12 @@ def test_embed_keeps_the_order_and_the_last_smaller_batch():
 
 
 def test_every_part_is_trained_by_fit_and_proxies_faster():
-    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ProxyNCA(3, 4))
+    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ProxyNCALoss(3, 4))
     labels = np.array([0, 0, 1, 1, 2, 2])
-    model.build_on(images(), labels)
-    proxies = model.metric_loss.fast_variables[0]
+    model.build_from_batch(images(), labels)
+    proxies = model.metric_loss.proxy_variables[0]
     before, proxies_before = [np.array(weight) for weight in model.get_weights()], np.array(proxies)
-    model.compile_training(TwoSpeedOptimizer(keras.optimizers.Adam(1e-4), 100.0))
+    model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(1e-4), 100.0))
     model.fit(tf.data.Dataset.from_tensors((images(), labels)).repeat(2), verbose=0)
     steps = [np.abs(new - old).max() for old, new in zip(before, model.get_weights())]
     assert min(steps) > 0
@@ -127,7 +127,7 @@ def test_every_part_is_trained_by_fit_and_proxies_faster():
 
 
 def test_bad_arguments():
-    parts = (make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), Contrastive())
+    parts = (make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss())
     with pytest.raises(InvalidInput, match="attribute_weight.*0.1.*0 without an attribute_loss"):
         EmbeddingModel(*parts, attribute_weight=0.1)
     with pytest.raises(InvalidInput, match="normalization.*'l2'.*unit"):
@@ -139,10 +139,10 @@ def test_bad_arguments():
 @pytest.mark.parametrize("warming_up", [True, False])
 def test_statistics_of_the_backbone_wait_for_the_end_of_the_warm_up(warming_up):
     backbone = keras.Sequential([keras.Input((None, None, 3)), keras.layers.BatchNormalization()])
-    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 4), ProxyNCA(3, 4))
+    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 4), ProxyNCALoss(3, 4))
     batch = tf.constant(images() + 5.0), tf.constant([0, 0, 1, 1, 2, 2])
-    model.build_on(*batch)
+    model.build_from_batch(*batch)
     before = [np.array(weight) for weight in backbone.get_weights()]
-    model.compile_training(TwoSpeedOptimizer(keras.optimizers.SGD(0.1)), warming_up=warming_up)
+    model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(0.1)), warming_up=warming_up)
     model.train_step(batch)
     assert all(np.array_equal(old, new) == warming_up for old, new in zip(before, backbone.get_weights()))

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.training import feature_store
 from common.training.feature_store import FeatureStore
 

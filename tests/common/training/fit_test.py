@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import CosineContrastive, CrossBatchMemoryLoss, ProxyNCA
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.losses import CosineContrastiveLoss, CrossBatchMemoryLoss, ProxyNCALoss
 from common.pooling import GlobalAveragePooling
+from common.records import ResumableCallback, RunDirectory
 from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
     MeanLoss,
     NotFinite,
-    ResumableCallback,
-    RunDirectory,
+    ProxyRateOptimizer,
     TrainingSchedule,
-    TwoSpeedOptimizer,
     fit,
 )
 from tests.eager_functions import eagerly
@@ -58,8 +57,8 @@ def make_model(metric_loss=None, seed=3):
         ]
     )
     head = EmbeddingHead(GlobalAveragePooling(), DIM)
-    model = EmbeddingModel(backbone, head, metric_loss or ProxyNCA(CLASSES, DIM))
-    model.build_on(*next(iter(batches_from(0))))
+    model = EmbeddingModel(backbone, head, metric_loss or ProxyNCALoss(CLASSES, DIM))
+    model.build_from_batch(*next(iter(batches_from(0))))
     return model
 
 
@@ -90,7 +89,7 @@ def run_training(
         validation or Validation(model),
         run,
         TrainingSchedule(**schedule),
-        lambda: TwoSpeedOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0),
+        lambda: ProxyRateOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0),
         [CoupledWeightDecay(1e-4, model)],
         extra_callbacks=extra_callbacks,
     )
@@ -104,7 +103,7 @@ def metric_lines(run):
 
 def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     def new_model():
-        memory_loss = CrossBatchMemoryLoss(CosineContrastive(), memory_size=30, embedding_dim=DIM, start_step=3)
+        memory_loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), memory_size=30, embedding_dim=DIM, start_step=3)
         return make_model(memory_loss if loss == "xbm" else None)
 
     whole, expected, whole_run = run_training(tmp_path / "whole", new_model(), **schedule)
@@ -371,7 +370,7 @@ def test_a_checkpoint_of_another_version_says_so(tmp_path):
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     run_training(tmp_path, max_steps=2)
     with pytest.raises(InvalidInput, match="other shapes"):
-        run_training(tmp_path, make_model(ProxyNCA(CLASSES + 1, DIM)))
+        run_training(tmp_path, make_model(ProxyNCALoss(CLASSES + 1, DIM)))
 
 
 def test_tensorboard_files_are_written(tmp_path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
-from common.training import CoupledWeightDecay, GradientClipping, TwoSpeedOptimizer
+from common.errors import InvalidInput
+from common.training import CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
 
 keras = tf.keras
 
@@ -47,7 +47,7 @@ def test_clipping_by_norm_then_value():
 
 def test_proxies_learn_faster_by_the_multiplier_and_follow_the_schedule():
     slow, fast = tf.Variable([1.0, -1.0]), tf.Variable([[1.0], [2.0]])
-    update = TwoSpeedOptimizer(keras.optimizers.Adam(1e-3, beta_2=0.99), multiplier=100.0)
+    update = ProxyRateOptimizer(keras.optimizers.Adam(1e-3, beta_2=0.99), multiplier=100.0)
     update.build([slow], [fast])
     gradients = [np.float32([[0.5, -2.0], [0.1, 0.3]]), np.float32([[[1.0], [-1.0]], [[0.2], [0.4]]])]
     for step in range(2):
@@ -56,12 +56,12 @@ def test_proxies_learn_faster_by_the_multiplier_and_follow_the_schedule():
     np.testing.assert_allclose(fast, adam_by_hand(np.float32([[1.0], [2.0]]), gradients[1], 0.1, 0.99), rtol=1e-5)
     update.optimizer.learning_rate.assign(5e-4)
     update.apply([tf.zeros(2), tf.zeros((2, 1))], [slow, fast], [fast])
-    np.testing.assert_allclose(float(np.asarray(update.fast_optimizer.learning_rate)), 5e-2, rtol=1e-6)
+    np.testing.assert_allclose(float(np.asarray(update.proxy_optimizer.learning_rate)), 5e-2, rtol=1e-6)
 
 
 def test_the_state_of_both_paces_is_kept():
     slow, fast = tf.Variable([1.0]), tf.Variable([2.0])
-    update = TwoSpeedOptimizer(keras.optimizers.Adam(1e-3), multiplier=10.0)
+    update = ProxyRateOptimizer(keras.optimizers.Adam(1e-3), multiplier=10.0)
     update.build([slow], [fast])
     update.apply([tf.constant([0.5]), tf.constant([-0.25])], [slow, fast], [fast])
     kept = [np.array(variable).ravel().tolist() for variable in update.variables]
@@ -74,7 +74,7 @@ def test_the_state_of_both_paces_is_kept():
     [
         (lambda: CoupledWeightDecay(-1.0, small_model()), "weight_decay.*-1.0"),
         (lambda: GradientClipping(0.0, 1.0), "clip_norm"),
-        (lambda: TwoSpeedOptimizer(keras.optimizers.Adam(), multiplier=0.0), "multiplier"),
+        (lambda: ProxyRateOptimizer(keras.optimizers.Adam(), multiplier=0.0), "multiplier"),
     ],
 )
 def test_bad_arguments(make, message):

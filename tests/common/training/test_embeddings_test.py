@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
-from common.training.run_directory import DamagedFile, write_arrays
+from common.errors import InvalidInput
+from common.files import DamagedFile, write_arrays
 from common.training.test_embeddings import read_test_embeddings
 
 WHOLE = {

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import CosineContrastive
+from common.losses import CosineContrastiveLoss
 from common.pooling import GlobalAveragePooling
-from common.training import (
-    EmbeddingHead,
-    EmbeddingModel,
-    RunDirectory,
-    Training,
-    TrainingCost,
-    TrainingSchedule,
-    TwoSpeedOptimizer,
-    train_in,
-)
+from common.records import RunDirectory, TrainingCost
+from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, Training, TrainingSchedule, train_in
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
@@ -38,8 +30,8 @@ def batches_from(step):
 
 def made_model():
     backbone = keras.Sequential([keras.Input((None, None, 1)), keras.layers.Conv2D(4, 3)])
-    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 3), CosineContrastive(0.5))
-    model.build_on(*next(iter(batches_from(0))))
+    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 3), CosineContrastiveLoss(0.5))
+    model.build_from_batch(*next(iter(batches_from(0))))
     return model
 
 
@@ -53,7 +45,7 @@ def prepared(models, evaluate=lambda: {"MAP@R": 0.5}, **options):
             batches_from,
             evaluate,
             TrainingSchedule(max_steps=4, steps_per_evaluation=2, patience=9, checkpoint_seconds=0),
-            lambda: TwoSpeedOptimizer(keras.optimizers.Adam(0.01)),
+            lambda: ProxyRateOptimizer(keras.optimizers.Adam(0.01)),
             lambda history: ({"test": {"steps seen": history["steps"]}}, EMBEDDINGS),
             TrainingCost(meters={}),
             deviations=("an image is missing",),

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from common.retrieval import diagnose, evaluate_retrieval, spectral_decay
-from common.training import write_arrays, write_json
+from common.diagnostics import diagnose, spectral_decay
+from common.files import write_arrays, write_json
+from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.analyses.diagnostics import correlation_table, points_of, runs_table
 from tests.command_line import check_clean_failure, run_module

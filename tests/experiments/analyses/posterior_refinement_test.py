@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from common.training import EmbeddingHead, RunDirectory
+from common.training import EmbeddingHead
 from experiments.analyses.posterior_refinement import (
     METRICS,
     mean_over_runs,
@@ -63,7 +64,7 @@ def run(tmp_path_factory):
     directory = RunDirectory(tmp_path_factory.mktemp("run"), identity)
     model = build.build_model(config, dataset, 6)
     batch = next(iter(image_batches(dataset.train.subset(np.arange(2)), config, dataset)))
-    model.build_on(batch, np.arange(2))
+    model.build_from_batch(batch, np.arange(2))
     parts = (dataset.test, dataset.gallery)
     embeddings = [model.embed(image_batches(examples, config, dataset)) for examples in parts]
     directory.write_result({"test": {"P@1": 0.5}}, {"queries": embeddings[0]}, model.get_weights())

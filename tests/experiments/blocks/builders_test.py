@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.blocks.builders import markdown_of, text_of, trials
 from experiments.blocks.marked_blocks import Block, Value
 from experiments.blocks.pictures import PICTURES, digest_of, draw, stated_digest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.blocks.marked_blocks import Value, blocks, outside, replaced, values
 
 DOCUMENT = """# Title

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.blocks.marked_blocks import blocks, values
 from experiments.blocks.pictures import PICTURES, stated_digest
 from experiments.blocks.rebuilding import DOCUMENTS, Repository, check

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.blocks.builders import markdown_of
 from experiments.blocks.marked_blocks import Block
 from experiments.blocks.study_tables import draw_recorded_sweep, held_against, sweep

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 from PIL import Image
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.blocks.builders import markdown_of
 from experiments.blocks.marked_blocks import Block
 from experiments.blocks.pictures import Picture, draw, draw_agreement

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.evidence.extras import ExtrasReader
 from experiments.evidence.labels import label_of

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from common.backbones import published_checkpoints, read_arrays, read_record, resnet10, save_parameters
 from common.downloads import file_digest
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import convert_weights
 from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert

@@ -14,7 +14,7 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.preparation.data_sets import load, prepare, report
 from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_module
 from tests.local_server import local_server

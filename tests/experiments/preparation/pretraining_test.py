@@ -7,8 +7,8 @@ import pytest
 
 from common.backbones import read_arrays, resnet10
 from common.data import Dataset, Examples, collage_training_classes
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory
+from common.errors import InvalidInput
+from common.records import RunDirectory
 from experiments.preparation import pretraining
 from experiments.preparation.pretraining import PretrainSettings, load_images, pretrain
 from tests.command_line import check_clean_failure, run_module
@@ -98,7 +98,7 @@ def test_classes_of_training_collages_alone(tmp_path):
 def test_the_loss_is_the_cross_entropy():
     logits, labels = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]], np.float32), np.array([1, 0])
     rows = [np.log(np.exp(row).sum()) - row[label] for row, label in zip(logits.astype(float), labels)]
-    assert float(pretraining.SoftmaxCrossEntropy()(logits, labels)) == pytest.approx(np.mean(rows), rel=1e-6)
+    assert float(pretraining.SoftmaxCrossEntropyLoss()(logits, labels)) == pytest.approx(np.mean(rows), rel=1e-6)
 
 
 @pytest.mark.parametrize(

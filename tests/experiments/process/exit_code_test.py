@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from tests.command_line import run_module, start_program
 

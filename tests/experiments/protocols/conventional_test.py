@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.conventional import ConventionalProtocol
 from experiments.settings.recipes import resolve

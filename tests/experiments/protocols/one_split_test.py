@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.one_split import SplitScores, cell
 from experiments.reports.collect import UnitRun

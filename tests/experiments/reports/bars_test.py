@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports import Interval, interval_bars
 from experiments.reports.attention import ImageAttention, attention_panels
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.class_scores import ClassScores
 
 LABELS = np.array([7, 3, 7, 7, 900, 3])

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.collect import UnitRun, check_same_queries, collect, collect_method, same_trainings
 
 HASH = "0123456789"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.comparisons import bartlett_p_value, compare, holm, significant_digits
 from experiments.reports.intervals import interval
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports import figures
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 

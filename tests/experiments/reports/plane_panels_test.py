@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.plane_panels import PlanePanel, plane_panels
 
 POINTS, LABELS = np.random.default_rng(0).uniform(-1, 1, (40, 2)), np.arange(40) % 2

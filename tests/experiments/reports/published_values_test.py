@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports import published_values
 from experiments.reports.published_values import (
     TABLES,

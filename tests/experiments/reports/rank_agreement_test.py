@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.rank_agreement import (
     ALL,
     NO_CEILING,

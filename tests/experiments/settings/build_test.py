@@ -6,10 +6,10 @@ import tensorflow as tf
 from PIL import Image
 
 from common.data import CenterCrop, Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from experiments.units.pooling_weights import has_weights, selection_callbacks, selection_of, target_shares
+from experiments.units.pooling_weights import has_weights, perplexity_callbacks, pooling_weights_of, target_shares
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
@@ -35,7 +35,7 @@ def collages():
 def built(pooling, collages, **overrides):
     config = resolve("glyph_collage", "pnca", pooling, "thesis", "smoke", overrides)
     model = build.build_model(config, collages, num_classes=4)
-    model.build_on(tf.constant(collages.train.inputs), tf.constant(collages.train.labels))
+    model.build_from_batch(tf.constant(collages.train.inputs), tf.constant(collages.train.labels))
     return config, model
 
 
@@ -49,11 +49,11 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
     shares = target_shares(model, collages.test, batches)
     assert (shares is None) == (not has_weights(model.head.pooling))
     if shares is not None:
-        selection = selection_of(model, batches)
+        selection = pooling_weights_of(model, batches)
         np.testing.assert_allclose(selection.weights.sum(1), 1, rtol=1e-4)
         assert selection.map_shape == (6, 6)
         assert all(0 < share < 1 for share in shares.values())
-    callbacks = selection_callbacks(model, collages.validation, config, collages)
+    callbacks = perplexity_callbacks(model, collages.validation, config, collages)
     assert len(callbacks) == pooling.endswith("gsp")
 
 
@@ -72,7 +72,7 @@ def test_a_size_that_cannot_be_cut_in_parts_is_refused(collages):
 def test_poolings_without_weights_say_so(collages):
     _, model = built("gmp", collages)
     with pytest.raises(InvalidInput, match="GlobalMaxPooling"):
-        selection_of(model, tf.data.Dataset.from_tensors(collages.test.inputs))
+        pooling_weights_of(model, tf.data.Dataset.from_tensors(collages.test.inputs))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_the_parts_of_a_name_are_built_around_the_loss(name):
         assert loss.memory.memory_size == 25 * config.batch_size
         loss = loss.loss
     assert loss.miner == {"margin": "distance_weighted", "c2": "semi_hard"}.get(name.split("+")[0], "soft_hard")
-    assert loss.p_switch == {"margin": 0.0, "c2": 0.4}.get(name.split("+")[0], 0.3)
+    assert loss.rho_probability == {"margin": 0.0, "c2": 0.4}.get(name.split("+")[0], 0.3)
     assert loss(EMBEDDINGS, LABELS, training=True) > 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.build import EMBEDDED_DATASETS, build_loss
 from experiments.settings.recipes import CHARACTERS, resolve
 
@@ -75,8 +75,8 @@ def test_a_short_training_converges_nowhere_and_begins_at_a_fixed_step():
 def test_each_part_of_it_is_a_switch_and_a_useless_one_is_refused():
     config = ccp("sop", ccp_start_patience=5, ccp_goes_back=True, ccp_max_failures=1)
     assert start_of(config) == (0, 5, True, 1)
-    assert build_loss(config, 3).starts_in_batch
-    assert not build_loss(ccp("sop", ccp_start_patience=0), 3).starts_in_batch
+    assert build_loss(config, 3).warm_up_in_batch
+    assert not build_loss(ccp("sop", ccp_start_patience=0), 3).warm_up_in_batch
     for switch in ({"ccp_start_patience": 3}, {"ccp_goes_back": True}, {"ccp_max_failures": 2}):
         with pytest.raises(InvalidInput, match=f"--{next(iter(switch))} would have no effect"):
             resolve("sop", "c2", "gap", "thesis", "full", switch)

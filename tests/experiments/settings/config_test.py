@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
 from experiments.settings.methods import AROUND, LOSSES, parts_of
 from experiments.settings.methods.ccp import ProjectionSettings

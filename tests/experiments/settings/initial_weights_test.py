@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.backbones import resnet10, save_parameters
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.initial_weights import check_weights, file_to_make, weights_file
 from experiments.settings.recipes import resolve
 

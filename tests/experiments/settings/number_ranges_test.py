@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.config import all_settings
 from experiments.settings.methods import LOSSES
 from experiments.settings.number_ranges import FINITE, NumberRange

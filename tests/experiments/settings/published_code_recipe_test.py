@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.config import all_settings
 from experiments.settings.recipes import PHOTOGRAPHS, resolve
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.config import all_settings
 from experiments.settings.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, layers_of, resolve

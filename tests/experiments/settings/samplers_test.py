@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory
+from common.errors import InvalidInput
+from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from experiments.studies.gsp_table import gsp_table
@@ -32,8 +32,8 @@ def test_samplers_are_built_by_name():
     expected = {
         "rounds": "ClassBalancedBatches",
         "m_per_class": "ClassBalancedBatches",
-        "spc": "SamplesPerClassBatches",
-        "spc_r": "AnyClassBatches",
+        "spc": "MPerClassBatches",
+        "spc_r": "RandomPairBatches",
     }
     for sampler, name in expected.items():
         overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}

@@ -8,7 +8,7 @@ import urllib.parse
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.evidence.store import ROWS
 from tests.command_line import check_clean_failure, run_module, run_study_here
 from tests.experiments.evidence.ranked_study import record_ranked

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.recipes import resolve
 from experiments.studies.collages import COLLAGES_OF_PHOTOGRAPHS, start_notes, start_settings, starts_of
 from experiments.studies.poolings import Poolings

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished

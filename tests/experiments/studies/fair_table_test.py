@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols.fair_report import MethodReport
 from experiments.studies.figures import FIGURES

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.training import write_arrays
+from common.files import write_arrays
 from experiments.reports import UnitRun
 from experiments.studies.figures import FIGURES
 from experiments.studies.geometry_of_problems import direction, draw, in_the_plane, states_of
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.units.problem_record import problem_path
+from experiments.units.projection_snapshots import snapshot_path
 
 LABELS = np.repeat(np.arange(4), 8)
 
@@ -23,7 +23,7 @@ def embeddings(noise):
 
 def unit(tmp_path, noises, last):
     for index, noise in enumerate(noises):
-        write_arrays(problem_path(tmp_path, index), {"queries": embeddings(noise)})
+        write_arrays(snapshot_path(tmp_path, index), {"queries": embeddings(noise)})
     write_arrays(tmp_path / "test_embeddings.npz", {"queries": embeddings(last), "query_labels": LABELS})
     result = {"problems": [{"steps": 10 * (index + 1)} for index in range(len(noises))], "steps": 99}
     return UnitRun(tmp_path, 0, 0, {}, json.loads(json.dumps(result)))

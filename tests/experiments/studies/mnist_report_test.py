@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
+from common.files import write_arrays
+from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from common.training import RunDirectory, write_arrays
 from experiments.studies.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report
 from experiments.studies.mnist_training import MnistSettings
-from experiments.units.problem_record import problem_path
+from experiments.units.projection_snapshots import snapshot_path
 
 LABELS = np.repeat(np.arange(3), 20)
 CORNERS = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])
@@ -37,7 +38,7 @@ def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
         arrays = {"queries": points, "chosen": points.reshape(3, 20, 2)[:, :4]}
         if index:
             arrays["converged"] = np.repeat(CORNERS[:, None], 4, axis=1).astype(np.float32)
-        write_arrays(problem_path(run.path, index), arrays)
+        write_arrays(snapshot_path(run.path, index), arrays)
     result = {
         "test": evaluate_retrieval(points, LABELS).as_dict(),
         "problems": [{"index": index, "start_step": 40, "steps": 100 * (index + 1)} for index in range(len(spreads))],

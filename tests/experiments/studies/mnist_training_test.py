@@ -9,12 +9,12 @@ import pytest
 import tensorflow as tf
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory
-from common.training.run_directory import read_arrays
+from common.errors import InvalidInput
+from common.files import read_arrays
+from common.records import RunDirectory
 from experiments.studies import mnist_training
 from experiments.studies.mnist_training import MnistSettings, MnistTraining, hold_out
-from experiments.units.problem_record import problem_path
+from experiments.units.projection_snapshots import snapshot_path
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
@@ -141,4 +141,4 @@ def test_wrong_settings_are_refused(name, value):
 
 
 def test_the_files_of_problems_have_names(tmp_path):
-    assert problem_path(tmp_path, 3) == tmp_path / "problem3.npz"
+    assert snapshot_path(tmp_path, 3) == tmp_path / "problem3.npz"

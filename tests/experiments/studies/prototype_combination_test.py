@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.reports.prototype_panels import (
     PrototypePlane,
     combination_panels,

@@ -7,7 +7,7 @@ import pytest
 
 from common.backbones import bn_inception, save_parameters
 from common.downloads import file_digest
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.preparation.converted_weights import convert
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.initial_weights import file_to_make
-from experiments.studies.delegated import DELEGATED
+from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.figures import FULL_REPEATS as figure_repeats
 from experiments.studies.study import StudyOptions
@@ -84,10 +84,10 @@ def test_every_study_says_what_it_regenerates(study_id):
 
 def test_every_table_and_figure_of_the_issue_is_there():
     figures, tables = ISSUE
-    assert {*FIGURES, *DELEGATED} == set(figures)
+    assert {*FIGURES, *EXTERNAL_FIGURES} == set(figures)
     assert set(TABLES) == {*tables, "losses", "warm"}
-    assert not set(DELEGATED) & set(FIGURES)
-    assert all(importlib.util.find_spec(figure.module) for figure in DELEGATED.values())
+    assert not set(EXTERNAL_FIGURES) & set(FIGURES)
+    assert all(importlib.util.find_spec(figure.module) for figure in EXTERNAL_FIGURES.values())
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

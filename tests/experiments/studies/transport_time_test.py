@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.studies.transport_time import curve, curve_table, draw
 from tests.command_line import check_clean_failure, run_module
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.studies.fair_table import FairRow
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished

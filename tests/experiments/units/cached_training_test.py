@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from common.backbones import CutNetwork, resnet10, save_parameters
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory, write_json
+from common.errors import InvalidInput
+from common.files import write_json
+from common.records import RunDirectory
 from experiments.settings.recipes import resolve
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model

@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from common.ops.checks import InvalidInput
-from common.training import RunDirectory, read_json, write_json
+from common.errors import InvalidInput
+from common.files import read_json, write_json
+from common.records import RunDirectory
 from common.training.test_embeddings import read_test_embeddings
 from experiments import reports
 from experiments.settings import build
@@ -27,7 +28,7 @@ def finished(study):
     training = split_of(dataset, config, 0, 0).training
     model = build.build_model(config, dataset, training.num_classes)
     batch = next(iter(image_batches(dataset.train.subset(np.arange(4)), config, dataset)))
-    model.build_on(batch, training.labels[:4])
+    model.build_from_batch(batch, training.labels[:4])
     queries = model.embed(image_batches(dataset.test, config, dataset))
     return study.finish(config, weights=model.get_weights(), queries=queries), config
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
+from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from common.training import RunDirectory
 from experiments import reports
 from experiments.settings import build
 from experiments.settings.recipes import resolve

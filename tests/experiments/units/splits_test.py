@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.settings.recipes import resolve
 from experiments.units.splits import split_of
 

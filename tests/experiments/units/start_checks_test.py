@@ -7,7 +7,7 @@ import pytest
 
 from common.backbones import resnet10, resnet20, save_parameters
 from common.data import Dataset, Examples
-from common.ops.checks import InvalidInput
+from common.errors import InvalidInput
 from experiments.protocols.fair import FairProtocol
 from experiments.settings import build
 from experiments.settings.recipes import resolve

@@ -1,0 +1,247 @@
+"""Passes over the similarity matrix, tile by tile: never more of it in memory than a few tiles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack
+from common.retrieval.search.similarity_bounds import SimilarityBounds, rows_of_columns
+
+_ROWS_IN_CACHE = 128  # rows of a tile that are compared while they are in the cache
+_SPARSE = 1 / 64  # of a tile's entries: so many may be looked at one by one
+_TILES_AT_ONCE = 16  # tiles that share one row block in one task
+_TASKS_PER_THREAD = 2  # while one task waits for its product or for Python's lock, another has work for the core
+_CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
+_DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds
+
+
+class SearchTask(NamedTuple):
+    """What is searched: positions are places in `query_rows` and `gallery_rows`."""
+
+    bounds: SimilarityBounds
+    query_rows: np.ndarray  # [queries] rows of bounds.queries
+    gallery_rows: np.ndarray  # [gallery] rows of bounds.gallery
+    limits: np.ndarray  # [queries] number of neighbours wanted, 0 for none
+    deliver: Callable  # (query positions [block], Candidates of the block); called from several threads
+
+    def decision(self, part: slice, slack: Slack) -> Decision:
+        """How the queries at the positions `part` are decided."""
+        rows = self.query_rows[part]
+        return Decision(
+            limits=self.limits[part],
+            slack=slack,
+            exact=lambda query, item: self.bounds.exact(rows[query], self.gallery_rows[item]),
+            tie_order=self.gallery_rows,
+        )
+
+
+def available_threads() -> int:
+    """Cores that this process may use, at most 16."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 16)
+
+
+def upper_bounds(row_factors: np.ndarray | tf.Tensor, column_factors: np.ndarray | tf.Tensor) -> np.ndarray:
+    """One tile `[rows, columns]` of upper bounds, on the CPU: a GPU may round to TF32 and break the bounds."""
+    with tf.device("/CPU:0"):
+        return np.asarray(tf.matmul(row_factors, column_factors, transpose_b=True))
+
+
+def search_rows(task: SearchTask, num_threads: int) -> None:
+    """Few rows of the matrix at a time, in float64: for many neighbours, up to the whole gallery."""
+    bounds = task.bounds
+    gallery_blocks = slices(len(task.gallery_rows), 4096)
+    step = max(1, min(_DENSE_ENTRIES // len(task.gallery_rows), 256))
+    wanted = np.flatnonzero(task.limits > 0)
+
+    def search(start: int) -> None:
+        chosen = wanted[start : start + step]
+        part = task._replace(query_rows=task.query_rows[chosen], limits=task.limits[chosen])
+        factors = bounds.factors(bounds.queries, part.query_rows, np.float64)
+        upper = np.empty((len(chosen), len(task.gallery_rows)))
+        radius, margin = np.empty(upper.shape[1]), np.empty(upper.shape[1])
+        for block in gallery_blocks:
+            gallery = bounds.factors(bounds.gallery, task.gallery_rows[block], np.float64)
+            upper[:, block] = upper_bounds(factors.as_rows, gallery.as_columns)
+            radius[block], margin[block] = gallery.radius, gallery.margin
+        decision = part.decision(slice(None), Slack(factors.radius, factors.margin, radius, margin))
+        best, _ = decision.best(_leading_candidates(upper, decision))
+        task.deliver(chosen, best)
+
+    with ThreadPoolExecutor(num_threads) as pool:
+        list(pool.map(search, range(0, len(wanted), step)))
+
+
+def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
+    """The candidates of full rows of bounds, best first."""
+    found = []
+    everything = np.arange(upper.shape[1])
+    for place, (row, limit) in enumerate(zip(upper, decision.limits)):
+        lower = row - decision.slack.of(place, everything)
+        kth = np.partition(lower, len(row) - limit)[len(row) - limit]
+        items = np.flatnonzero(row >= kth)
+        found.append(items[np.argsort(-row[items], kind="stable")])
+    query = np.repeat(np.arange(len(upper)), [len(items) for items in found])
+    item = np.concatenate(found)
+    return Candidates(query, item, upper[query, item], np.zeros(len(item), bool))
+
+
+class TileSearch:
+    """All tiles of the float32 matrix, thresholds that rise as it goes: for few neighbours.
+
+    A threshold is the similarity that the wanted number of items is known to reach, so that all but a few entries of
+    a tile are dismissed by one comparison. Each block of queries first meets its `home` tile, where its threshold
+    starts: the gallery items of about the same classes, when the caller has ordered both by class.
+
+    Args:
+        task: what is searched; symmetric when queries and gallery are the same rows.
+        symmetric: compute one half of the tiles and use each for its rows and for its columns.
+        block_size: rows and columns of a tile.
+        num_threads: cores to keep busy; twice as many tiles are at work at a time.
+    """
+
+    def __init__(self, task: SearchTask, *, symmetric: bool, block_size: int, num_threads: int) -> None:
+        self.task, self.symmetric, self.num_tasks = task, symmetric, _TASKS_PER_THREAD * num_threads
+        self.item_bits = max(1, (len(task.gallery_rows) - 1).bit_length())
+        block_size = min(block_size, 1 << (32 - self.item_bits))
+        most = max(1, int(task.limits.max()))
+        queries_at_once = block_size if symmetric else int(np.clip(_CUT_ENTRIES // most, 64, block_size))
+        self.query_parts = slices(len(task.query_rows), queries_at_once)
+        self.gallery_parts = slices(len(task.gallery_rows), block_size)
+        self.gallery_width = np.empty((2, len(task.gallery_rows)))  # radius and margin
+        self.query_width = self.gallery_width if symmetric else np.empty((2, len(task.query_rows)))
+        self.columns: list = [None] * len(self.query_parts)
+        self.blocks: list = [None] * len(self.query_parts)
+        ratio = len(self.gallery_parts) / len(self.query_parts)
+        self.home = [int((column + 0.5) * ratio) for column in range(len(self.query_parts))]
+
+    def run(self) -> None:
+        """Delivers the neighbours of every query block."""
+        with ThreadPoolExecutor(self.num_tasks) as pool:
+            if not self.symmetric:
+                list(pool.map(self._measure_gallery, range(len(self.gallery_parts))))
+            list(pool.map(self._measure_queries, range(len(self.query_parts))))
+            list(pool.map(self._open_block, range(len(self.query_parts))))
+            list(pool.map(self._visit_home, range(len(self.query_parts))))
+            list(pool.map(self._visit_tiles, self._tasks()))
+
+    def _tasks(self) -> list[tuple[int, list[int]]]:
+        tasks = []
+        for row in range(len(self.gallery_parts)):
+            first = row + 1 if self.symmetric else 0
+            columns = [column for column in range(first, len(self.query_parts)) if self.home[column] != row]
+            tasks += [(row, columns[i : i + _TILES_AT_ONCE]) for i in range(0, len(columns), _TILES_AT_ONCE)]
+        return tasks
+
+    def _measure_gallery(self, row: int) -> None:
+        part, bounds = self.gallery_parts[row], self.task.bounds
+        factors = bounds.factors(bounds.gallery, self.task.gallery_rows[part], np.float32)
+        self.gallery_width[:, part] = factors.radius, factors.margin
+
+    def _measure_queries(self, column: int) -> None:
+        part, bounds = self.query_parts[column], self.task.bounds
+        factors = bounds.factors(bounds.queries, self.task.query_rows[part], np.float32)
+        self.query_width[:, part] = factors.radius, factors.margin
+        with tf.device("/CPU:0"):
+            self.columns[column] = tf.constant(factors.as_columns)
+
+    def _open_block(self, column: int) -> None:
+        part = self.query_parts[column]
+        slack = Slack(*self.query_width[:, part], *self.gallery_width)
+        decision = self.task.decision(part, slack)
+        self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
+
+    def _row_factors(self, row: int) -> np.ndarray:
+        bounds, part = self.task.bounds, self.gallery_parts[row]
+        if self.symmetric:
+            return rows_of_columns(np.asarray(self.columns[row]))
+        return bounds.factors(bounds.gallery, self.task.gallery_rows[part], np.float32).as_rows
+
+    def _visit_home(self, column: int) -> None:
+        row, block = self.home[column], self.blocks[column]
+        tile = upper_bounds(self._row_factors(row), self.columns[column])
+        widest = block.decision.slack.widest(self.gallery_parts[row])
+        block.raise_threshold(_kth_largest(tile, block.decision.limits) - widest)
+        self._take(tile, row, column, symmetric=False)
+
+    def _visit_tiles(self, tiles: tuple[int, list[int]]) -> None:
+        row, columns = tiles
+        factors = self._row_factors(row)
+        with tf.device("/CPU:0"):
+            factors = tf.constant(factors)
+        for column in columns:
+            self._take(upper_bounds(factors, self.columns[column]), row, column, symmetric=self.symmetric)
+
+    def _take(self, tile: np.ndarray, row: int, column: int, *, symmetric: bool) -> None:
+        """Collects the candidates of the tile's columns among its rows; if `symmetric`, of its rows, too."""
+        column_threshold = self.blocks[column].threshold
+        row_threshold = self.blocks[row].threshold if symmetric else None
+        flat = _passing(tile, column_threshold, row_threshold)
+        upper = tile.ravel()[flat]
+        row_in_tile = flat // np.uint32(tile.shape[1])
+        column_in_tile = flat - row_in_tile * np.uint32(tile.shape[1])
+        if row_threshold is None:
+            self._add(column, column_in_tile, self.gallery_parts[row].start + row_in_tile, upper)
+            return
+        passed = upper >= column_threshold[column_in_tile]
+        items = self.gallery_parts[row].start + row_in_tile[passed]
+        self._add(column, column_in_tile[passed], items, upper[passed])
+        passed = upper >= row_threshold[row_in_tile]
+        items = self.query_parts[column].start + column_in_tile[passed]
+        self._add(row, row_in_tile[passed], items, upper[passed])
+
+    def _add(self, column: int, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> None:
+        block, part = self.blocks[column], self.query_parts[column]
+        if block.add(query, item, upper):
+            self.task.deliver(np.arange(part.start, part.stop), block.finish())
+            self.blocks[column] = None
+
+
+def _passing(tile: np.ndarray, column_threshold: np.ndarray, row_threshold: np.ndarray | None) -> np.ndarray:
+    """Flat positions, uint32, of the entries that reach the threshold of their column or of their row.
+
+    With `row_threshold`, a few that reach neither may be among them: one comparison with the lowest threshold is
+    cheaper than two with all of them, as long as few entries pass it.
+    """
+    found = []
+    look_once = row_threshold is not None
+    for start in range(0, len(tile), _ROWS_IN_CACHE):
+        strip = tile[start : start + _ROWS_IN_CACHE]
+        thresholds = None if row_threshold is None else row_threshold[start : start + _ROWS_IN_CACHE]
+        if look_once and thresholds is not None:
+            flat = np.flatnonzero(strip >= min(column_threshold.min(), thresholds.min()))
+            look_once = len(flat) <= _SPARSE * strip.size  # else neither here nor further below
+        if not look_once:
+            mask = strip >= column_threshold
+            if thresholds is not None:
+                mask |= strip >= thresholds[:, np.newaxis]
+            flat = np.flatnonzero(mask)
+        found.append(flat.astype(np.uint32) + np.uint32(start * tile.shape[1]))
+    return np.concatenate(found)
+
+
+def slices(length: int, step: int) -> list[slice]:
+    """Consecutive slices of `step` that cover `length`."""
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def _kth_largest(tile: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """For each column a lower bound of its `limits`-th largest entry: that of the maxima of groups of rows.
+
+    -inf where the limit exceeds the number of groups, and +inf where it is 0.
+    """
+    group = 1
+    while tile.shape[0] // (2 * group) >= 4 * max(1, limits.max()):
+        group *= 2
+    rows = tile.shape[0] // group * group
+    maxima = np.sort(tile[:rows].reshape(group, rows // group, tile.shape[1]).max(axis=0).T, axis=1)
+    num_groups = maxima.shape[1]
+    kth = maxima[np.arange(tile.shape[1]), np.clip(num_groups - limits, 0, num_groups - 1)]
+    kth = np.where(limits > num_groups, -np.inf, kth)
+    return np.where(limits == 0, np.inf, kth)

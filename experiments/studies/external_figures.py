@@ -1,0 +1,208 @@
+"""Figures that a command of their own makes: listed and run by `experiments.figure` like the others.
+
+Regenerates: thesis figures 3.2 (`experiments.mnist_study`), 5.5 (`experiments.collage_study`) and 5.9
+    (`experiments.studies.transport_time`).
+Command: python -m experiments.figure --id=3.2 --data_dir=mnist --run; likewise --id=5.5 and --id=5.9
+Expected: what these commands say; their tables have the printed figures and the verdicts.
+Cost: what these commands say, and the list of cells; `--budget=smoke` one to three minutes each on 2 CPU cores.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from common.errors import InvalidInput, check_choice
+from common.files import write_text
+from experiments.settings import flags as experiment_flags
+from experiments.settings.config import all_settings
+from experiments.settings.recipes import BUDGETS
+from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
+from experiments.studies.cost import duration
+
+_PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.SESSION_FLAGS)
+_CONFIGURATION = tuple(each.name for each in all_settings())
+_PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
+
+
+def _nothing(given: Mapping[str, Any]) -> list[str]:
+    """What holds for figures that can make all of their cells, whatever the flags."""
+    del given
+    return []
+
+
+@dataclasses.dataclass(frozen=True)
+class FigureOfCommand:
+    """A figure that another module makes.
+
+    Attributes:
+        title: what it is, in one line.
+        module: is run with `python -m`; goes on where it was stopped, if it trains anything.
+        cells: what it makes, one label each, and the flag that makes this one alone (empty: the module has none).
+        minutes: of all cells on 2 CPU cores, by budget.
+        forwarded: flags of `experiments.figure` that the module has, too.
+        flags_of: by budget, flags that the module is given.
+        picture_flag: of the module, for the path of the picture; empty where it has a place of its own.
+        slower: by the values of the user's flags, how many times as long as `minutes` it takes.
+        impossible: by the values of the user's flags, labels of the cells that these cannot make.
+        notes_on: by the values of the user's flags, what is to be said of the cells.
+    """
+
+    title: str
+    module: str
+    cells: Mapping[str, str]
+    minutes: Mapping[str, float]
+    forwarded: Sequence[str]
+    flags_of: Mapping[str, Sequence[str]]
+    picture_flag: str = ""
+    slower: Callable[[Mapping[str, object]], float] = lambda given: 1.0
+    impossible: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
+    notes_on: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
+
+    def command(self, budget: str, given: Mapping[str, str], folder: pathlib.Path, cell: str = "") -> list[str]:
+        """Module and flags that make the figure, or one cell of it.
+
+        Args:
+            budget: of the flags.
+            given: flags of the user by name, as they are written.
+            folder: for the picture.
+            cell: a label of `cells`; empty: all.
+        """
+        alone = [self.cells[cell]] if cell and self.cells[cell] else []
+        picture = [f"--{self.picture_flag}={folder / 'picture.png'}"] if self.picture_flag else []
+        return [self.module, *self.flags_of[budget], *given.values(), *alone, *picture]
+
+
+def _by_budget(**flags_of: str) -> dict[str, tuple[str, ...]]:
+    return {budget: tuple(words.split()) for budget, words in flags_of.items()}
+
+
+def _impossible_starts(given: Mapping[str, Any]) -> list[str]:
+    possible = starts_of(given.get("dataset", GLYPHS), given.get("weights"))
+    return [f"start {start}" for start in STARTS if start not in possible]
+
+
+def _slower_on_photographs(given: Mapping[str, Any]) -> float:
+    return 1.0 if given.get("dataset", GLYPHS) == GLYPHS else _PHOTOGRAPHS_TAKE
+
+
+def _notes_on_starts(given: Mapping[str, Any]) -> list[str]:
+    return start_notes(given.get("dataset", GLYPHS), given.get("weights"))
+
+
+_BUDGETS = _by_budget(full="--budget=full", demo="--budget=demo", smoke="--budget=smoke")
+MNIST_FLAGS = (
+    "learning_rate",
+    "negative_margin",
+    "samples_per_class",
+    "steps_per_evaluation",
+    "max_steps",
+    "seed",
+    "repeats",
+)
+EXTERNAL_FIGURES = {
+    "3.2": FigureOfCommand(
+        title="MNIST in the plane before and after each projection problem (thesis figure 3.2)",
+        module="experiments.mnist_study",
+        cells={"proxies": "--anchors=proxies", "samples": "--anchors=samples"},
+        minutes={"full": 40, "demo": 24, "smoke": 1},
+        forwarded=("data_dir", "runs_dir", *experiment_flags.SESSION_FLAGS, *MNIST_FLAGS),
+        flags_of=_BUDGETS,
+    ),
+    "5.5": FigureOfCommand(
+        title="One image that matters among three that do not (thesis figure 5.5)",
+        module="experiments.collage_study",
+        cells={f"start {start}": f"--starts={start}" for start in STARTS},
+        minutes={"full": 300, "demo": 25, "smoke": 2},
+        forwarded=(*_PLACES, *_CONFIGURATION, "repeats"),
+        flags_of=_BUDGETS,
+        slower=_slower_on_photographs,
+        impossible=_impossible_starts,
+        notes_on=_notes_on_starts,
+    ),
+    "5.9": FigureOfCommand(
+        title="Time of the transport over the number of iterations (thesis figure 5.9)",
+        module="experiments.studies.transport_time",
+        cells={"closed form and autodiff at 8 numbers of iterations": ""},
+        minutes={"full": 1, "demo": 1, "smoke": 1},
+        forwarded=("repeats",),
+        flags_of=_by_budget(full="", demo="--repeats=10", smoke="--repeats=2"),
+        picture_flag="curve",
+    ),
+}
+
+
+def run_external_figure(study_id: str) -> None:
+    """Lists the cells of a figure, or, with `--run`, runs its command and keeps what it says.
+
+    Raises:
+        InvalidInput: a flag that the figure's command does not have.
+        SystemExit: the command failed; it has said why.
+    """
+    values, figure = flags.FLAGS, EXTERNAL_FIGURES[study_id]
+    check_choice("--budget", values.budget, BUDGETS)
+    given = _given_flags(figure)
+    identity = repr([figure.module, values.budget, sorted(given.items())])
+    folder = pathlib.Path(values.runs_dir) / "figures" / study_id / hashlib.sha256(identity.encode()).hexdigest()[:10]
+    said = folder / f"figure_{study_id.replace('.', '_')}.txt"
+    if values.run and not said.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(said, _output_of(figure.command(values.budget, given, folder)))
+    print(listing(figure, values.budget, given, folder, said.exists()))
+    if said.exists():
+        print(said.read_text(encoding="utf-8").rstrip())
+        print(f"Folder: {folder}")
+
+
+def listing(figure: FigureOfCommand, budget: str, given: Mapping[str, str], folder: pathlib.Path, is_done: bool) -> str:
+    """The cells, done or missing, with their cost and the commands.
+
+    Args:
+        figure: which one.
+        budget: of the flags.
+        given: flags of the user by name, as they are written.
+        folder: for its picture.
+        is_done: whether its command has been run with these flags.
+    """
+    values = {name: flags.FLAGS[name].value for name in given}
+    left_out = figure.impossible(values)
+    cells = [cell for cell in figure.cells if cell not in left_out]
+    done = len(cells) if is_done else 0
+    lines = [figure.title, f"{len(cells)} cells: {done} done, {len(cells) - done} missing.", *figure.notes_on(values)]
+    seconds = 60 * figure.minutes[budget] * figure.slower(values) / len(figure.cells)
+    if not is_done:
+        cost = f", about {duration(len(cells) * seconds)} on 2 CPU cores. --run runs what is missing."
+        lines[1] = lines[1][:-1] + cost
+    for cell in cells:
+        if is_done:
+            lines.append(f"done     {cell}")
+            continue
+        command = shlex.join(["python", "-m", *figure.command(budget, given, folder, cell)])
+        lines += [f"missing  {cell} (about {duration(seconds)})", f"         {command}"]
+    lines += [f"left out {cell}: it needs a trained network, --weights=FILE.npz" for cell in left_out]
+    return "\n".join(lines)
+
+
+def _given_flags(figure: FigureOfCommand) -> dict[str, str]:
+    """The user's flags that the figure's command has, as they are written; others would have no effect."""
+    names = (*_CONFIGURATION, *_PLACES, "repeats", "fold", "monitor", "max_cells")
+    present = [name for name in names if name in flags.FLAGS and flags.FLAGS[name].present and name != "budget"]
+    unused = [f"--{name}" for name in present if name not in figure.forwarded and name != "runs_dir"]
+    if unused:
+        raise InvalidInput(f"{', '.join(unused)} would have no effect: {figure.module} does not have it. Remove it.")
+    return {name: flags.FLAGS[name].serialize() for name in present if name in figure.forwarded}
+
+
+def _output_of(command: Sequence[str]) -> str:
+    finished = subprocess.run([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True)
+    if finished.returncode:
+        raise SystemExit(finished.returncode)
+    return finished.stdout

@@ -1,0 +1,35 @@
+"""What a run keeps of the moments at which its projection problems begin."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from ccp_dml import Representatives
+from common.files import write_arrays
+
+
+def snapshot_path(run: pathlib.Path, index: int) -> pathlib.Path:
+    """Where a run keeps what was there when a problem began."""
+    return run / f"problem{index}.npz"
+
+
+def snapshot_recorder(
+    run: pathlib.Path, embed_queries: Callable[[], np.ndarray]
+) -> Callable[[int, np.ndarray | None, Representatives], None]:
+    """An `on_problem_start` for `AlternatingProjections`: embeddings of the test set, converged and next representatives.
+
+    Args:
+        run: the run's folder.
+        embed_queries: the test set by the present weights, `[queries, dim]`.
+    """
+
+    def on_problem_start(index: int, converged: np.ndarray | None, chosen: Representatives) -> None:
+        arrays = {"queries": embed_queries(), "chosen": chosen.embeddings}
+        if converged is not None:
+            arrays["converged"] = converged
+        write_arrays(snapshot_path(run, index), arrays)
+
+    return on_problem_start

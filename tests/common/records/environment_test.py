@@ -1,0 +1,73 @@
+"""What a result says of the place where it was made."""
+
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import common
+from common.records import environment
+from common.records.environment import commit_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=n", "-c", "user.email=e"]
+    done = subprocess.run(["git", *identity, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A repository of one commit, which knows this code."""
+    code = tmp_path / "common" / "training" / "environment.py"
+    code.parent.mkdir(parents=True)
+    code.touch()
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "--message=first")
+    return tmp_path
+
+
+def test_version_and_commit_are_those_of_this_code():
+    found = environment()
+    assert found["version"] == common.__version__
+    if not (ROOT / ".git").exists():
+        assert found["commit"] is None
+    else:
+        assert git(ROOT, "rev-parse", "HEAD").startswith(found["commit"].removesuffix("-dirty"))
+
+
+def test_the_commit_says_whether_files_differ(checkout):
+    head = git(checkout, "rev-parse", "--short=12", "HEAD")
+    assert commit_of(checkout) == head
+    (checkout / "other.py").touch()
+    git(checkout, "tag", "--annotate", "v7", "--message=tag")
+    assert commit_of(checkout) == head
+    (checkout / "common" / "training" / "environment.py").write_text("x = 1\n")
+    assert commit_of(checkout) == f"{head}-dirty"
+
+
+def test_the_repository_around_an_installation_has_no_say(checkout, monkeypatch):
+    site_packages = checkout / "venv" / "site-packages"
+    shutil.copytree(checkout / "common", site_packages / "common")
+    assert commit_of(site_packages) is None
+    monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))
+    (site_packages / ".git").mkdir()
+    assert commit_of(site_packages) is None
+    monkeypatch.delenv("GIT_DIR")
+    git(checkout, "rm", "-r", "--quiet", "--cached", "common")
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message=ours lies here, and is not theirs")
+    assert commit_of(checkout) is None
+
+
+def test_threads_and_vector_instructions_are_stated(monkeypatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "3")
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    found = environment()
+    assert (found["threads"], found["onednn"]) == (3, "0")
+    assert all(isinstance(name, str) for name in found["vector_instructions"] or [])
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "many")
+    assert environment()["threads"] is None

@@ -1,0 +1,285 @@
+"""Run directories: atomic files, one configuration, one process, the checkpoint before."""
+
+import errno
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.files import DamagedFile, read_arrays, read_json, write_arrays, write_atomically, write_json
+from common.records.environment import environment
+from common.records.run_directory import RunDirectory
+from tests.command_line import run_program
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+
+    def fail(file):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, fail)
+    assert read_json(path) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_who_may_read_a_file_is_what_the_umask_says(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_json(tmp_path / "value.json", {"a": 1})
+    finally:
+        os.umask(before)
+    assert (tmp_path / "value.json").stat().st_mode & 0o777 == mode
+
+
+def test_nan_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "value.json", {"a": float("nan")})
+
+
+def test_arrays_round_trip_without_pickle(tmp_path):
+    arrays = {"x": np.arange(6.0).reshape(2, 3), "text": np.array("héllo")}
+    write_arrays(tmp_path / "a.npz", arrays)
+    loaded = read_arrays(tmp_path / "a.npz")
+    assert loaded.keys() == arrays.keys()
+    np.testing.assert_array_equal(loaded["x"], arrays["x"])
+    assert str(loaded["text"]) == "héllo"
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 not an archive")
+    with pytest.raises(InvalidInput, match=r"a\.npz cannot be read"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_another_configuration_is_refused_and_named(tmp_path):
+    RunDirectory(tmp_path / "run", {"margin": 0.5, "loss": "c1"})
+    RunDirectory(tmp_path / "run", {"margin": 0.5, "loss": "c1"})
+    with pytest.raises(InvalidInput, match="differs in: margin"):
+        RunDirectory(tmp_path / "run", {"margin": 0.6, "loss": "c1"})
+
+
+def test_a_second_process_is_refused_while_the_first_works(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    program = (
+        "from common.records.run_directory import RunDirectory\n"
+        f"run = RunDirectory({str(tmp_path / 'run')!r}, {{}})\n"
+        "try:\n"
+        "    with run.locked(): print('entered')\n"
+        "except ValueError as error: print('refused:', error)\n"
+    )
+    with run.locked():
+        inside = run_program(["-c", program]).stdout
+    outside = run_program(["-c", program]).stdout
+    assert inside.startswith("refused: Another process is working on")
+    assert outside.strip() == "entered"
+
+
+def test_a_truncated_result_is_read_from_its_copy_and_without_one_counts_as_unfinished(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    for _ in range(2):
+        run.write_checkpoint({"a": np.zeros(3)})
+    run.write_result({"test": {"MAP@R": 0.5}}, {"queries": np.zeros((2, 3))}, [np.ones(2), np.zeros(1)])
+    assert [weight.tolist() for weight in run.read_weights()] == [[1.0, 1.0], [0.0]]
+    assert run.read_result()["test"] == {"MAP@R": 0.5}
+    assert run.read_checkpoint() is None
+    assert list(run.path.glob("checkpoint*")) == []
+    text = (run.path / "result.json").read_text()
+    (run.path / "result.json").write_text(text[: len(text) // 2])
+    with pytest.warns(UserWarning, match="written again from result.copy.json"):
+        assert run.read_result()["test"] == {"MAP@R": 0.5}
+    assert (run.path / "result.json").read_text() == text
+    for name in ("result.json", "result.copy.json"):
+        (run.path / name).write_text(text[:-20])
+    assert run.read_result() is None
+    (run.path / "result.json").unlink()  # somebody wants it run again
+    (run.path / "result.copy.json").write_text(text)
+    assert run.read_result() is None
+
+
+def test_every_result_says_where_it_was_made(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    run.write_result({}, {}, [])
+    found = run.read_result()["environment"]
+    assert found == environment()
+    assert found["tensorflow"] in found["stack"]
+    assert found["cores"] >= 1
+    assert found["version"]
+
+
+def test_a_result_of_before_versions_were_kept_is_read(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    run.write_result({"test": {"MAP@R": 0.5}}, {}, [])
+    old = run.read_result()
+    for name in ("version", "commit"):
+        del old["environment"][name]
+    for path in (tmp_path / "result.json", tmp_path / "result.copy.json"):
+        path.write_text(json.dumps(old))
+    assert run.read_result() == old
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    current, previous = tmp_path / "checkpoint.npz", tmp_path / "checkpoint.previous.npz"
+    for value in (1.0, 2.0, 3.0):
+        run.write_checkpoint({"a": np.full(50, value)})
+    assert run.read_checkpoint()["a"][0] == 3.0
+    content = bytearray(current.read_bytes())
+    content[content.index(np.full(50, 3.0).tobytes()) + 100] ^= 4
+    current.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"checkpoint\.npz cannot be read .*Going on from checkpoint\.previous\.npz"):
+        assert run.read_checkpoint()["a"][0] == 2.0
+    assert (tmp_path / "checkpoint.damaged.npz").read_bytes() == content
+    run.write_checkpoint({"a": np.full(50, 4.0)})
+    assert (read_arrays(current)["a"][0], read_arrays(previous)["a"][0]) == (4.0, 2.0)
+    for path in (current, previous):
+        path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InvalidInput, match=r"No checkpoint in .* is whole \(checkpoint\.npz and checkpoint\.previous"):
+        run.read_checkpoint()
+
+
+def test_a_process_killed_between_two_renames_has_the_checkpoint_before(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    run.write_checkpoint({"a": np.ones(1)})
+    os.replace(tmp_path / "checkpoint.npz", tmp_path / "checkpoint.previous.npz")
+    np.testing.assert_array_equal(run.read_checkpoint()["a"], 1.0)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_two(tmp_path, monkeypatch, number):
+    run = RunDirectory(tmp_path, {})
+    for value in (1.0, 2.0):
+        run.write_checkpoint({"a": np.full(3, value)})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def fail(*arguments, **settings):
+        raise OSError(number, os.strerror(number))
+
+    broken = "common.records.run_directory.os.fsync" if number == errno.ENOSPC else "pathlib.Path.open"
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, fail)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            run.write_checkpoint({"a": np.full(3, 3.0)})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_the_versions_next_to_ours_are_refused(tmp_path, version):
+    np.savez(tmp_path / "arrays.npz", a=np.ones(2), format_version=np.array(version))
+    with pytest.raises(InvalidInput, match=f"has format {version}, this version of the code reads 1"):
+        read_arrays(tmp_path / "arrays.npz")
+
+
+def test_files_of_another_version_are_refused_and_those_without_one_are_read(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    np.savez(tmp_path / "checkpoint.npz", a=np.ones(2))
+    np.testing.assert_array_equal(run.read_checkpoint()["a"], 1.0)
+    np.savez(tmp_path / "checkpoint.npz", a=np.ones(2), format_version=np.array(7))
+    with pytest.raises(InvalidInput, match=r"checkpoint\.npz has format 7, this version of the code reads 1"):
+        run.read_checkpoint()
+    run.write_result({}, {}, [])
+    result = read_json(tmp_path / "result.json")
+    write_json(tmp_path / "result.json", {**result, "format": 7})
+    with pytest.raises(InvalidInput, match=r"result\.json has format 7"):
+        run.read_result()
+
+
+@pytest.mark.parametrize("version", ["one", 1.0, [1, 1], [], -1, 10**9])
+def test_whatever_a_file_states_as_its_format_is_told(tmp_path, version):
+    np.savez(tmp_path / "a.npz", a=np.ones(2), format_version=np.array(version))
+    with pytest.raises(InvalidInput, match=r"a\.npz has format .*, this version of the code reads 1\. Use the version"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def state_huge_array(path):
+    """Exchanges the shape that an array's header states; the archive's checksum is left as it was."""
+    content = path.read_bytes()
+    changed = content.replace(b"(100000,), }" + 7 * b" ", b"(5000000000000,), }")
+    assert changed != content
+    path.write_bytes(changed)
+
+
+def test_a_whole_file_that_needs_more_than_the_memory_is_one_message(tmp_path):
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"a": np.zeros(100000)})
+    with zipfile.ZipFile(path) as archive:
+        (tmp_path / "a.npy").write_bytes(archive.read("a.npy"))
+    state_huge_array(tmp_path / "a.npy")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.write(tmp_path / "a.npy", "a.npy")
+    with pytest.raises(InvalidInput, match=r"a\.npz is too large for this machine's memory \(Unable to allocate 36\.4"):
+        read_arrays(path)
+
+
+def test_a_damaged_header_of_a_checkpoint_gives_way_to_the_one_before(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    for value in (1.0, 2.0):
+        run.write_checkpoint({"a": np.full(100000, value)})
+    state_huge_array(tmp_path / "checkpoint.npz")
+    with pytest.warns(UserWarning, match=r"checkpoint\.npz cannot be read .*Going on from checkpoint\.previous\.npz"):
+        assert run.read_checkpoint()["a"][0] == 1.0
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "9" * 5000, '{"status": "finished"}]', "NaN"])
+def test_odd_json_is_damaged_and_no_error(tmp_path, text):
+    (tmp_path / "result.json").write_text(text)
+    assert read_json(tmp_path / "result.json") is None
+
+
+def test_lost_weights_of_a_finished_run_are_told_with_the_cure(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    run.write_result({}, {}, [np.ones(300)])
+    cure = "Delete .*run and give the command that trained this run again: it trains it anew"
+    path, content = run.path / "weights.npz", (run.path / "weights.npz").read_bytes()
+    for weight in (np.array([1.0, np.nan]), np.array([np.inf]), np.array("text")):
+        write_arrays(path, {"00000": weight})
+        with pytest.raises(DamagedFile, match=rf"weights\.npz holds NaN, infinity or text: it is damaged\. {cure}"):
+            run.read_weights()
+    path.write_bytes(content[:-40])
+    with pytest.raises(DamagedFile, match=rf"weights\.npz cannot be read .*it is damaged\. {cure}"):
+        run.read_weights()
+    path.unlink()
+    with pytest.raises(DamagedFile, match=rf"weights\.npz is missing, although the run has finished\. {cure}"):
+        run.read_weights()
+
+
+def test_a_damaged_configuration_is_not_replaced(tmp_path):
+    RunDirectory(tmp_path, {"loss": "c1"})
+    text = (tmp_path / "config.json").read_text()
+    for damaged in (text[:-3], ""):
+        (tmp_path / "config.json").write_text(damaged)
+        with pytest.raises(InvalidInput, match=r"config\.json is damaged"):
+            RunDirectory(tmp_path, {"loss": "c2"})
+        assert (tmp_path / "config.json").read_text() == damaged
+
+
+def test_what_a_killed_process_left_half_written_goes(tmp_path):
+    run = RunDirectory(tmp_path, {})
+    for name in (".checkpoint.npz.abc.tmp", ".config.json.abc.tmp"):
+        (tmp_path / name).write_text("half")
+    with run.locked():
+        assert not (tmp_path / ".checkpoint.npz.abc.tmp").exists()
+        assert (tmp_path / ".config.json.abc.tmp").exists()  # perhaps of a process that is about to be refused
+
+
+def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
+    run = RunDirectory(tmp_path / "run", {})
+    for step in (10, 20, 30):
+        run.append_metrics({"step": step, "loss": 1.0})
+    with open(run.path / "metrics.jsonl", "a") as file:
+        file.write('{"loss": 2.0}\n{"step": 40, "lo')
+    run.drop_metrics_after(20)
+    lines = (run.path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [10, 20]
+
+
+def test_weights_of_an_unfinished_run_are_asked_for_in_vain(tmp_path):
+    with pytest.raises(InvalidInput, match=r"weights\.npz is missing: the run has not finished"):
+        RunDirectory(tmp_path / "run", {}).read_weights()
