@@ -25,6 +25,7 @@ with silence_tensorflow_import():
     from PIL import Image
 
     from common.data.glyph_fonts import load_glyph_fonts
+    from common.files import atomic
     from common.records import run_directory
     from common.training import EmbeddingModel
     from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
@@ -140,7 +141,8 @@ def full_disk(due: float, step: int):
         return open(path, mode, **settings)
 
     patched = types.SimpleNamespace(**{**vars(os), "fdopen": lambda handle, mode: FullDisk(io.FileIO(handle, mode))})
-    with mock.patch.multiple(run_directory, os=patched, open=open_for_append, create=True):
+    changes = {"os": patched, "open": open_for_append, "create": True}
+    with mock.patch.multiple(run_directory, **changes), mock.patch.multiple(atomic, **changes):
         yield
 
 
@@ -163,7 +165,8 @@ def read_only(due: float, step: int):
         return open(path, mode, **settings)
 
     patched = types.SimpleNamespace(**{**vars(tempfile), "mkstemp": make})
-    with mock.patch.multiple(run_directory, tempfile=patched, open=open_file, create=True):
+    changes = {"tempfile": patched, "open": open_file, "create": True}
+    with mock.patch.multiple(run_directory, **changes), mock.patch.multiple(atomic, **changes):
         yield
 
 

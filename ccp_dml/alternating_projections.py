@@ -60,9 +60,9 @@ class AlternatingProjections(ResumableCallback):
         embed_pools: from the index of a problem to embeddings `[classes, pool, dim]` by the present weights, a pure
             function of both; `ClassPools`.
         rules: see `ProjectionRules`.
-        on_problem_start: called as `on_problem_start(index, converged, chosen)` when a problem begins, with the model as the problem
-            finds it, the converged representatives of the problem before `[classes, representatives, dim]` (None at
-            first) and the `Representatives` that it begins with; for records and pictures.
+        on_problem_start: called as `on_problem_start(index, converged, chosen)` when a problem begins, with the model
+            as the problem finds it, the converged representatives of the problem before, `[classes, representatives,
+            dim]` (None at first), and the `Representatives` that it begins with; for records and pictures.
 
     Attributes:
         problems: the `ProjectionProblem` records so far, the present one last.

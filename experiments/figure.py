@@ -1,6 +1,7 @@
 """One figure of the thesis: its cells, what is missing of them, and the picture.
 
-Regenerates: the figures in `FIGURES` and `EXTERNAL_FIGURES`; each one's module in `experiments/studies` says what it shows.
+Regenerates: the figures in `FIGURES` and `EXTERNAL_FIGURES`; the module of each, in `experiments/studies`, says what it
+shows.
 Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run
 Expected: what the thesis says about each figure, in the study's module; no curve of any figure is printed as numbers.
 Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).

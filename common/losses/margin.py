@@ -60,7 +60,8 @@ class MarginLoss(MetricLoss):
             boundary. None: one boundary for all classes.
         margin: m, at least 0.
         boundary: first value of every β; unit embeddings are at distances 0..2.
-        anchors: `"embeddings"` or `"references"`: whose negatives a positive pair is seen with; see `MultiSimilarityLoss`.
+        anchors: `"embeddings"` or `"references"`: whose negatives a positive pair is seen with; see
+            `MultiSimilarityLoss`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:

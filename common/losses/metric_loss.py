@@ -46,7 +46,7 @@ class MetricLoss(keras.layers.Layer):
 
     @property
     def proxy_variables(self) -> list[tf.Variable]:
-        """The variables that train with the learning-rate multiplier of proxies; none by default."""
+        """Variables that train with the learning-rate multiplier of proxies: proxies, boundaries; none by default."""
         return []
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:

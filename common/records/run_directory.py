@@ -7,141 +7,28 @@ import fcntl
 import json
 import os
 import pathlib
-import secrets
 import warnings
-import zipfile
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Iterator
 
 import numpy as np
 
 from common.errors import InvalidInput
+from common.files import (
+    FORMAT_VERSION,
+    OTHER_VERSION,
+    DamagedFile,
+    format_objection,
+    parsed_object,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_json,
+    write_text,
+)
 from common.records.environment import environment
 
-FORMAT_VERSION = 1  # of results and of files of arrays
 RESULT, RESULT_COPY = "result.json", "result.copy.json"
 WEIGHTS, TEST_EMBEDDINGS = "weights.npz", "test_embeddings.npz"
-_FORMAT_ENTRY = "format_version"  # in files of arrays; one without it has version 1
-_OTHER_VERSION = "Use the version that wrote it, or move the run's folder away to run it again."
-
-
-class DamagedFile(InvalidInput):
-    """A file that was complete when written and is now damaged."""
-
-
-def write_atomically(
-    path: str | os.PathLike, write: Callable[[BinaryIO], object], *, keep_as: str | os.PathLike | None = None
-) -> None:
-    """Calls `write(binary_file)` on a temporary file beside `path`, flushes it to disk and renames it over `path`.
-
-    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one. Who may
-    read it is what the process' umask says, as for any new file: pages are served and caches are shared.
-
-    Args:
-        path: the file.
-        write: writes the content.
-        keep_as: the old file takes this name, once the new one is complete.
-    """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if keep_as is not None and path.exists():
-            os.replace(path, keep_as)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(path: pathlib.Path) -> None:
-    """Makes renames in a folder survive a power cut, where the file system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text in UTF-8, atomically."""
-    write_atomically(path, lambda file: file.write(text.encode()))
-
-
-def write_json(path: str | os.PathLike, content: dict | None) -> None:
-    """Writes `content` as indented JSON, atomically; NaN is refused (`ValueError`)."""
-    write_text(path, json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n")
-
-
-def write_arrays(
-    path: str | os.PathLike, arrays: dict[str, np.ndarray], *, keep_as: str | os.PathLike | None = None
-) -> None:
-    """Writes named arrays as an uncompressed `.npz` with a version and without pickled objects, atomically.
-
-    Args:
-        path: the file.
-        arrays: by name.
-        keep_as: as in `write_atomically`.
-    """
-    content = {**arrays, _FORMAT_ENTRY: np.array(FORMAT_VERSION)}
-
-    def write(file: BinaryIO) -> None:
-        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
-        np.savez(file, **content)  # type: ignore[arg-type]
-
-    write_atomically(path, write, keep_as=keep_as)
-
-
-def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
-    """Reads what `write_arrays` wrote; the archive's checksums show every changed byte of an array.
-
-    Args:
-        path: the file.
-        cure: what to do when it is damaged, a sentence; by default to delete the folder, and so to run it again.
-
-    Raises:
-        DamagedFile: the file is not whole; it is named.
-        InvalidInput: another version of the code wrote it, or it is too large for the memory.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (FileNotFoundError, PermissionError):
-        raise
-    except Exception as error:
-        if isinstance(error, MemoryError) and _is_whole(path):
-            raise InvalidInput(f"{path} is too large for this machine's memory ({error}).") from error
-        cure = cure or f"Delete {pathlib.Path(path).parent} and give the command that made it again."
-        raise DamagedFile(f"{path} cannot be read ({error}): it is damaged. {cure}") from error
-    objection = format_objection(arrays.pop(_FORMAT_ENTRY, FORMAT_VERSION))
-    if objection:
-        raise InvalidInput(f"{path} {objection}. {_OTHER_VERSION}")
-    return arrays
-
-
-def _is_whole(path: str | os.PathLike) -> bool:
-    """Whether an archive's checksums hold, without a place in memory for its arrays, of whatever size they state."""
-    with zipfile.ZipFile(path) as archive:
-        return archive.testzip() is None
-
-
-def format_objection(version: object) -> str | None:
-    """What is wrong with the format that a file of arrays or a result states, in words; `None` if nothing is.
-
-    Args:
-        version: an integer, or an array `[]` of one; from a file, which may have stated anything.
-    """
-    version = np.asarray(version)
-    if version.dtype.kind in "iu" and version.shape == () and version == FORMAT_VERSION:
-        return None
-    return f"has format {version.tolist()}, this version of the code reads {FORMAT_VERSION}"
 
 
 class RunDirectory:
@@ -179,7 +66,7 @@ class RunDirectory:
             text = path.read_bytes()
         except FileNotFoundError:
             return None
-        stored = _parse(text)
+        stored = parsed_object(text)
         if stored is None:
             raise InvalidInput(f"{path} is damaged, so the configuration of this run is unknown. Move the folder away.")
         return stored
@@ -214,7 +101,7 @@ class RunDirectory:
             warnings.warn(f"{path} was damaged; written again from {RESULT_COPY}.", stacklevel=2)
             write_json(path, result)
         if result and (objection := format_objection(result.get("format", FORMAT_VERSION))):
-            raise InvalidInput(f"{path} {objection}. {_OTHER_VERSION}")
+            raise InvalidInput(f"{path} {objection}. {OTHER_VERSION}")
         return result
 
     def write_result(self, result: dict, test_embeddings: dict[str, np.ndarray], weights: list[np.ndarray]) -> None:
@@ -303,16 +190,8 @@ class RunDirectory:
         if not path.exists():
             return
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        kept = [line for line in lines if (record := _parse(line)) and record.get("step", step + 1) <= step]
+        kept = [line for line in lines if (record := parsed_object(line)) and record.get("step", step + 1) <= step]
         write_text(path, "".join(line + "\n" for line in kept))
-
-
-def read_json(path: str | os.PathLike) -> dict | None:
-    """The JSON object in `path`, or `None` when the file is missing or damaged."""
-    try:
-        return _parse(pathlib.Path(path).read_bytes())
-    except FileNotFoundError:
-        return None
 
 
 def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
@@ -328,11 +207,3 @@ def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
         result = read_json(path.with_name(RESULT_COPY))
     is_finished = result is not None and result.get("status") == "finished"
     return (result if is_finished else None), is_copy and is_finished
-
-
-def _parse(text: str | bytes) -> dict | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):  # of JSON, or of UTF-8
-        return None
-    return value if isinstance(value, dict) else None

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from common.records import ResumableCallback
 from common.records.energy import GpuEnergy, PackageEnergy
+from common.records.resumable_callback import ResumableCallback
 
 _SECONDS_BETWEEN_READINGS = 60.0  # a package's counter overflows after half an hour or more
 

@@ -1,10 +1,6 @@
-"""Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks and run directory."""
+"""Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks, and what they record in."""
 
-from common.files import read_json, write_arrays, write_atomically, write_json, write_text
-from common.records import ResumableCallback
-from common.records.environment import environment
-from common.records.run_directory import RunDirectory
-from common.records.training_cost import TrainingCost
+from common.records import ResumableCallback, RunDirectory, TrainingCost
 from common.training.cached_features import CachedFeatures, cache_features, model_above_cut
 from common.training.callbacks import (
     BestWeights,
@@ -46,14 +42,8 @@ __all__ = [
     "TrainingSchedule",
     "ProxyRateOptimizer",
     "cache_features",
-    "environment",
     "fit",
     "model_above_cut",
-    "read_json",
     "train_in",
     "training_session",
-    "write_arrays",
-    "write_atomically",
-    "write_json",
-    "write_text",
 ]

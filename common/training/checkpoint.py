@@ -8,11 +8,10 @@ import time
 import numpy as np
 
 from common.errors import InvalidInput
-from common.records import ResumableCallback
-from common.records.run_directory import RunDirectory
+from common.records import ResumableCallback, RunDirectory
 from common.training.embedding_model import EmbeddingModel
 
-CHECKPOINT_VERSION = 2  # of what a checkpoint holds; the file's own format is `run_directory.FORMAT_VERSION`
+CHECKPOINT_VERSION = 2  # of what a checkpoint holds; the file's own format is `common.files.FORMAT_VERSION`
 
 
 class Checkpoint(ResumableCallback):

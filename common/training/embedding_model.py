@@ -117,8 +117,8 @@ class EmbeddingModel(keras.Model):
 
     def _split(self, variables: list[tf.Variable]) -> tuple[list[tf.Variable], list[tf.Variable]]:
         proxy_ids = {id(variable) for variable in self.metric_loss.proxy_variables}
-        slow = [variable for variable in variables if id(variable) not in proxy_ids]
-        return slow, [variable for variable in variables if id(variable) in proxy_ids]
+        network = [variable for variable in variables if id(variable) not in proxy_ids]
+        return network, [variable for variable in variables if id(variable) in proxy_ids]
 
     def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The scalar loss of one batch, in training mode."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from common.records import ResumableCallback
-from common.records.run_directory import RunDirectory
+from common.records import ResumableCallback, RunDirectory
 from common.training.callbacks import (
     BestWeights,
     MeanLoss,

@@ -65,7 +65,7 @@ def batch_normalization_weights(model: keras.Model) -> list[tf.Variable]:
 
 
 class ProxyRateOptimizer:
-    """One optimiser for the network and a copy of it, `multiplier` times as fast, for proxies.
+    """One optimiser for the network, and a copy with `multiplier` times its learning rate for proxies.
 
     The learning rate lives in `optimizer`; the copy follows it at every step, so that a schedule that sets
     `optimizer.learning_rate` moves both. (Adam's update is proportional to its learning rate, so this equals one
@@ -75,7 +75,7 @@ class ProxyRateOptimizer:
 
     Args:
         optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
-        multiplier: how many times faster the fast variables learn, > 0.
+        multiplier: of the learning rate of the proxies, > 0; below 1, proxies are slower than the network.
     """
 
     def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0) -> None:
@@ -95,11 +95,11 @@ class ProxyRateOptimizer:
         proxy_ids = {id(variable) for variable in proxy_variables}
         pairs = list(zip(gradients, variables))
         self.proxy_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
-        slow = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
-        fast = [pair for pair in pairs if id(pair[1]) in proxy_ids]
-        self.optimizer.apply_gradients(slow)
-        if fast:
-            self.proxy_optimizer.apply_gradients(fast)
+        network = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
+        proxies = [pair for pair in pairs if id(pair[1]) in proxy_ids]
+        self.optimizer.apply_gradients(network)
+        if proxies:
+            self.proxy_optimizer.apply_gradients(proxies)
 
     @property
     def variables(self) -> list[tf.Variable]:

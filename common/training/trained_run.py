@@ -9,9 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.errors import check_given
-from common.records import ResumableCallback
-from common.records.run_directory import RunDirectory
-from common.records.training_cost import TrainingCost
+from common.records import ResumableCallback, RunDirectory, TrainingCost
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
 from common.training.optimizers import ProxyRateOptimizer

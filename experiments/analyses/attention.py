@@ -26,15 +26,15 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
     examples = test.subset(chosen)
     images = np.concatenate([np.asarray(batch) for batch in image_batches(examples, trained.config, trained.dataset)])
     batches = tf.data.Dataset.from_tensor_slices(images).batch(16)
-    selection = pooling_weights_of(trained.model, batches)
+    pooled = pooling_weights_of(trained.model, batches)
     names = trained.dataset.class_names
     plans, used = _plans(trained.model, images, num_prototypes)
     return [
         ImageAttention(
             image=images[index],
             name=names[label] if len(names) else f"class {label}",
-            total=selection.weights[index].reshape(selection.map_shape),
-            prototypes={f"prototype {i}": plans[index, :, i].reshape(selection.map_shape) for i in used},
+            total=pooled.weights[index].reshape(pooled.map_shape),
+            prototypes={f"prototype {i}": plans[index, :, i].reshape(pooled.map_shape) for i in used},
         )
         for index, label in enumerate(examples.labels)
     ]

@@ -39,6 +39,6 @@ def plane_of(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = Non
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
     test = trained.dataset.test
-    selection = pooling_weights_of(trained.model, image_batches(test, trained.config, trained.dataset))
-    on_own = np.sum(selection.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
+    pooled = pooling_weights_of(trained.model, image_batches(test, trained.config, trained.dataset))
+    on_own = np.sum(pooled.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
     return TokenPlane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))

@@ -87,10 +87,10 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
     """
     if examples.positions is None or not has_weights(model.head.pooling):
         return None
-    selection = pooling_weights_of(model, batches)
-    norms = weighted_feature_norm(selection.weights, selection.features)
-    shares = {"weight_on_target": selection.weights, "norm_on_target": norms}
-    height, width = selection.map_shape
+    pooled = pooling_weights_of(model, batches)
+    norms = weighted_feature_norm(pooled.weights, pooled.features)
+    shares = {"weight_on_target": pooled.weights, "norm_on_target": norms}
+    height, width = pooled.map_shape
     return {
         name: float(target_share(values, examples.positions, (height, width)).mean()) for name, values in shares.items()
     }

@@ -1,4 +1,4 @@
-"""What a run keeps of the moments at which its projection problems begin."""
+"""Snapshots of a run at the start of each projection problem: embeddings and representatives."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from common.files import write_arrays
 
 
 def snapshot_path(run: pathlib.Path, index: int) -> pathlib.Path:
-    """Where a run keeps what was there when a problem began."""
+    """Where a run keeps the snapshot of the start of a problem."""
     return run / f"problem{index}.npz"
 
 
 def snapshot_recorder(
     run: pathlib.Path, embed_queries: Callable[[], np.ndarray]
 ) -> Callable[[int, np.ndarray | None, Representatives], None]:
-    """An `on_problem_start` for `AlternatingProjections`: embeddings of the test set, converged and next representatives.
+    """An `on_problem_start` for `AlternatingProjections`: the embedded test set, converged and next representatives.
 
     Args:
         run: the run's folder.

@@ -22,7 +22,7 @@ def git(folder, *arguments):
 @pytest.fixture
 def checkout(tmp_path):
     """A repository of one commit, which knows this code."""
-    code = tmp_path / "common" / "training" / "environment.py"
+    code = tmp_path / "common" / "records" / "environment.py"
     code.parent.mkdir(parents=True)
     code.touch()
     git(tmp_path, "init", "--quiet")
@@ -46,7 +46,7 @@ def test_the_commit_says_whether_files_differ(checkout):
     (checkout / "other.py").touch()
     git(checkout, "tag", "--annotate", "v7", "--message=tag")
     assert commit_of(checkout) == head
-    (checkout / "common" / "training" / "environment.py").write_text("x = 1\n")
+    (checkout / "common" / "records" / "environment.py").write_text("x = 1\n")
     assert commit_of(checkout) == f"{head}-dirty"
 
 

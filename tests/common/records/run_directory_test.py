@@ -1,62 +1,18 @@
-"""Run directories: atomic files, one configuration, one process, the checkpoint before."""
+"""Run directories: one configuration, one process, the checkpoint before."""
 
 import errno
 import json
 import os
-import zipfile
 
 import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from common.files import DamagedFile, read_arrays, read_json, write_arrays, write_atomically, write_json
+from common.files import DamagedFile, read_arrays, read_json, write_arrays, write_json
 from common.records.environment import environment
 from common.records.run_directory import RunDirectory
 from tests.command_line import run_program
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
-    path = tmp_path / "value.json"
-    write_json(path, {"a": 1})
-
-    def fail(file):
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, fail)
-    assert read_json(path) == {"a": 1}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
-
-
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
-def test_who_may_read_a_file_is_what_the_umask_says(tmp_path, umask, mode):
-    before = os.umask(umask)
-    try:
-        write_json(tmp_path / "value.json", {"a": 1})
-    finally:
-        os.umask(before)
-    assert (tmp_path / "value.json").stat().st_mode & 0o777 == mode
-
-
-def test_nan_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="JSON compliant"):
-        write_json(tmp_path / "value.json", {"a": float("nan")})
-
-
-def test_arrays_round_trip_without_pickle(tmp_path):
-    arrays = {"x": np.arange(6.0).reshape(2, 3), "text": np.array("héllo")}
-    write_arrays(tmp_path / "a.npz", arrays)
-    loaded = read_arrays(tmp_path / "a.npz")
-    assert loaded.keys() == arrays.keys()
-    np.testing.assert_array_equal(loaded["x"], arrays["x"])
-    assert str(loaded["text"]) == "héllo"
-
-
-def test_a_damaged_archive_is_named(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 not an archive")
-    with pytest.raises(InvalidInput, match=r"a\.npz cannot be read"):
-        read_arrays(tmp_path / "a.npz")
+from tests.common.files.huge_array import state_huge_array
 
 
 def test_another_configuration_is_refused_and_named(tmp_path):
@@ -162,19 +118,12 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_two(tmp_path, monke
     def fail(*arguments, **settings):
         raise OSError(number, os.strerror(number))
 
-    broken = "common.records.run_directory.os.fsync" if number == errno.ENOSPC else "pathlib.Path.open"
+    broken = "common.files.atomic.os.fsync" if number == errno.ENOSPC else "pathlib.Path.open"
     with monkeypatch.context() as patch:
         patch.setattr(broken, fail)
         with pytest.raises(OSError, match=os.strerror(number)):
             run.write_checkpoint({"a": np.full(3, 3.0)})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-@pytest.mark.parametrize("version", [0, 2])
-def test_the_versions_next_to_ours_are_refused(tmp_path, version):
-    np.savez(tmp_path / "arrays.npz", a=np.ones(2), format_version=np.array(version))
-    with pytest.raises(InvalidInput, match=f"has format {version}, this version of the code reads 1"):
-        read_arrays(tmp_path / "arrays.npz")
 
 
 def test_files_of_another_version_are_refused_and_those_without_one_are_read(tmp_path):
@@ -191,33 +140,6 @@ def test_files_of_another_version_are_refused_and_those_without_one_are_read(tmp
         run.read_result()
 
 
-@pytest.mark.parametrize("version", ["one", 1.0, [1, 1], [], -1, 10**9])
-def test_whatever_a_file_states_as_its_format_is_told(tmp_path, version):
-    np.savez(tmp_path / "a.npz", a=np.ones(2), format_version=np.array(version))
-    with pytest.raises(InvalidInput, match=r"a\.npz has format .*, this version of the code reads 1\. Use the version"):
-        read_arrays(tmp_path / "a.npz")
-
-
-def state_huge_array(path):
-    """Exchanges the shape that an array's header states; the archive's checksum is left as it was."""
-    content = path.read_bytes()
-    changed = content.replace(b"(100000,), }" + 7 * b" ", b"(5000000000000,), }")
-    assert changed != content
-    path.write_bytes(changed)
-
-
-def test_a_whole_file_that_needs_more_than_the_memory_is_one_message(tmp_path):
-    path = tmp_path / "a.npz"
-    write_arrays(path, {"a": np.zeros(100000)})
-    with zipfile.ZipFile(path) as archive:
-        (tmp_path / "a.npy").write_bytes(archive.read("a.npy"))
-    state_huge_array(tmp_path / "a.npy")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.write(tmp_path / "a.npy", "a.npy")
-    with pytest.raises(InvalidInput, match=r"a\.npz is too large for this machine's memory \(Unable to allocate 36\.4"):
-        read_arrays(path)
-
-
 def test_a_damaged_header_of_a_checkpoint_gives_way_to_the_one_before(tmp_path):
     run = RunDirectory(tmp_path, {})
     for value in (1.0, 2.0):
@@ -225,12 +147,6 @@ def test_a_damaged_header_of_a_checkpoint_gives_way_to_the_one_before(tmp_path):
     state_huge_array(tmp_path / "checkpoint.npz")
     with pytest.warns(UserWarning, match=r"checkpoint\.npz cannot be read .*Going on from checkpoint\.previous\.npz"):
         assert run.read_checkpoint()["a"][0] == 1.0
-
-
-@pytest.mark.parametrize("text", ["[" * 10**5, "9" * 5000, '{"status": "finished"}]', "NaN"])
-def test_odd_json_is_damaged_and_no_error(tmp_path, text):
-    (tmp_path / "result.json").write_text(text)
-    assert read_json(tmp_path / "result.json") is None
 
 
 def test_lost_weights_of_a_finished_run_are_told_with_the_cure(tmp_path):

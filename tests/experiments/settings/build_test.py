@@ -49,9 +49,9 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
     shares = target_shares(model, collages.test, batches)
     assert (shares is None) == (not has_weights(model.head.pooling))
     if shares is not None:
-        selection = pooling_weights_of(model, batches)
-        np.testing.assert_allclose(selection.weights.sum(1), 1, rtol=1e-4)
-        assert selection.map_shape == (6, 6)
+        pooled = pooling_weights_of(model, batches)
+        np.testing.assert_allclose(pooled.weights.sum(1), 1, rtol=1e-4)
+        assert pooled.map_shape == (6, 6)
         assert all(0 < share < 1 for share in shares.values())
     callbacks = perplexity_callbacks(model, collages.validation, config, collages)
     assert len(callbacks) == pooling.endswith("gsp")

@@ -37,9 +37,8 @@ def test_entries_pass_by_their_column_or_by_their_row(rows_in_cache, monkeypatch
     expected = np.flatnonzero((tile >= by_column) | (tile >= by_row[:, np.newaxis]))
     monkeypatch.setattr(blocked_search, "_SPARSE", 0.0)
     np.testing.assert_array_equal(_passing(tile, by_column, by_row), expected)
-    monkeypatch.setattr(
-        blocked_search, "_SPARSE", 1.0
-    )  # one comparison: none is missed, all reach the lowest threshold
+    # One comparison: none is missed, all reach the lowest threshold.
+    monkeypatch.setattr(blocked_search, "_SPARSE", 1.0)
     found = _passing(tile, by_column, by_row)
     assert set(expected) < set(found)
     assert (tile.ravel()[found] >= min(by_column.min(), by_row.min())).all()

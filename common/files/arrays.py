@@ -1,0 +1,85 @@
+"""Named arrays in `.npz` files with a format version, written atomically and never pickled."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import zipfile
+from typing import BinaryIO
+
+import numpy as np
+
+from common.errors import InvalidInput
+from common.files.atomic import write_atomically
+
+FORMAT_VERSION = 1  # of results and of files of arrays
+OTHER_VERSION = "Use the version that wrote it, or move the run's folder away to run it again."
+_FORMAT_ENTRY = "format_version"  # in files of arrays; one without it has version 1
+
+
+class DamagedFile(InvalidInput):
+    """A file that was complete when written and is now damaged."""
+
+
+def write_arrays(
+    path: str | os.PathLike, arrays: dict[str, np.ndarray], *, keep_as: str | os.PathLike | None = None
+) -> None:
+    """Writes named arrays as an uncompressed `.npz` with a version and without pickled objects, atomically.
+
+    Args:
+        path: the file.
+        arrays: by name.
+        keep_as: as in `write_atomically`.
+    """
+    content = {**arrays, _FORMAT_ENTRY: np.array(FORMAT_VERSION)}
+
+    def write(file: BinaryIO) -> None:
+        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+        np.savez(file, **content)  # type: ignore[arg-type]
+
+    write_atomically(path, write, keep_as=keep_as)
+
+
+def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
+    """Reads what `write_arrays` wrote; the archive's checksums show every changed byte of an array.
+
+    Args:
+        path: the file.
+        cure: what to do when it is damaged, a sentence; by default to delete the folder, and so to run it again.
+
+    Raises:
+        DamagedFile: the file is not whole; it is named.
+        InvalidInput: another version of the code wrote it, or it is too large for the memory.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        if isinstance(error, MemoryError) and _is_whole(path):
+            raise InvalidInput(f"{path} is too large for this machine's memory ({error}).") from error
+        cure = cure or f"Delete {pathlib.Path(path).parent} and give the command that made it again."
+        raise DamagedFile(f"{path} cannot be read ({error}): it is damaged. {cure}") from error
+    objection = format_objection(arrays.pop(_FORMAT_ENTRY, FORMAT_VERSION))
+    if objection:
+        raise InvalidInput(f"{path} {objection}. {OTHER_VERSION}")
+    return arrays
+
+
+def _is_whole(path: str | os.PathLike) -> bool:
+    """Whether an archive's checksums hold, without a place in memory for its arrays, of whatever size they state."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.testzip() is None
+
+
+def format_objection(version: object) -> str | None:
+    """What is wrong with the format that a file of arrays or a result states, in words; `None` if nothing is.
+
+    Args:
+        version: an integer, or an array `[]` of one; from a file, which may have stated anything.
+    """
+    version = np.asarray(version)
+    if version.dtype.kind in "iu" and version.shape == () and version == FORMAT_VERSION:
+        return None
+    return f"has format {version.tolist()}, this version of the code reads {FORMAT_VERSION}"
