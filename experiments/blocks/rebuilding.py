@@ -15,7 +15,8 @@ from experiments.blocks.unrecorded import LIST, REASONS
 from experiments.evidence.store import StudyRows
 
 DOCUMENTS = (
-    *("README.md", "docs/*.md", "experiments/README.md", "benchmarks/*.md", "gsp_dml/README.md", "ccp_dml/README.md"),
+    *("README.md", "docs/*.md", "docs/results/*.md", "experiments/README.md", "benchmarks/*.md"),
+    *("gsp_dml/README.md", "ccp_dml/README.md"),
 )
 _PICTURES, _RESULTS = "docs/figures/*.png", "results"
 _COMMAND = "python -m experiments.documents"

@@ -53,7 +53,7 @@ _EVALUATION_BATCH = 500
 class MnistSettings:
     """What decides the outcome of a training. The thesis gives the first five; the others are decided here.
 
-    `benchmarks/mnist_study.md` says what was tried.
+    `docs/results/mnist.md` says what was tried.
 
     Attributes:
         anchors: `proxies` (CCP), `samples` (real digits in the place of proxies) or `fixed proxies` (one problem that

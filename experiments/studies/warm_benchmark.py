@@ -7,7 +7,7 @@ Command: python -m experiments.table --id=warm --dataset=cars196 --data_dir=data
     python -m experiments.table --id=warm --dataset=glyph_scripts --weights=glyphs_latin.npz --run
     (two-stage glyphs: the whole network is fine-tuned; `experiments.pretrain --dataset=glyphs_latin` makes the file)
 Expected: the signs of the thesis: CCP and the memory above their loss, GSP above average pooling. What came out:
-    benchmarks/warm_study.md.
+    docs/results/warm.md.
 Cost: full on CUB 459 trainings (six trials a method, three repeats) of .53 minutes on 2 CPU cores, of photographs whose
     features are cached in minutes before (`--loss=c2`: 85); `--budget=demo` 138 of them (three trials, one
     repeat, without one proxy a class); `--budget=smoke` minutes.
