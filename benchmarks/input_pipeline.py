@@ -167,7 +167,7 @@ def main() -> None:
         wall, processor = zip(*found)
         spread = f"{statistics.median(wall):.0f} ({min(wall):.0f}-{max(wall):.0f})"
         rows.append([name, spread, f"{statistics.median(processor):.0f}"])
-    measure.print_table(["pipeline", "images a second", "images a processor second"], rows)
+    measure.print_table(["pipeline", "images per second", "images per processor second"], rows)
     measure.print_figures(summary(rates))
 
 

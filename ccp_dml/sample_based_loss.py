@@ -1,4 +1,4 @@
-"""CCP with real samples in place of proxies."""
+"""CCP with real samples instead of proxies."""
 
 from __future__ import annotations
 

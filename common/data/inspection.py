@@ -55,7 +55,7 @@ class Inspection:
 
     Args:
         dataset: the data set.
-        examples: one entry an example, part by part.
+        examples: one entry per example, part by part.
     """
 
     dataset: Dataset

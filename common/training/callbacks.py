@@ -1,4 +1,4 @@
-"""What happens at each evaluation of a training: measure, decide, record. Every state can be saved and restored."""
+"""Evaluation callbacks of a run: measure, decide, record. Every state can be saved and restored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ResumableCallback(keras.callbacks.Callback):
     """A callback whose memory between evaluations is a dictionary of JSON values and a list of arrays.
 
     Attributes:
-        stopped: whether this callback has ended the training for good, so that a resumed one does not go on either.
+        stopped: whether this callback has ended the training for good, so that a resumed one does not continue either.
     """
 
     stopped = False
@@ -32,7 +32,7 @@ class ResumableCallback(keras.callbacks.Callback):
         return False
 
     def state(self) -> dict:
-        """JSON values that `restore` needs to go on as if nothing had happened."""
+        """JSON values that `restore` needs to continue as if nothing had happened."""
         return {}
 
     def arrays(self) -> list[np.ndarray]:
@@ -115,8 +115,8 @@ class EmbeddingDiagnostics(ResumableCallback):
 class BestWeights(ResumableCallback):
     """Keeps the weights of the best evaluation and stops after `patience` evaluations without improvement.
 
-    What a training selects must have all its parts on: evaluations before that are not waited for, and what is kept of
-    them is forgotten at the first one that counts. A training that ends before has the best of them.
+    What a run selects must have all its parts on: evaluations before that are not waited for, and what is kept of
+    them is forgotten at the first one that counts. A run that ends before has the best of them.
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
 

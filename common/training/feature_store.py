@@ -33,7 +33,7 @@ class FeatureStore:
 
     A file holds some consecutive items. Its name ends in a digest of its contents and of all that they depend on. So
     a file that was damaged, or that comes from another store, is noticed and made again, and a file is there as a whole
-    or not at all: what was stopped goes on with the files that are missing.
+    or not at all: what was stopped resumes with the files that are missing.
 
     Args:
         folder: holds the stores of one data set.

@@ -1,4 +1,4 @@
-"""What has been drawn already: records by digest of what they are drawn from, and images by their content."""
+"""Records of finished drawings by digest of their sources, and images by their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run keeps of the moments at which its projection problems begin."""
+"""Records that a run keeps at the start of each projection problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a run and a data set belong together."""
+"""Check that a run and a data set belong together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, 
 def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:
     """Warns, before a run begins, if its folder has a neighbour that differs from it in the data alone.
 
-    Whoever expects a run to go on, and has changed an image or a label since, is told why it begins anew.
+    Whoever expects a run to continue, and has changed an image or a label since, is told why it begins anew.
 
     Args:
         unit_dir: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`; nothing is said if it is there.

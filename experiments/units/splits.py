@@ -1,4 +1,4 @@
-"""Which examples a unit learns from, and which decide when it stops: folds, the test set, or held-out classes."""
+"""Splits of a unit into training and validation examples: folds, the test set, or held-out classes."""
 
 from __future__ import annotations
 

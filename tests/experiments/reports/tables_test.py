@@ -125,7 +125,7 @@ def test_csv_is_tidy_unrounded_percent():
     assert (trained["margin"], trained["verdict"], trained["interval_of"]) == (
         "0.5",
         "reproduced",
-        "classes and trainings",
+        "classes and runs",
     )
     assert float(trained["difference_low"]) < 0.011 < float(trained["difference_high"])
     assert table[3]["interval_of"] == "classes only"
