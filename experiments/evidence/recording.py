@@ -220,7 +220,7 @@ def _checked(unit: reports.UnitRun, embeddings: dict) -> tuple:
 
 
 def _collections(runs: reports.MethodRuns, by_place: dict) -> list[tuple[int, ...]]:
-    """Members of collections of the fair protocol: one repeat of each fold, in all ways, of those that all folds have."""
+    """Members of collections of the fair protocol: one repeat of each fold, in all ways, of those all folds have."""
     num_folds = runs.config.get("num_folds", 0)
     repeats = 0
     while num_folds > 1 and all((fold, repeats) in by_place for fold in range(num_folds)):
