@@ -34,7 +34,7 @@ class ProjectionRules:
         max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
             never replaced (thesis figure 3.7a, "Loss-Proxy").
         goes_back: a problem that ends with a lower metric than the one of θ* leaves weights, proxies and θ* as they
-            were there, and the next one begins anew from them. θ* is then that of the best problem so far, or of the
+            were there, and the next one begins again from them. θ* is then that of the best problem so far, or of the
             in-batch loss before the first one where that has been evaluated. The thesis and its code continue from a
             worse problem as from a better one, which at their learning rate of 1e-5 does little harm.
         max_failures: no problem begins after so many in a row that went back: training continues with the proxies of θ*

@@ -64,7 +64,7 @@ class GeneralizedSumPooling(WeightedPooling):
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.
         return_attention: return a dictionary with "attention" too.
-        jit_compile: compile this layer (alone) with XLA: faster, but compiled anew for each batch and image size.
+        jit_compile: compile this layer (alone) with XLA: faster, but recompiled for each batch and image size.
         **kwargs: `data_format` ("channels_last", "channels_first" or None for the Keras default; for feature maps) and
             the arguments of a Keras layer.
 

@@ -43,7 +43,7 @@ class ScoredRow:
 
 
 def row_id(row: Mapping) -> str:
-    """What a row is told from all others by: the configuration's hash (which the data are part of), fold and repeat.
+    """Key that identifies a row: the configuration's hash (which includes the data), fold and repeat.
 
     Args:
         row: of a run or a collection.

@@ -82,7 +82,7 @@ def _terminate(number, frame):
 
 
 class _Output:
-    """The standard output, whose trouble is told apart from that of other files."""
+    """The standard output, whose errors are distinguished from those of other files."""
 
     def __init__(self, stream):
         self._stream = stream

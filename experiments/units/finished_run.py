@@ -35,7 +35,7 @@ def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_d
         InvalidInput: both files are lost, or the weights on disk do not give the figures of the result.
     """
     try:
-        read_test_embeddings(run.path, cure="It is made again from the weights.")
+        read_test_embeddings(run.path, cure="It is rebuilt from the weights.")
     except DamagedFile as error:
         _say(str(error))
         with run.locked():

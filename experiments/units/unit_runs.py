@@ -74,7 +74,7 @@ class UnitRuns:
     def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
         """Trains a unit that has no result yet; one that was stopped resumes from its last checkpoint.
 
-        Of one that has finished, files that have been damaged since are made again where they can be.
+        Of one that has finished, files that have been damaged since are rebuilt where possible.
         """
         path = self.unit_dir(config, fold, repeat)
         if not (path / "result.json").exists():

@@ -46,7 +46,7 @@ def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, 
     with pytest.raises(InvalidInput, match="Give the command that trained this run again"):
         reports.collect_method(path.parent).units[0].test_embeddings()
     study.runs.train(config, 0, 0)
-    assert re.search(r"test_embeddings\.npz .*\. It is made again from the weights\.", capsys.readouterr().err)
+    assert re.search(r"test_embeddings\.npz .*\. It is rebuilt from the weights\.", capsys.readouterr().err)
     after = read_test_embeddings(path)
     assert after.keys() == before.keys()
     for name, array in before.items():
@@ -61,7 +61,7 @@ def test_lost_weights_are_warned_of_with_the_cure_and_figures_stay(study, finish
     lose(path / "weights.npz")
     study.runs.train(config, 0, 0)
     shown = capsys.readouterr().err
-    assert f"Delete {path} and give the command that trained this run again: it trains it anew" in shown
+    assert f"Delete {path} and repeat the command that trained this run: it trains it again" in shown
     assert "All figures of the run are whole" in shown
     assert reports.collect_method(path.parent).finished
 
