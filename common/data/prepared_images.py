@@ -34,8 +34,8 @@ def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes:
 
     A copy's name holds the digest of the source's contents, the shorter side and the box: different sources and sizes
     never mix, a source that changes is prepared again, and one that is moved is not. Copies appear under their name
-    only when complete, so that an interrupted preparation continues where it stopped, and several processes may prepare the
-    same images.
+    only when complete, so that an interrupted preparation continues where it stopped, and several processes may prepare
+    the same images.
 
     Args:
         examples: image files.

@@ -79,7 +79,7 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
     if not isinstance(unit.config.get("data"), str):
         raise InvalidInput(
             f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
-            "unknown. Give the command that made the run again."
+            "unknown. Repeat the command that made the run."
         )
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}

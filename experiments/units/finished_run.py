@@ -69,7 +69,7 @@ def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float]
         if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
             raise InvalidInput(
                 f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
-                f"not of one run. Delete {folder} and give the command that trained this run again."
+                f"not of one run. Delete {folder} and repeat the command that trained this run."
             )
 
 

@@ -43,7 +43,7 @@ def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, 
     path, config = finished
     before = read_test_embeddings(path)
     lose(path / "test_embeddings.npz")
-    with pytest.raises(InvalidInput, match="Give the command that trained this run again"):
+    with pytest.raises(InvalidInput, match="Repeat the command that trained this run"):
         reports.collect_method(path.parent).units[0].test_embeddings()
     study.runs.train(config, 0, 0)
     assert re.search(r"test_embeddings\.npz .*\. It is rebuilt from the weights\.", capsys.readouterr().err)
@@ -70,7 +70,7 @@ def test_without_either_file_the_run_is_refused_with_the_cure(study, finished):
     path, config = finished
     damage(path / "weights.npz")
     damage(path / "test_embeddings.npz")
-    with pytest.raises(InvalidInput, match=rf"weights\.npz cannot be read .*Delete {re.escape(str(path))} and give"):
+    with pytest.raises(InvalidInput, match=rf"weights\.npz cannot be read .*Delete {re.escape(str(path))} and repeat"):
         study.runs.train(config, 0, 0)
 
 
