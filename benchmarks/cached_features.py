@@ -1,4 +1,4 @@
-"""Training steps a second from cached features over the same steps from images.
+"""Training steps per second from cached features over the same steps from images.
 
 Command: python -m benchmarks.cached_features [--repeats=9] [--image_size=160] [--trained_from=head] [--pooling=gap]
 
@@ -8,7 +8,7 @@ shifted and mirrored views of images in memory (decoding files would be on top o
 models begin alike and see the same views. In each round a few steps from images and many from features are made in
 turn, so that a busy machine slows both alike; the ratio is the median over the rounds. Last line: one JSON object.
 
-`cached_over_uncached`: steps a second from features over steps a second from images (target: 20 for the head).
+`cached_over_uncached`: steps per second from features over steps per second from images (target: 20 for the head).
 `uncached_steps_per_second`, `cached_steps_per_second`: medians.
 `features_seconds`: computing and writing all features, once; `features_mb`: MB (10^6 bytes) on disk.
 `steps_to_pay_back`: steps after which the cache has saved the time that it took.
@@ -116,7 +116,7 @@ def main(argv) -> None:
     ratio = measure.paired_ratio(per_step["from images"], per_step["from features"])
     rates = {name: 1 / statistics.median(values) for name, values in per_step.items()}
     rows = [[name, measure.spread(values), f"{rates[name]:.3g}"] for name, values in per_step.items()]
-    measure.print_table(["steps", "seconds a step", "steps a second"], rows)
+    measure.print_table(["steps", "seconds per step", "steps per second"], rows)
     saved = 1 / rates["from images"] - 1 / rates["from features"]
     stores = (features.training, features.evaluation)
     measure.print_figures(

@@ -59,10 +59,10 @@ _SETTINGS = {
 
 
 class Place(NamedTuple):
-    """Where a training is.
+    """Where a run is.
 
     Attributes:
-        images: folder of the glyphs, a folder a class.
+        images: folder of the glyphs, a folder per class.
         cache: folder of the prepared copies.
         runs: folder of the results.
         method: one of `METHODS`.
@@ -103,7 +103,7 @@ def one_convolution(channels: int, *, frozen_batch_norm: bool, weights: str) -> 
 
 
 def run_session(place: Place, fault: str | None, delay: float, step: int, log: str) -> None:
-    """Trains, or goes on, in a process of its own, and leaves it with the exit code that a command would have.
+    """Trains, or resumes, in a process of its own, and leaves it with the exit code that a command would have.
 
     Args:
         place: see `Place`.

@@ -3,10 +3,10 @@
 Command: python -m benchmarks.faults [--faults=100] [--seed=0] [--minutes=20] [--methods=c1+xbm+gap,c2+ccp+gap]
     [--kinds=SIGKILL,SIGTERM] [--keep=FOLDER]
 
-Each fault hits one session of a training of glyph images; the next session is the restart, and has the next fault. When
-a training has finished in spite of all, its result, weights, test embeddings and validation curve are compared bit for
-bit with those of a training that nobody disturbed, and the next training begins. The table has, for each kind, how its
-sessions ended and how many of them belong to trainings that ended bit for bit equal. Exit code 1 if anything was lost,
+Each fault hits one session of a run of glyph images; the next session is the restart, and has the next fault. When
+a run has finished in spite of all, its result, weights, test embeddings and validation curve are compared bit for
+bit with those of an undisturbed run, and the next run begins. The table has, for each kind, how its
+sessions ended and how many of them belong to runs that ended bit for bit equal. Exit code 1 if anything was lost,
 wrong, or ended in a way that `docs/reliability.md` does not name. Last line: one JSON object.
 """
 
@@ -40,7 +40,7 @@ KILL, TERMINATE, CHECKPOINT, RESULT = "SIGKILL", "SIGTERM", "damaged checkpoint"
 PROCESSES, IMAGE = "two processes", "image gone"
 KINDS = (KILL, TERMINATE, CHECKPOINT, RESULT, PROCESSES, IMAGE, *INSIDE)
 FINISHED, KILLED, STOPPED = "finished", "killed", "stopped, one message"
-CONTINUED, REFUSED, DAMAGED = "went on from the one before", "second one refused", "stopped, asks to start again"
+CONTINUED, REFUSED, DAMAGED = "resumed from the one before", "second one refused", "stopped, asks to start again"
 RESTORED = "read again from its copy"
 _MESSAGES = {  # of the sessions that stop with exit code 2
     "disk full": "No space left on device",
@@ -62,7 +62,7 @@ class Fault(NamedTuple):
 
 
 class Session:
-    """One process that trains or goes on.
+    """One process that trains or continues.
 
     Args:
         context: starts processes.
@@ -102,7 +102,7 @@ class Session:
 
 
 class Harness:
-    """Faults one after the other, over trainings in one folder.
+    """Faults one after the other, over runs in one folder.
 
     Args:
         folder: for images, runs and logs.
@@ -119,7 +119,7 @@ class Harness:
         self.context.set_forkserver_preload(["benchmarks.fault_training"])
         self.log = folder / "log.txt"
         self.faults: list[Fault] = []
-        self.unequal: list[int] = []  # numbers of faults in trainings that ended otherwise
+        self.unequal: list[int] = []  # numbers of faults in runs that ended otherwise
         self.num_runs, self._first_fault = 0, 0
         draw_images(str(folder / "images"))
         self.expected, self.seconds = {}, 0.0
@@ -130,7 +130,7 @@ class Harness:
             self.expected[method] = signature(self.run_path(place))
 
     def place(self, name: str, method: str) -> Place:
-        """The folders of a training."""
+        """The folders of a run."""
         return Place(str(self.folder / "images"), str(self.folder / "cache"), str(self.folder / name), method)
 
     def run_path(self, place: Place) -> pathlib.Path:
@@ -316,7 +316,7 @@ def main(argv) -> None:
         harness.run(values.faults, values.minutes)
     rows, figures = summary(harness.faults, harness.unequal)
     print_table(["fault", "its session", "count", "training ended bit for bit equal"], rows)
-    print_figures({**figures, "trainings": harness.num_runs, "seconds": round(time.monotonic() - started)})
+    print_figures({**figures, "runs": harness.num_runs, "seconds": round(time.monotonic() - started)})
     if figures["lost_or_wrong"]:
         sys.exit(1)
 

@@ -7,7 +7,7 @@ decision that hangs on an inexact result shows on some processors alone. `benchm
 right on the ball.
 
 As a control the last column puts a line back that was wrong: clipping decided by the scale, `rsqrt(max(1, ||v||^2)) <
-1`, in the place of the squared norm, on the processor whose rsqrt is one unit low.
+1`, instead of the squared norm, on the processor whose rsqrt is one unit low.
 
 Last line: `largest_relative_error` (float32 on this processor; bound 1e-4), `largest_relative_error_bfloat16` (bound
 `bound_bfloat16`: the rounding of a gradient to bfloat16, 2^-8, and 1e-4), `largest_relative_error_emulated` (bound

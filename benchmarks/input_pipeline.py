@@ -167,14 +167,14 @@ def main() -> None:
         wall, processor = zip(*found)
         spread = f"{statistics.median(wall):.0f} ({min(wall):.0f}-{max(wall):.0f})"
         rows.append([name, spread, f"{statistics.median(processor):.0f}"])
-    measure.print_table(["pipeline", "images a second", "images a processor second"], rows)
+    measure.print_table(["pipeline", "images per second", "images per processor second"], rows)
     measure.print_figures(summary(rates))
 
 
 def define_flags() -> None:
     """Defines the command's flags."""
     flags.DEFINE_string("data_dir", "../shared/data/cars196_half", "Folder of Cars196.")
-    flags.DEFINE_string("cache_dir", None, "Keeps the prepared copies here (default: made anew and thrown away).")
+    flags.DEFINE_string("cache_dir", None, "Keeps the prepared copies here (default: made again and thrown away).")
     flags.DEFINE_string("torch_python", sys.executable, "Interpreter of an environment that has PyTorch.")
     flags.DEFINE_integer("num_images", 2048, "About so many photographs.", lower_bound=64)
     flags.DEFINE_integer("repeats", 11, "Rounds.", lower_bound=1)

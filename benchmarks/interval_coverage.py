@@ -29,7 +29,7 @@ DESIGNS = ((4, 1), (4, 3), (1, 3))  # (folds, repeats)
 SKEWNESS = 2.8
 NOISES = (0.1, 0.3, 0.5, 1.0, 2.0, 4.0)  # points: sd of one training
 MARGIN = 0.5  # points
-GAPS = {"0": 0.0, "margin": MARGIN, "twice": 2 * MARGIN}  # true difference to the print, in points
+GAPS = {"0": 0.0, "margin": MARGIN, "twice": 2 * MARGIN}  # true difference from the published figure, in points
 _FLAGS = flags.FLAGS
 
 
@@ -38,7 +38,7 @@ class Population(NamedTuple):
 
     Attributes:
         test_class: of the classes' difficulty, or of two methods' difference on a class.
-        model: of trainings.
+        model: of runs.
         model_and_class: of what a training makes of a class.
         query: of a single query under a single model.
     """
@@ -99,7 +99,7 @@ def coverage(
 
 
 def null_table(generator: np.random.Generator, num_rows: int = 12, num_classes: int = 60) -> list[reports.TableRow]:
-    """A table of so many methods and their shared baseline in four folds of one training, all of one true mean."""
+    """A table of so many methods and their shared baseline in four folds of one run, all of one true mean."""
     counts, members = generator.integers(2, 9, num_classes), reports.single_model_members(4, 1)
     population = SINGLE._replace(test_class=0.0)  # how hard a class is cancels
     methods = [
@@ -126,11 +126,11 @@ def false_alarms(generator: np.random.Generator, studies: int) -> tuple[float, f
 
 
 def words(generator: np.random.Generator, noise: float, repeats: int, gap: float, studies: int) -> dict[str, float]:
-    """How often each verdict is given to the mean of four folds with a true difference to the print.
+    """How often each verdict is given to the mean of four folds with a true difference from the published figure.
 
     Args:
         generator: of the noise.
-        noise: sd of one training, in points, of ours and of the print's; the print has three repeats.
+        noise: sd of one run, in points, of ours and of the published figure, which has three repeats.
         repeats: ours in each fold.
         gap: the true difference, in points.
         studies: how many.
@@ -148,7 +148,7 @@ def words(generator: np.random.Generator, noise: float, repeats: int, gap: float
 
 
 def _of_trainings(percent: np.ndarray) -> Interval:
-    """The interval of trainings `[folds, repeats]`, in percent, on a test set whose classes do not differ."""
+    """The interval of runs `[folds, repeats]`, in percent, on a test set whose classes do not differ."""
     members = reports.single_model_members(*percent.shape)
     scores = np.repeat(percent.reshape(-1, 1) / 100, 2, axis=1)
     return reports.class_clustered_interval(reports.ClassScores(scores, np.ones(2)), members=members)

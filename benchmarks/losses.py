@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
     ours: Callable  # () -> MetricLoss
     peer: str | None  # a name in `peer_losses.LOSSES`; None: ours alone
-    batch: int = BATCH  # four a class
+    batch: int = BATCH  # four per class
     references: int = 0
     train_references: bool = False
     num_classes: int = SOP_CLASSES
@@ -69,7 +69,7 @@ class Case(NamedTuple):
     anchors: str = "embeddings"
     semi_hard: bool = False
     drawn: bool = False  # distance-weighted triplets
-    memory: bool = False  # a composer with a memory in place of references; the peer has one term less
+    memory: bool = False  # a composer with a memory instead of references; the peer has one term less
 
 
 def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
@@ -102,7 +102,7 @@ def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
 
 
 def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
-    """The two softmax losses, with one vector a class."""
+    """The two softmax losses, with one vector per class."""
     one, sizes = (classes, DIM), {"num_classes": classes, "proxies": (classes, DIM)}
     return {
         f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmaxLoss(*one), "normsoftmax", **sizes),

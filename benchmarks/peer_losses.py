@@ -118,7 +118,7 @@ def cross_batch_memory(loss, embeddings, labels):
 
 
 def set_weights(loss, proxies) -> None:
-    """Puts `proxies` `[proxies, dim]` in the place of the module's own."""
+    """Replaces the module's own proxies by `proxies` `[proxies, dim]`."""
     name = next(name for name in ("fc", "W", "proxies") if hasattr(loss, name))
     weights = torch.from_numpy(proxies)
     getattr(loss, name).data = weights if name == "proxies" else weights.t().contiguous()

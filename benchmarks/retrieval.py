@@ -47,7 +47,7 @@ def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None
 
 
 def evaluate_with_numpy(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
-    """The same with blocks of NumPy in the place of faiss."""
+    """The same with blocks of NumPy instead of faiss."""
     return _evaluate_with(_nearest_by_blocks, queries, query_labels, gallery, gallery_labels)
 
 

@@ -49,8 +49,8 @@ class AlternatingProjections(ResumableCallback):
     (`projection_conditions`).
 
     It must stand after whatever puts the metric into the logs. Training ends by other means (`BestWeights`, the number
-    of epochs); no problem is begun at that point. A training that is resumed from a checkpoint with this callback's
-    state goes on bit for bit in the middle of a problem.
+    of epochs); no problem is begun at that point. A run that is resumed from a checkpoint with this callback's
+    state continues bit for bit in the middle of a problem.
 
     Reference: thesis Algorithms 1 and 2 and section 3.2.4 (patience 3); erratum: the sign of the proximal term.
 
@@ -143,7 +143,7 @@ class AlternatingProjections(ResumableCallback):
         return [*self.proximal_term.targets(), *self._best_weights, *self._target_weights]
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Goes on where `state` and `arrays` were taken."""
+        """Resumes where `state` and `arrays` were taken."""
         self.problems = [ProjectionProblem(**problem) for problem in state["problems"]]
         self._best = -math.inf if state["best"] is None else state["best"]
         self._waited, self._late_value, self._steps = state["waited"], state["late_value"], state["steps"]

@@ -1,4 +1,4 @@
-"""Which images of a class stand for it in the next projection problem."""
+"""Images that represent a class in the next projection problem."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _check_finite(name: str, embeddings: np.ndarray) -> None:
             name,
             received=f"{len(spoiled)} embeddings that are not finite, the first of class {spoiled[0, 0]}",
             expected="finite numbers",
-            fix="The network has diverged, or its input holds NaN: go on from an earlier checkpoint.",
+            fix="The network has diverged, or its input holds NaN: resume from an earlier checkpoint.",
         )
 
 

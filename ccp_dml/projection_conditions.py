@@ -1,7 +1,7 @@
-"""When alternating projections cannot be expected to help, said while there is time to stop.
+"""Warnings when alternating projections cannot be expected to help, in time to stop.
 
 Each function gives a sentence, or None where the condition is met. The limits are this project's: see
-benchmarks/ccp_study.md for trainings on either side of them.
+docs/results/ccp.md for runs on either side of them.
 """
 
 from __future__ import annotations

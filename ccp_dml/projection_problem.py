@@ -1,4 +1,4 @@
-"""What is recorded of a projection problem."""
+"""Record of a projection problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a projection problem ends and what the next one takes from it: the thesis' rules and the published code's."""
+"""Rules for the end of a projection problem and the start of the next: the thesis' and the published code's."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class ProjectionRules:
             from pre-trained networks, with 0; embeddings of an untrained network make useless proxies.
         start_patience: the first problem begins when the in-batch loss has converged: when the metric has not improved
             for so many evaluations, and not before `start_step`. It begins from the weights of the best of them, which
-            are θ*, and a training selects from no evaluation before it. None: at `start_step`.
+            are θ*, and a run selects from no evaluation before it. None: at `start_step`.
         first_rate: λ of the first problem; None: as in all others.
         evaluates_one_late: each evaluation sees the metric of the one before it (0 at first).
         max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
             never replaced (thesis figure 3.7a, "Loss-Proxy").
         goes_back: a problem that ends with a lower metric than the one of θ* leaves weights, proxies and θ* as they
-            were there, and the next one begins anew from them. θ* is then that of the best problem so far, or of the
-            in-batch loss before the first one where that has been evaluated. The thesis and its code go on from a
+            were there, and the next one begins again from them. θ* is then that of the best problem so far, or of the
+            in-batch loss before the first one where that has been evaluated. The thesis and its code continue from a
             worse problem as from a better one, which at their learning rate of 1e-5 does little harm.
-        max_failures: no problem begins after so many in a row that went back: training goes on with the proxies of θ*
+        max_failures: no problem begins after so many in a row that went back: training continues with the proxies of θ*
             (of the last problem, where none has been better than the in-batch loss). None: no limit.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What keeps a projection problem near the solution of the problem before."""
+"""Proximal term that keeps a projection problem near the solution of the previous one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CCP with real samples in place of proxies."""
+"""CCP with real samples instead of proxies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from common.references.reference_set import References
 
 
 class SampleBasedLoss(MetricLoss):
-    """A metric loss between a batch and chosen samples of every class, embedded anew in each step.
+    """A metric loss between a batch and chosen samples of every class, embedded again in each step.
 
     The chosen inputs are weights of this layer that are not trained; their embeddings have a gradient, so that the
     network moves samples and batch alike. Each step embeds all of them: for a few classes (MNIST), not for thousands.

@@ -6,7 +6,7 @@ Command: python -m experiments.collage_study --repeats=3; as in the thesis, pyth
     (`experiments.pretrain` makes the file from CIFAR-100)
 Expected: thesis section 6.2: 17 points of MAP@R above GAP on Cifar Collage; the bars themselves are not printed. It
     starts from a CIFAR-100 classifier; the other two starts and the number of seeds are ours.
-Cost: about a minute a training, 24 trainings and one pre-training on 2 CPU cores; `--budget=smoke` two minutes.
+Cost: about a minute a run, 24 runs and one pre-training on 2 CPU cores; `--budget=smoke` two minutes.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Command: python -m experiments.conventional_eval --dataset=sop --data_dir=data -
     --weights=bn_inception.npz (`experiments.convert_weights` makes that file; `--backbone=resnet50 --embedding_dim=128`
     in its place for table 5.2b, `--backbone=resnet50` for table 3.2b)
 Expected: thesis table 5.2a, C1+XBM on SOP: R@1 79.29 (MAP@R 52.59), with GSP 79.59; table 3.2a, C2+CCP on SOP: 80.01.
-Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=full` on SOP three trainings of
+Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=full` on SOP three runs of
     16 hours a method that stop on the test set and three of 10 hours beside them on an RTX 2080 Ti (estimated).
 """
 

@@ -1,4 +1,4 @@
-"""Which diagnostic of an embedding goes with retrieval? Rank correlations over the finished runs of one data set.
+"""Rank correlations of diagnostics with retrieval over the finished runs of one data set.
 
 Every finished fold and repeat under `--runs_dir` is one point: its diagnostics, of the test embeddings and with
 `--training` also of those of the images it learnt from, against its MAP@R on unseen classes. Folds of one method
@@ -8,7 +8,7 @@ Regenerates: Milbich's dissertation, figure 2.4 (R@1 against pi_intra, pi_inter,
 Command: python -m experiments.diagnostics_study --runs_dir=runs --dataset=glyphs [--training] [--clustering]
 Expected: correlation of R@1 with rho of the training embeddings -.63 or lower on each of CUB, Cars196 and SOP; with the
     others it changes from data set to data set (the figure prints no other number that is legible).
-Cost: a second a run; `--training` embeds the training images, once (glyphs: some seconds a run on a CPU).
+Cost: a second per run; `--training` embeds the training images, once (glyphs: some seconds per run on a CPU).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes every table and picture of the documents that has rows anew from `results/`, or says which differ.
+"""Rebuilds every table and picture of the documents that has rows in `results/`, or says which differ.
 
 Regenerates: blocks `<!-- results: ... -->` and values `<!-- value: ... -->` of README.md, docs, experiments/README.md,
     benchmarks and the packages' READMEs; pictures of docs/figures that are drawn from rows.
@@ -22,7 +22,7 @@ with silence_tensorflow_import():
 
 
 def main() -> None:
-    """Checks, or makes anew and names what has changed."""
+    """Checks, or rebuilds and names what has changed."""
     values = flags.FLAGS
     root = pathlib.Path(values.root) if values.root else pathlib.Path(__file__).resolve().parents[1]
     if not (root / DOCUMENTS[0]).exists():
@@ -32,7 +32,7 @@ def main() -> None:
         print("Documents and pictures are what their rows say.")
         return
     changed = Repository(root).rebuild()
-    print("\n".join([*(f"made anew: {name}" for name in changed), f"{len(changed)} files changed."]))
+    print("\n".join([*(f"rebuilt: {name}" for name in changed), f"{len(changed)} files changed."]))
     check(root)
 
 

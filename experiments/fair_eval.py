@@ -5,7 +5,7 @@ Command: python -m experiments.fair_eval --dataset=sop --data_dir=data --loss=pn
     --weights=bn_inception.npz (`python -m experiments.convert_weights --output=bn_inception.npz` makes that file;
     `--repeats=3` trains each fold three times, as the thesis' chapter 5 does)
 Expected: thesis table 5.1, PNCA + GSP on SOP: MAP@R 43.95 (128-D), 47.74 (512-D).
-Cost: `--dataset=glyphs --budget=demo` about a minute a fold on 2 CPU cores; `--budget=full` on SOP 4 trainings of
+Cost: `--dataset=glyphs --budget=demo` about a minute a fold on 2 CPU cores; `--budget=full` on SOP 4 runs of
     2.8 hours on an RTX 2080 Ti (estimated).
 """
 

@@ -57,7 +57,7 @@ def define_flags() -> None:
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     flags.DEFINE_list("anchors", ["proxies", "samples"], f"What stands for the classes: {', '.join(ANCHORS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
-    flags.DEFINE_integer("repeats", 3, "Trainings of each kind, with different seeds.", lower_bound=1)
+    flags.DEFINE_integer("repeats", 3, "Runs of each kind, with different seeds.", lower_bound=1)
     experiment_flags.define_session_flags()
     defaults = MnistSettings()
     for name in TUNABLE:

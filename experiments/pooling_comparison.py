@@ -5,7 +5,7 @@ Command: python -m experiments.pooling_comparison --dataset=glyph_collage --loss
 Expected: thesis section 5.3.5: GSP ahead of all 13 others on Cifar Collage, GeMean next on CUB (ICCV 2023 table 2 has
     some of the figures on four data sets); the bars themselves are not printed anywhere.
 Cost: at most 25 minutes on 2 CPU cores for `glyph_collage` (`--budget=demo`, the default here); `--budget=smoke` some
-    minutes of tracing and a few steps each; `--budget=full` on CUB 19 minutes a training on an RTX 2080 Ti
+    minutes of tracing and a few steps each; `--budget=full` on CUB 19 minutes per run on an RTX 2080 Ti
     (estimated).
 """
 

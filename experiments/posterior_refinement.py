@@ -12,7 +12,7 @@ Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+
 Expected: table 1, Cars196, ProxyNCA (BN-Inception, 128-D of 1024): MAP@R 18.85 as trained, 18.43 with the identity,
     19.58 with D(1); P@1 73.91, 80.10 and 79.82.
 Cost: the refinements take milliseconds to seconds and no data; ranking takes seconds each, and the features one pass
-    over the training and test images; all of it once a run.
+    over the training and test images; all of it once per run.
 """
 
 from __future__ import annotations

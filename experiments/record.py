@@ -5,7 +5,7 @@ Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`
 Command: python -m experiments.record --runs=runs/fair/glyphs --study=results/table_5_1
 Expected: one row a finished run, and one a collection of concatenated models where every fold is finished; a second
     time, no change.
-Cost: seconds a run on 2 CPU cores.
+Cost: seconds per run on 2 CPU cores.
 """
 
 from __future__ import annotations

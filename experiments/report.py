@@ -3,7 +3,7 @@
 Regenerates: nothing of the thesis; shows what any runs of `fair_eval`, `conventional_eval` and of studies have found.
 Command: python -m experiments.report --runs=runs --output=report
 Expected: `index.html`, which any browser opens from disk; no page loads anything from elsewhere.
-Cost: seconds a method on 2 CPU cores (GSP's attention needs the model); a second time only what has changed.
+Cost: seconds per method on 2 CPU cores (GSP's attention needs the model); a second time only what has changed.
 
 Pictures need the data set (`--data_dir` where it is not embedded); without it, classes are told by number. What is
 missing of a study, or cannot be read, is said on the page.

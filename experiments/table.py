@@ -3,7 +3,7 @@
 Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that says what it shows.
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours in the table itself.
-    `--id=agreement --study=results/...` trains nothing: it says how recorded studies rank methods beside the print.
+    `--id=agreement --study=results/...` trains nothing: it says how recorded studies rank methods beside the thesis.
 Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
 """
 

@@ -1,4 +1,4 @@
-"""Where a pooling looks: maps over the image, and how much of the weight falls on a known target."""
+"""Attention maps of a pooling over the image, and the share of the weight that falls on a known target."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class GeneralizedSumPooling(WeightedPooling):
     With `prototype_initializer="feature_memory"` the layer first is average pooling with attributes 0: calls with
     `training=True` collect a clipped vector of each of their images until there are `memory_size`; the call that
     completes them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as
-    above. Memory and progress are weights: a restored model goes on where it was.
+    above. Memory and progress are weights: a restored model resumes where it stopped.
 
     Args:
         num_prototypes: m, at least 1; thesis: 64 or 128.
@@ -59,12 +59,12 @@ class GeneralizedSumPooling(WeightedPooling):
         num_iterations: of the solver; None for its default.
         prototype_initializer: "feature_memory", "random", a Keras initializer, or an array `[prototypes, channels]`.
         memory_size: images in the feature memory, at least `num_prototypes`.
-        memory_features: what is remembered of an image: "image_averages" (thesis) or "local_features", one an image.
+        memory_features: what is remembered of an image: "image_averages" (thesis) or "local_features", one per image.
         memory_delay: images that pass before the memory is filled: average pooling until features mean something.
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.
         return_attention: return a dictionary with "attention" too.
-        jit_compile: compile this layer (alone) with XLA: faster, but compiled anew for each batch and image size.
+        jit_compile: compile this layer (alone) with XLA: faster, but recompiled for each batch and image size.
         **kwargs: `data_format` ("channels_last", "channels_first" or None for the Keras default; for feature maps) and
             the arguments of a Keras layer.
 
@@ -226,7 +226,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return tf.constant(True) if not self.collects_features else self.memory_count >= self.memory_size
 
     def collect(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """Adds a vector an image to the feature memory; picks the prototypes when it is full.
+        """Adds a vector per image to the feature memory; picks the prototypes when it is full.
 
         Args:
             features: `[batch, positions, channels]`.

@@ -10,7 +10,7 @@ attention whose logits are calibrated to a total mass. mu = 1 gives p_j = 1/n: a
 go to softmax(a); as e -> infinity, to the mu n positions nearest to a prototype.
 
 Reference: thesis (P2), Prop. 5.2.1, 5.2.2, Claim 5.2.1 (the third constraint of the thesis' display should read
-sum_ij pi_ij = mu); ICCV 2023 Prop. 4.2, 4.3. Here c is [positions, prototypes], the transpose of the print.
+sum_ij pi_ij = mu); ICCV 2023 Prop. 4.2, 4.3. Here c is [positions, prototypes], the transpose of the printed form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether generalized sum pooling selects at all, recorded beside the retrieval metrics of each evaluation."""
+"""Metrics of selection by generalized sum pooling, recorded with the retrieval metrics of each evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where prototypes start: random vectors, given vectors, or embeddings picked from a memory of the training data."""
+"""Initial prototypes: random vectors, given vectors, or embeddings picked from a memory of the training data."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Collecting terms (n k w_j = s_j (1 - s_j), so that k cancels):
 Every factor is bounded: nothing is divided by k, which vanishes when the weights saturate (all s_j near 0 or 1), and w
 is a softmax of log s_j + log(1 - s_j). At mu = 1 all s_j are 1: the last term is zero and p_j = 1/n has no gradient.
 
-Relation to the print (rho_j = (1 - s_j)/n, and c is transposed there): thesis Prop. 5.2.2 and ICCV Prop. 4.3 say
+Relation to the printed form (rho_j = (1 - s_j)/n, and c is transposed there): thesis Prop. 5.2.2 and ICCV Prop. 4.3 say
 dL/dc = -e (pi * g_pi - n pi Diag(q - eta rho / k)), q = rho * g_rho + (pi * g_pi)^T 1, eta = rho^T g_rho - n q^T rho,
 k = 1 - mu - n rho^T rho, which equals the above (there -eta/k = hbar). Errata: the last rho stands outside Diag( ) in
 both texts (as printed the shapes do not fit, and every reading of it is wrong by 35 % or more); the thesis prints gamma

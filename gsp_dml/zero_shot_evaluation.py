@@ -1,4 +1,4 @@
-"""How well attributes predict classes that no regression has seen: the thesis' evaluation of the zero-shot loss."""
+"""Prediction of classes unseen by the regression from attributes: the thesis' evaluation of the zero-shot loss."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from common.errors import check_choice, invalid
 HALVES = ("classes", "even_odd")
 
 _ADVICE = (
-    "Interleave an even number of classes (--sampler=m_per_class), draw one image a class, or split by classes "
+    "Interleave an even number of classes (--sampler=m_per_class), draw one image per class, or split by classes "
     "(--zero_shot_halves=classes)."
 )
 
@@ -41,7 +41,7 @@ def check_halves(class_places: np.ndarray | None, halves: str) -> None:
     num_classes = len(np.unique(places))
     if num_classes < 2:
         received = f"{halves}, with batches of {num_classes} class"
-        expected, fix = "two classes or more in a batch", "Draw more classes a batch."
+        expected, fix = "two classes or more in a batch", "Draw more classes per batch."
         raise invalid("zero_shot_halves", received=received, expected=expected, fix=fix)
     shared = np.intersect1d(places[::2], places[1::2])
     if halves == "even_odd" and len(shared):

@@ -101,7 +101,7 @@ class ZeroShotPredictionLoss(keras.layers.Layer):
         members = tf.cast(tf.equal(half[None, :], tf.constant([[0], [1]])), attributes.dtype)  # [2, batch]
         sizes = tf.reduce_sum(members, axis=1)
         tf.debugging.assert_positive(
-            sizes, "The zero-shot loss needs a batch of at least two classes to split: draw more classes a batch."
+            sizes, "The zero-shot loss needs a batch of at least two classes to split: draw more classes per batch."
         )
         label_embeddings = tf.convert_to_tensor(self.label_embeddings)
         predictions = predict_other_half(attributes, tf.gather(label_embeddings, labels), half, self.ridge)

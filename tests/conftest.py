@@ -89,7 +89,7 @@ def graphs_are_let_go_of():
 def functions_run_eagerly():
     """For the tests of a file, each `tf.function` is plain Python: a short training costs its steps, not its graphs.
 
-    For what a training does, not for what graphs are; a test has them back by `eagerly(False)`.
+    For what a run does, not for what graphs are; a test has them back by `eagerly(False)`.
     """
     from tests.eager_functions import eagerly
 

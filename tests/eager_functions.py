@@ -1,4 +1,4 @@
-"""Whether `tf.function` makes graphs; making them is nearly all that a training of a few steps costs."""
+"""Whether `tf.function` makes graphs; making them is nearly all that a run of a few steps costs."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def efficientnet_lite0(
     """EfficientNet-lite0 without its classifier, with the names of timm's `tf_efficientnet_lite0`.
 
     Reference: Tan and Le, EfficientNet (ICML 2019), and its authors' "lite" networks for mobile devices: B0 with ReLU6
-    in the place of swish, and no squeeze-and-excitation. Padding ("same"), batch norm's constants and the input,
+    instead of swish, and no squeeze-and-excitation. Padding ("same"), batch norm's constants and the input,
     (image - 127) / 128, are the authors'.
 
     Args:

@@ -28,7 +28,7 @@ class InputNormalization(keras.layers.Layer):
     meet per-channel statistics by broadcasting: one channel in, three out, so that a colour network reads them.
 
     Args:
-        mean: a number, or one a channel, in the units of `scale · image` and in the order of `channel_order`.
+        mean: a number, or one per channel, in the units of `scale · image` and in the order of `channel_order`.
         std: likewise; greater than 0.
         scale: factor on the image before the mean is taken away.
         channel_order: "rgb" keeps the channels, "bgr" reverses them first.

@@ -88,7 +88,7 @@ def keras_backbone(
     """A network of `keras.applications` by its name there, without its classifier, with its own normalisation inside.
 
     Several of these networks choose their padding by the size of their images. Made without a size, they pad as for
-    multiples of 32: for other sizes the features differ from Keras' (227: a map of 7 x 7 in the place of 8 x 8).
+    multiples of 32: for other sizes the features differ from Keras' (227: a map of 7 x 7 instead of 8 x 8).
 
     Args:
         name: one of `KERAS_APPLICATIONS`, e.g. "EfficientNetB0".

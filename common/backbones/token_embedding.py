@@ -1,4 +1,4 @@
-"""A table of trainable vectors in the place of a convolutional network."""
+"""A table of trainable vectors instead of a convolutional network."""
 
 from __future__ import annotations
 

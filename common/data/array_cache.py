@@ -40,7 +40,7 @@ def cached_arrays(
             with np.load(path, allow_pickle=False) as file:
                 return {key: file[key] for key in keys}
         except _UNREADABLE as error:
-            _log.warning("%s is damaged and is made again (%s: %s)", path, type(error).__name__, error)
+            _log.warning("%s is damaged and is rebuilt (%s: %s)", path, type(error).__name__, error)
     arrays = build()
     try:
         _write_at_once(path, arrays)

@@ -188,6 +188,6 @@ def _compose(
 
 
 def _again_and_again(indices: np.ndarray, num_draws: int, generator: np.random.Generator) -> np.ndarray:
-    """Draws without replacement until all are drawn, then anew."""
+    """Draws without replacement until all are drawn, then starts over."""
     rounds = -(-num_draws // len(indices))
     return np.concatenate([generator.permutation(indices) for _ in range(rounds)])[:num_draws]

@@ -1,4 +1,4 @@
-"""What a data set is: labelled examples for training and for testing, and how far they are from the official ones."""
+"""Data sets: labelled examples for training and for testing, and their deviations from the official ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells two data sets apart: their contents, labels and class names."""
+"""Fingerprints that distinguish data sets by contents, labels and class names."""
 
 from __future__ import annotations
 

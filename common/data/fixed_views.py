@@ -1,4 +1,4 @@
-"""A few views of each training image in the place of a new one at every draw: what features can be computed of."""
+"""A few views of each training image instead of a new one at every draw: what features can be computed of."""
 
 from __future__ import annotations
 

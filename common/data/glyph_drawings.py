@@ -25,7 +25,7 @@ class GlyphDrawings(NamedTuple):
 
     Attributes:
         images: `[drawings, size, size]` uint8, white ink on black.
-        code_points: `[drawings]` int64, ascending; one entry a font that draws the character.
+        code_points: `[drawings]` int64, ascending; one entry per font that draws the character.
     """
 
     images: np.ndarray
@@ -33,7 +33,7 @@ class GlyphDrawings(NamedTuple):
 
 
 def draw_glyphs(size: int, *, cache_dir: str | os.PathLike) -> GlyphDrawings:
-    """Every character that at least 12 of the 16 fonts draw, once a font.
+    """Every character that at least 12 of the 16 fonts draw, once per font.
 
     Characters that look the same in a reference font (the first that has them) are one: the first by code point stays.
     Blank ones are dropped. Drawn once (some ten seconds) and kept in `cache_dir`; a new version of the fonts or of

@@ -14,7 +14,7 @@ GLYPH_SIZE = 32
 
 
 def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
-    """About 2,100 characters, 12 to 16 images each, one a font; half of the characters train, the others test.
+    """About 2,100 characters, 12 to 16 images each, one per font; half of the characters train, the others test.
 
     Like Stanford Online Products in shape: many classes with few images, retrieval among unseen classes. A class is a
     character that at least 12 of 16 fonts draw; those that look the same are one class. About a quarter of the images

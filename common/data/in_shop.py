@@ -41,7 +41,7 @@ def load_in_shop(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     """Loads In-shop by its official partition: `test` holds the queries, `gallery` what they search.
 
     Reference: Liu et al., "DeepFashion: powering robust clothes recognition and retrieval with rich annotations", 2016.
-    (The print of the thesis gives 7,986 classes and 72,712 images; the counts beside it sum to 7,982 and 52,712.)
+    (The thesis prints 7,986 classes and 72,712 images; the counts beside it sum to 7,982 and 52,712.)
 
     Args:
         data_dir: the folder with `Img/` and `Eval/`, or the one that holds it under its official name.

@@ -55,7 +55,7 @@ class Inspection:
 
     Args:
         dataset: the data set.
-        examples: one entry an example, part by part.
+        examples: one entry per example, part by part.
     """
 
     dataset: Dataset
@@ -124,7 +124,7 @@ def parts_of(dataset: Dataset) -> list[tuple[str, Examples]]:
 def inspect_dataset(dataset: Dataset) -> Inspection:
     """Reads every example once: digests it and, if it is an image file, decodes it to its end.
 
-    Two examples are the same if their bytes are; copies that were encoded anew are not found.
+    Two examples are the same if their bytes are; re-encoded copies are not found.
     """
     found: list[Inspected] = []
     for part, examples in parts_of(dataset):

@@ -1,4 +1,4 @@
-"""What the loaders of official data sets share: finding the folder, reading listings, errors that name the line."""
+"""Shared parts of the loaders of official data sets: finding the folder, reading listings, errors with line numbers."""
 
 from __future__ import annotations
 

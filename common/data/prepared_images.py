@@ -33,9 +33,9 @@ def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes:
     images to a shorter side of 256. EXIF orientation is ignored, as it is wherever images are read.
 
     A copy's name holds the digest of the source's contents, the shorter side and the box: different sources and sizes
-    never mix, a source that changes is prepared anew, and one that is moved is not. Copies appear under their name only
-    when complete, so that an interrupted preparation continues where it stopped, and several processes may prepare the
-    same images.
+    never mix, a source that changes is prepared again, and one that is moved is not. Copies appear under their name
+    only when complete, so that an interrupted preparation continues where it stopped, and several processes may prepare
+    the same images.
 
     Args:
         examples: image files.

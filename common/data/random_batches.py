@@ -12,7 +12,7 @@ from common.errors import check_non_negative, check_positive, invalid
 
 
 class MPerClassBatches:
-    """SPC-n: random classes, n random examples of each; every batch is drawn anew.
+    """SPC-n: random classes, n random examples of each; every batch is drawn independently.
 
     `ClassBalancedBatches` gives every class its turn before any has a second one; here nothing is remembered from
     batch to batch. A batch holds no class twice, and an example twice only where a class has fewer than n. An epoch

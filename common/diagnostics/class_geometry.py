@@ -1,4 +1,4 @@
-"""How classes lie in an embedding space: distances inside of them and between them, covering radii, uniformity."""
+"""Geometry of classes in an embedding space: distances within and between them, covering radii, uniformity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well k-means clusters of the embeddings agree with the classes."""
+"""Agreement of k-means clusters of the embeddings with the classes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClusteringResult(NamedTuple):
 
 
 def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> ClusteringResult:
-    """AMI and NMI (arithmetic mean in the denominator) of k-means with as many clusters as classes.
+    """AMI and NMI (arithmetic mean in the denominator) of k-means, one cluster per class.
 
     Lloyd's algorithm of scikit-learn from one k-means++ start. Clusters that stay empty because embeddings coincide
     count as they are: an embedding that has collapsed to a point scores 0. The scale of the embeddings changes nothing.

@@ -1,4 +1,4 @@
-"""What embeddings look like beside how well they retrieve: one record of all diagnostics, and a warning of collapse."""
+"""Diagnostics of embeddings besides their retrieval: one record of all of them, and a warning of collapse."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MAX_COVERED_ITEMS = 128  # items of a class that its covering radius looks at
 _MOSTLY_DISTINCT = 0.5  # share of distinct embeddings below which most are copies
 
 NAMES = {
-    "rho": "spectral decay, of all singular values (print)",
+    "rho": "spectral decay, of all singular values (dissertation)",
     "rho@2": "spectral decay without the largest singular value (published code)",
     "pi_intra": "mean cosine distance inside of classes (published code)",
     "pi_inter": "mean cosine distance of normalised class means (published code)",
     "pi_ratio": "pi_intra / pi_inter (published code)",
-    "pi_intra_print": "mean Euclidean distance inside of classes (print)",
-    "pi_inter_print": "mean Euclidean distance of class means (print)",
-    "pi_ratio_print": "pi_intra / pi_inter (print)",
+    "pi_intra_print": "mean Euclidean distance inside of classes (dissertation)",
+    "pi_inter_print": "mean Euclidean distance of class means (dissertation)",
+    "pi_ratio_print": "pi_intra / pi_inter (dissertation)",
     "covering_radius": "greedy k-center radius of a class, mean over k and classes",
     "alignment": "mean squared distance inside of classes",
     "uniformity": "log mean of exp(-2 d^2) over all pairs",
@@ -64,7 +64,7 @@ def diagnose(embeddings: np.ndarray, labels: np.ndarray, *, clustering: bool = F
     Args:
         embeddings: `[items, dim]`, finite.
         labels: integers of any size `[items]`; without two items of a class, what compares them is left out.
-        clustering: also NMI, by k-means with as many clusters as classes: the only slow one.
+        clustering: also NMI, by k-means, one cluster per class: the only slow one.
         seed: of k-means, and of the items that uniformity looks at where there are many.
 
     Raises:

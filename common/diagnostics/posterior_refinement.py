@@ -4,7 +4,7 @@ A linear neck W `[dim, channels]` on features x makes the similarity `x^T M x'` 
 paper replaces M by a restrained M' and ranks the features x with it. Its claims: a smaller trace (of a positive
 semi-definite M'), or a smaller Frobenius norm (at the same trace), tightens a bound of the error on unseen data.
 
-Two things stand against the print. A restrained diagonal makes M' indefinite, so principle 1 does not apply to D(r);
+Two observations contradict the paper. A restrained diagonal makes M' indefinite, so principle 1 does not apply to D(r);
 `MatrixProperties.smallest_eigenvalue` shows it. And the identity ranks all channels where the neck kept `dim` of them:
 `principal_axes` and `random_axes` are the controls of that size.
 

@@ -1,4 +1,4 @@
-"""How evenly embeddings use their directions: spectral decay."""
+"""Spectral decay: how evenly embeddings use their directions."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def spectral_decay(
     direction is empty, so S is not let below `floor`: with D dimensions of which half are used evenly, rho is
     `-log D - (log(2/D) + log floor) / 2`.
 
-    The print is `skip_top=0`. The published code has variants: `rho@k` drops the k - 1 largest values, which for
-    embeddings on the sphere means their mean (its figure 2.4 seems to use `@2`, that is `skip_top=1`); `@-1` is
-    `spectrum_to_uniform`, KL(S || U), which needs no floor.
+    The dissertation's definition is `skip_top=0`. The published code has variants: `rho@k` drops the k - 1 largest
+    values, which for embeddings on the sphere means their mean (its figure 2.4 seems to use `@2`, that is
+    `skip_top=1`); `@-1` is `spectrum_to_uniform`, KL(S || U), which needs no floor.
 
     Reference: Milbich, dissertation, equation 2.18.
 

@@ -10,7 +10,7 @@ _LARGEST_READ = 64 << 20  # far more than a header; contents are read in blocks
 
 
 class BoundedReader:
-    """What `tarfile` needs of a stream, for a compressed one whose real length nobody knows.
+    """The stream methods that `tarfile` needs, for a compressed stream of unknown length.
 
     `tarfile` reads extended headers into memory whole, whatever length they state, and skips contents by seeking.
 

@@ -1,4 +1,4 @@
-"""What is known of a published file: its size and digests."""
+"""Size and digests of a published file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Size and digests of a file as published; None where nobody published it.
+    """Size and digests of a file as published; None where none was published.
 
     Args:
         size: in bytes.
         sha256: hexadecimal, lower case; or as many of its first digits as were published.
-        md5: the same. It finds damage, but not what somebody made on purpose; checked where there is no SHA-256.
+        md5: the same. It finds damage, but not deliberate forgery; checked where there is no SHA-256.
     """
 
     size: int | None = None

@@ -1,4 +1,4 @@
-"""Where the official data sets come from: addresses, sizes, digests, and what each file becomes."""
+"""Sources of the official data sets: addresses, sizes, digests, and the purpose of each file."""
 
 from __future__ import annotations
 

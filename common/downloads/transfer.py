@@ -34,8 +34,8 @@ def download(
     """Fetches a file from the first address that gives it as published.
 
     Bytes go to `<path>.part`, which the next call (also of a new process) continues with an HTTP range request; a
-    server that knows no ranges begins anew. Without a published digest a part is continued only at the address it
-    came from, and only if the server confirms that the file has not changed since. A file that is not as published
+    server without support for ranges begins again. Without a published digest a part is continued only at its own
+    address, and only if the server confirms that the file has not changed since. A file that is not as published
     becomes `<path>.rejected`.
 
     Args:

@@ -59,7 +59,7 @@ def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str
     except Exception as error:
         if isinstance(error, MemoryError) and _is_whole(path):
             raise InvalidInput(f"{path} is too large for this machine's memory ({error}).") from error
-        cure = cure or f"Delete {pathlib.Path(path).parent} and give the command that made it again."
+        cure = cure or f"Delete {pathlib.Path(path).parent} and repeat the command that made it."
         raise DamagedFile(f"{path} cannot be read ({error}): it is damaged. {cure}") from error
     objection = format_objection(arrays.pop(_FORMAT_ENTRY, FORMAT_VERSION))
     if objection:

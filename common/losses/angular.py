@@ -23,7 +23,7 @@ def log_sum_exp_of_sums(
 ) -> tf.Tensor:
     """`log Σ_n e^{γ (s_an + s_pn)}` of all anchors a and positives p, the sum over the negatives of a.
 
-    The exponential of a sum is a product, so that the sum over n is a matrix product, in place of a tensor
+    The exponential of a sum is a product, so that the sum over n is a matrix product, instead of a tensor
     `[anchors, positives, references]`.
 
     Args:

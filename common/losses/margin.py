@@ -51,7 +51,7 @@ class MarginLoss(MetricLoss):
     counts the terms that are greater than zero. In the tables "margin, β = 1.2" is the first value of the boundary.
 
     Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017 (with one
-    triplet an anchor, drawn by `common.miners.distance_weighted`), whose code counts active terms as this does;
+    triplet per anchor, drawn by `common.miners.distance_weighted`), whose code counts active terms as this does;
     Milbich's dissertation eq. 2.10, whose α is our β, and whose code counts a triplet with two active terms once: up to
     twice the value and gradient.
 

@@ -25,7 +25,7 @@ MINERS = {
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class MinedLoss(MetricLoss):
-    """`loss` over one triplet an anchor, drawn by a miner; with `rho_probability`, rho-regularised.
+    """`loss` over one triplet per anchor, drawn by a miner; with `rho_probability`, rho-regularised.
 
     The loss sees the same references with only the triplet's two pairs in a row, so that any loss over pairs or
     triplets can be mined, with a memory or without. Draws are a function of `seed` and a step counter, which advances

@@ -17,8 +17,8 @@ from common.references.reference_set import References
 class NormalizedSoftmaxLoss(ProxyLoss):
     """Normalised softmax: the cross-entropy of `softmax_c(cos(x, w_c) / T)`, the mean over the batch.
 
-    With one class vector w a class this is the function that ProxyNCA++ has with one proxy a class; the two come with
-    different temperatures and learn their class vectors at different paces.
+    With one class vector w per class this is the function that ProxyNCA++ has with one proxy per class; the two come
+    with different temperatures and learn their class vectors at different paces.
 
     Reference: Zhai, Wu: Classification Is a Strong Baseline for Deep Metric Learning, BMVC 2019 (T = .05); Milbich's
     dissertation eq. 2.14.

@@ -1,4 +1,4 @@
-"""What losses over proxies of their own share: the proxies, and the comparison with them."""
+"""Shared base of losses with proxies of their own: the proxies, and the comparison with them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def active_quadruplet_counts(
 
     All pairs are ranked once; how many negative pairs lie below a positive one is then found by bisection, among all
     of them and, to be taken off, among those with a member of its class. Time and memory are those of sorting the
-    pairs, in place of a tensor of pairs by pairs.
+    pairs, instead of a tensor of pairs by pairs.
 
     Args:
         distances: `[anchors, references]`.

@@ -25,7 +25,7 @@ def mean_center_distance(centers: tf.Tensor) -> tf.Tensor:
         centers: `[classes, centers, dim]`.
 
     Returns:
-        A scalar; 0 for one centre a class.
+        A scalar; 0 for one centre per class.
     """
     num_classes, num_centers, _ = centers.shape
     unit_centers = normalize(centers, "unit")

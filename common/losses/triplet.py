@@ -25,7 +25,7 @@ def active_triplet_counts(
 
     The positives of an anchor are sorted by their distance, and each negative is placed among them by bisection: the
     positives behind it are those that it is active with. That is quadratic in time (but for a logarithm) and in
-    memory, in place of a tensor `[anchors, references, references]`. Only rows with a positive are looked at: of
+    memory, instead of a tensor `[anchors, references, references]`. Only rows with a positive are looked at: of
     33,952 proxies over a batch of 32, those of the classes of the batch. A difference below the rounding of the
     distances is not active.
 

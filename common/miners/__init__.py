@@ -1,4 +1,4 @@
-"""Which tuples of a batch a loss looks at: functions `(embeddings, labels, seed, references=None)` -> `Triplets`."""
+"""Miners select tuples of a batch: functions `(embeddings, labels, seed, references=None)` -> `Triplets`."""
 
 from common.miners.distance_weighted import distance_weighted, log_inverse_density
 from common.miners.random_triplets import random_triplets

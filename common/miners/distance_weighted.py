@@ -44,7 +44,7 @@ def distance_weighted(
     """A random positive, and a negative drawn with weights `1 / q(max(d_an, cutoff))`.
 
     Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017; Milbich's
-    dissertation eq. 5.3 and 5.4, as its code draws (cutoff .5). The print has `min(λ, 1 / q(d_an))`, which agrees for
+    dissertation eq. 5.3 and 5.4, as its code draws (cutoff .5). Its text has `min(λ, 1 / q(d_an))`, which agrees for
     λ = 1 / q(cutoff) but beyond `sqrt(4 - cutoff²)` or so: there 1 / q grows again, and is not clipped here. Wu et al.
     leave out negatives beyond 1.4; neither that code nor this does.
 

@@ -1,4 +1,4 @@
-"""Rho-regularisation: now and then the positive is pushed away in the place of the negative."""
+"""Rho-regularisation: now and then the positive is pushed away instead of the negative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triplets of indices: at most one an anchor, drawn by Gumbel noise that is a pure function of the seed."""
+"""Triplets of indices: at most one per anchor, drawn by Gumbel noise that is a pure function of the seed."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def greedy_k_center(points: tf.Tensor, num_centers: int, initial: tf.Tensor | No
     Without `initial` the first point is the first center (Gonzalez' algorithm: its covering radius is at most twice the
     smallest possible). Initial centers only repel: they are not among the returned indices. Among points at the same
     distance the lowest index wins, and no point is picked twice. Distances are differences of coordinates, not inner
-    products, so that near duplicates are told apart. Points with a coordinate that is not finite come last, and repel
-    nobody, nor do such initial centers. No gradient.
+    products, so that near duplicates are distinguished. Points with a coordinate that is not finite come last, and
+    repel no others, nor do such initial centers. No gradient.
 
     Reference: thesis Algorithm 2 (greedy k-center over a pool); T. Gonzalez, "Clustering to minimize the maximum
     intercluster distance", 1985.
@@ -112,6 +112,6 @@ def _squared_distances(points: tf.Tensor, center: tf.Tensor) -> tf.Tensor:
 
 
 def _distances_or_farthest(points: tf.Tensor, center: tf.Tensor) -> tf.Tensor:
-    """`_squared_distances`, and the largest number of the type in the place of NaN."""
+    """`_squared_distances`, and the largest number of the type instead of NaN."""
     squared = _squared_distances(points, center)
     return tf.where(tf.math.is_nan(squared), squared.dtype.max, squared)

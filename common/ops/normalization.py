@@ -1,4 +1,4 @@
-"""How embeddings are brought to comparable length."""
+"""Normalisation of embeddings to comparable length."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
 
 
 def mean_norm(x: tf.Tensor) -> tf.Tensor:
-    """`mean ‖x‖` of vectors, what some losses hold small in place of a normalisation.
+    """`mean ‖x‖` of vectors, what some losses hold small instead of a normalisation.
 
     Args:
         x: `[n, dim]`.

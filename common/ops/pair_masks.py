@@ -1,4 +1,4 @@
-"""Which pairs of two labelled sets are positive (same class) and which negative."""
+"""Masks of positive (same class) and negative pairs of two labelled sets."""
 
 from __future__ import annotations
 

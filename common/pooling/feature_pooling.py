@@ -1,4 +1,4 @@
-"""What all poolings share: feature maps and token sequences become positions, and masks are honoured."""
+"""Base of all poolings: feature maps and token sequences become positions, and masks are honoured."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
 
         Args:
             features: in one of the input shapes of this layer.
-            mask: boolean, one value a position, or None.
+            mask: boolean, one value per position, or None.
 
         Returns:
             features `[batch, positions, channels]` and mask `[batch, positions]` (or None).

@@ -1,4 +1,4 @@
-"""One pooled feature a prototype, by balanced transport from positions to prototypes."""
+"""One pooled feature per prototype, by balanced transport from positions to prototypes."""
 
 from __future__ import annotations
 

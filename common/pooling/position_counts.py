@@ -1,4 +1,4 @@
-"""How many positions there are."""
+"""Numbers of positions."""
 
 from __future__ import annotations
 

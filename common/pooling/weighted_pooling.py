@@ -38,7 +38,7 @@ class WeightedPooling(FeaturePooling):
         Args:
             features: in one of the input shapes of this layer; what the layer itself is given, so projected features
                 when the projection stands before the pooling.
-            mask: boolean, one value a position, or None.
+            mask: boolean, one value per position, or None.
 
         Returns:
             `[batch, positions]`, row by row of a feature map; at least 0, sums to 1.
@@ -51,7 +51,7 @@ class WeightedPooling(FeaturePooling):
 
         Args:
             features: in one of the input shapes of this layer.
-            mask: boolean, one value a position, or None.
+            mask: boolean, one value per position, or None.
 
         Returns:
             features `[batch, positions, channels]` and mask `[batch, positions]` (or None).
@@ -83,7 +83,7 @@ def shares(weights: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
 def weighted_sum(
     weights: tf.Tensor, features: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
-    """`sum_j w_j f_j`; products and sums in the place of many small matrix products, which cost twice the time.
+    """`sum_j w_j f_j`; products and sums instead of many small matrix products, which cost twice the time.
 
     Args:
         weights: `[batch, positions]`.

@@ -67,7 +67,7 @@ class GpuEnergy:
     """Joules of the graphics processors since this object was made: power at each reading times the time between them.
 
     Args:
-        read_watts: gives the power now; `None` where nobody can tell.
+        read_watts: gives the power now; `None` if unknown.
         clock: gives seconds.
     """
 

@@ -1,4 +1,4 @@
-"""Where a figure was made: versions and hardware."""
+"""Environment of a figure: versions and hardware."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def commit_of(folder: pathlib.Path) -> str | None:
     Args:
         folder: that holds `common`.
     """
-    if not (folder / ".git").exists():  # installed as a package, perhaps below somebody else's checkout
+    if not (folder / ".git").exists():  # installed as a package, perhaps below an unrelated checkout
         return None
     env = {name: value for name, value in os.environ.items() if name not in _SET_BY_HOOKS}
     ask = functools.partial(subprocess.run, cwd=folder, env=env, check=True, capture_output=True, text=True, timeout=10)

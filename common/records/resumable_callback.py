@@ -10,7 +10,7 @@ class ResumableCallback(keras.callbacks.Callback):
     """A callback whose memory between evaluations is a dictionary of JSON values and a list of arrays.
 
     Attributes:
-        stopped: whether this callback has ended the training for good, so that a resumed one does not go on either.
+        stopped: whether this callback has ended the training for good, so that a resumed one does not continue either.
     """
 
     stopped = False
@@ -21,7 +21,7 @@ class ResumableCallback(keras.callbacks.Callback):
         return False
 
     def state(self) -> dict:
-        """JSON values that `restore` needs to go on as if nothing had happened."""
+        """JSON values that `restore` needs to continue as if nothing had happened."""
         return {}
 
     def arrays(self) -> list[np.ndarray]:

@@ -131,7 +131,7 @@ class RunDirectory:
             DamagedFile: it has, and the file is missing or damaged.
         """
         path = self.path / WEIGHTS
-        cure = f"Delete {self.path} and give the command that trained this run again: it trains it anew."
+        cure = f"Delete {self.path} and repeat the command that trained this run: it trains it again."
         if not path.exists():
             if self.read_result() is None:
                 raise InvalidInput(

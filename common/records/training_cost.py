@@ -1,4 +1,4 @@
-"""The time and energy of a training, over all its sessions."""
+"""The time and energy of a run, over all its sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_READINGS = 60.0  # a package's counter overflows after half an 
 
 
 class TrainingCost(ResumableCallback):
-    """Seconds and joules of a training over all its sessions, up to the checkpoint that the next one went on from.
+    """Seconds and joules of a run over all its sessions, up to the checkpoint that the next one resumed from.
 
     The clock starts when this object is made. Energy is `None` as soon as one session could not read it.
 
@@ -52,7 +52,7 @@ class TrainingCost(ResumableCallback):
         self._seconds_before, self._joules_before = state["seconds"], state["joules"]
 
     def as_dict(self) -> dict:
-        """For a result: `train_seconds` and `energy_joules` (by meter, `None` where nobody can tell)."""
+        """For a result: `train_seconds` and `energy_joules` (by meter, `None` if unknown)."""
         state = self.state()
         joules = {name: None if value is None else round(value, 1) for name, value in state["joules"].items()}
         return {"train_seconds": round(state["seconds"], 2), "energy_joules": joules}

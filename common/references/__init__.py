@@ -1,4 +1,4 @@
-"""What a batch is compared with: reference sets and the layers that provide them."""
+"""Reference sets for comparison with a batch, and the layers that provide them."""
 
 from common.references.comparison import ANCHORS, Comparison, compare
 from common.references.cross_batch_memory import CrossBatchMemory

@@ -38,7 +38,7 @@ class CrossBatchMemory(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     def enqueue(self, embeddings: tf.Tensor, labels: tf.Tensor) -> None:
-        """Puts a batch in the place of the oldest entries; of a batch larger than the memory, its last ones.
+        """Replaces the oldest entries by a batch; a batch larger than the memory leaves its last ones.
 
         Args:
             embeddings: `[batch, dim]`; no gradient passes.

@@ -1,4 +1,4 @@
-"""What a batch of embeddings is compared with."""
+"""Reference sets that a batch of embeddings is compared with."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 looks R deep, `hits` must reach that far or to the end of the gallery. All return one value for each query, `[queries]`.
 
 Reference: thesis section 1.2; Musgrave et al., A Metric Learning Reality Check, 2020, section 3.2. (The thesis prints
-P@R_i inside the sum of MAP@R; the definition that it and everybody else computes has P@k.)
+P@R_i inside the sum of MAP@R; the usual definition, which it also computes, has P@k.)
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _ADVICE = (
 
 
 class CachedFeatures(NamedTuple):
-    """What a training from cached features goes on with.
+    """What a run from cached features continues with.
 
     Attributes:
         dataset: the data set, whose examples are rows of the stores.

@@ -1,4 +1,4 @@
-"""What happens at each evaluation of a training: measure, decide, record. Every state can be saved and restored."""
+"""Evaluation callbacks of a run: measure, decide, record. Every state can be saved and restored."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class EmbeddingDiagnostics(ResumableCallback):
 class BestWeights(ResumableCallback):
     """Keeps the weights of the best evaluation and stops after `patience` evaluations without improvement.
 
-    What a training selects must have all its parts on: evaluations before that are not waited for, and what is kept of
-    them is forgotten at the first one that counts. A training that ends before has the best of them.
+    What a run selects must have all its parts on: evaluations before that are not waited for, and what is kept of
+    them is forgotten at the first one that counts. A run that ends before has the best of them.
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
 

@@ -1,4 +1,4 @@
-"""Everything that a training needs to go on, in one file of plain arrays."""
+"""Everything that a run needs to continue, in one file of plain arrays."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Checkpoint(ResumableCallback):
         return state["epochs_done"]
 
     def _checked(self, state: dict) -> dict:
-        """`state`, if this version of the code can go on from it."""
+        """`state`, if this version of the code can resume from it."""
         written, expected = (state["format"], len(state["callbacks"])), (CHECKPOINT_VERSION, len(self.stateful))
         if written != expected:
             raise InvalidInput(

@@ -86,7 +86,7 @@ class EmbeddingModel(keras.Model):
         *,
         warming_up: bool = False,
     ) -> None:
-        """Sets how weights are updated; the train step is traced anew.
+        """Sets how weights are updated; the train step is retraced.
 
         Args:
             update: the optimiser (and its faster copy).

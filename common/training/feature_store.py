@@ -32,8 +32,8 @@ class FeatureStore:
     of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped.
 
     A file holds some consecutive items. Its name ends in a digest of its contents and of all that they depend on. So
-    a file that was damaged, or that comes from another store, is noticed and made again, and a file is there as a whole
-    or not at all: what was stopped goes on with the files that are missing.
+    a file that was damaged, or that comes from another store, is noticed and rebuilt, and a file is there as a whole
+    or not at all: what was stopped resumes with the files that are missing.
 
     Args:
         folder: holds the stores of one data set.
@@ -137,7 +137,7 @@ class FeatureStore:
             if number.isdigit() and path.name == self._name(int(number), content):
                 whole[int(number)] = path
             else:
-                _log.warning("%s is damaged, or belongs elsewhere: it is removed and made again.", path)
+                _log.warning("%s is damaged, or belongs elsewhere: it is removed and rebuilt.", path)
                 path.unlink(missing_ok=True)
         return whole
 

@@ -67,7 +67,7 @@ def fit(
 ) -> dict:
     """Trains `model` until the schedule ends it, and leaves it with its best weights.
 
-    A run that was stopped at any moment goes on from its last checkpoint, with the same figures as if it had not been
+    A run that was stopped at any moment resumes from its last checkpoint, with the same figures as if it had not been
     stopped: batches and augmentation are functions of the step, everything else is in the checkpoint.
 
     Args:
@@ -108,7 +108,7 @@ def fit(
         mean_loss = MeanLoss(schedule.steps_per_evaluation, schedule.warm_up_steps)
         callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, progress, record, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
-    best.set_model(model)  # a training that was over before this call has not set it
+    best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()
     steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
@@ -130,7 +130,7 @@ def _run_epochs(
     epochs_done: int,
     callbacks: list,
 ) -> int:
-    """Goes on after `epochs_done` evaluation periods; returns how many there are in the end."""
+    """Continues after `epochs_done` evaluation periods; returns how many there are in the end."""
     try:
         history = model.fit(
             batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),

@@ -1,4 +1,4 @@
-"""What happens to a gradient between the tape and the optimiser: decay, clipping, and the faster proxies."""
+"""Gradient transforms between the tape and the optimiser: decay, clipping, and faster proxies."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def read_test_embeddings(folder: str | os.PathLike, *, cure: str | None = None) 
     """
     path = pathlib.Path(folder) / TEST_EMBEDDINGS
     cure = cure or (
-        "Give the command that trained this run again: it makes the file anew from the weights. If it says the same, "
+        "Repeat the command that trained this run: it rebuilds the file from the weights. If it says the same, "
         f"delete {folder} first, to train the run again."
     )
     if not path.exists():

@@ -1,4 +1,4 @@
-"""One training in its run directory, from the question whether it is finished to its result."""
+"""A run in its run directory, from the check whether it is finished to its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from common.training.training_session import training_session
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """A training before its first step: what `fit` is given, and what is said of it in the end.
+    """A run before its first step: what `fit` is given, and what is said of it in the end.
 
     Attributes:
         model: with all weights made (`build_from_batch`).
@@ -46,7 +46,7 @@ class Training:
 
 
 def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> dict:
-    """Trains, or goes on from the last checkpoint, and writes the result; a finished run is only read.
+    """Trains, or resumes from the last checkpoint, and writes the result; a finished run is only read.
 
     Args:
         run: the folder.

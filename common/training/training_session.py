@@ -1,4 +1,4 @@
-"""One training after another in the same process, without what the ones before left behind."""
+"""Several runs in one process, without leftovers of earlier ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PREFIX = "CustomGradient-"  # what tf.custom_gradient calls the gradients that 
 
 @contextlib.contextmanager
 def training_session(seed: int) -> Iterator[None]:
-    """Around a training: starts from a fresh Keras session and seed, and in the end lets go of the training's graphs.
+    """Around a run: starts from a fresh Keras session and seed, and in the end lets go of the training's graphs.
 
     TensorFlow registers the gradient of every `tf.custom_gradient` that it traces under a name of its own, for ever,
     and each holds its graph, and with it the variables of the model and of its optimiser. A study of a hundred
-    trainings in one process would keep all of their weights. What was traced inside is forgotten at the end of the
+    runs in one process would keep all of their weights. What was traced inside is forgotten at the end of the
     block; what was traced before stays.
 
     Args:

@@ -1,1 +1,1 @@
-"""What can be found out about finished trainings and embeddings, beside the figures of their protocol."""
+"""Analyses of finished runs and embeddings, besides the figures of their protocol."""

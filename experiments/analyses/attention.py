@@ -1,4 +1,4 @@
-"""Where a trained model looks: as a whole and prototype by prototype."""
+"""Attention of a trained model: as a whole and prototype by prototype."""
 
 from __future__ import annotations
 

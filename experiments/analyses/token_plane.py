@@ -1,4 +1,4 @@
-"""Tokens and pooled samples of a finished training in the plane, and what its pooling gives weight to."""
+"""Tokens and pooled samples of a finished run in the plane, and what its pooling gives weight to."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tables, values and pictures of documents, written anew from rows."""
+"""Tables, values and pictures of documents, rebuilt from rows."""

@@ -56,7 +56,7 @@ def markdown_of(block: Block, study: StudyRows) -> str:
 
 
 def text_of(value: Value, study: StudyRows) -> str:
-    """A single value: a metric in per cent, an interval, a difference, a number of trainings, or a mean of extras.
+    """A single value: a metric in per cent, an interval, a difference, a number of runs, or a mean of extras.
 
     `minus METHOD` is the difference of MAP@R from another method, `runs` the number, and `extra NAME` the mean of what
     the rows keep beside metrics.
@@ -98,7 +98,7 @@ def text_of(value: Value, study: StudyRows) -> str:
 
 
 def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[str]]:
-    """Single and concatenated models of a table's methods, each beside what it is held against.
+    """Single and concatenated models of a table's methods, each beside what it is compared with.
 
     Args:
         study: its rows.
@@ -122,13 +122,13 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
             ]
         )
     labels = [row.method for row in rows]
-    header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "held against", "difference, MAP@R"]
+    header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
     notes = [_untrained_note(study, labels), *_left_out(baselines, labels), *reports.footnotes(rows)]
     return reports.PlainTable("", [*header, "detectable"], lines, notes), labels
 
 
 def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
-    """What each method of a table is held against, by label, in the table's order.
+    """What each method of a table is compared with, by label, in the table's order.
 
     Args:
         study: its rows.
@@ -189,7 +189,7 @@ def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Paired effects (memory, CCP, GSP, regularisation) in a study and in print.
+    """Paired effects (memory, CCP, GSP, regularisation) in a study and as published.
 
     Args:
         study: its rows.
@@ -243,7 +243,7 @@ def _collage_row(study: StudyRows, label: str) -> reports.TableRow:
 
 
 def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, list[str]]:
-    """A metric of every single training, method by method.
+    """A metric of every single run, method by method.
 
     Args:
         study: its rows.
@@ -254,7 +254,7 @@ def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, 
         scores = scores_of_trainings(study, label)
         values = [100 * row["test"][check_choice("metric", metric, row["test"])] for row in scores.rows]
         lines.append([label, f"{np.mean(values):.2f}", ", ".join(f"{value:.2f}" for value in values)])
-    return reports.PlainTable("", ["method", f"{metric}, mean", "each training"], lines), labels
+    return reports.PlainTable("", ["method", f"{metric}, mean", "each run"], lines), labels
 
 
 BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] = {
@@ -272,7 +272,7 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
 
 
 def token_methods(study: StudyRows) -> dict[str, TokenMethod]:
-    """The trainings of figure 5.4 by method."""
+    """The runs of figure 5.4 by method."""
     methods = {}
     for label in labels_of(study):
         scores = scores_of_trainings(study, label)

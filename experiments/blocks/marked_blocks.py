@@ -1,4 +1,4 @@
-"""What a document has from rows: blocks `<!-- results: NAME(ARGUMENTS) -->` and single values in prose.
+"""Parts of a document made from rows: blocks `<!-- results: NAME(ARGUMENTS) -->` and single values in prose.
 
 A block ends with `<!-- /results -->`; arguments are `name=value`, separated by semicolons. A value is
 `<!-- value: STUDY.METHOD.METRIC -->56.38<!-- /value -->`.
@@ -61,7 +61,7 @@ def values(document: str) -> Iterator[Value]:
 
 
 def replaced(document: str, of_block: Callable[[Block], str], of_value: Callable[[Value], str]) -> str:
-    """The document with what functions say in the place of what stood there.
+    """The document with what functions say instead of what stood there.
 
     Args:
         document: Markdown.

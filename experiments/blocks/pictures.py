@@ -60,7 +60,7 @@ def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """MAP@R of each training against the weight on own tokens.
+    """MAP@R of each run against the weight on own tokens.
 
     Args:
         study: its rows.
@@ -103,18 +103,18 @@ PICTURES: Mapping[str, Picture] = {
     "docs/figures/figure_5_4_selection.png": Picture(
         "figure_5_4_demo",
         draw_selection,
-        {"title": "Which trainings select (figure 5.4; demo budget, fold 0, twenty seeds)"},
+        {"title": "Which runs select (figure 5.4; demo budget, fold 0, twenty seeds)"},
     ),
     "docs/figures/table_5_1.png": Picture(
         "table_5_1", draw_fair_table, {"title": "Table 5.1 on glyphs, demo budget, four folds", "table": "5.1"}
     ),
     "docs/figures/agreement.png": Picture(
-        "table_5_1", draw_agreement, {"title": "Does table 5.1 on glyphs rank methods as the print does?"}
+        "table_5_1", draw_agreement, {"title": "Does table 5.1 on glyphs rank methods as the thesis does?"}
     ),
     "docs/figures/warm_batch_size.png": Picture(
         "warm_cars_batch_size",
         draw_recorded_sweep,
-        {"title": "C2 alone and with CCP: a head on Cars features, four folds, one training each (as figure 3.8)"},
+        {"title": "C2 alone and with CCP: a head on Cars features, four folds, one run each (as figure 3.8)"},
     ),
     "docs/figures/table_losses.png": Picture(
         "table_losses", draw_fair_table, {"title": "Losses on glyphs, demo budget, four folds", "table": "losses"}

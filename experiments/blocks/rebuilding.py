@@ -15,7 +15,8 @@ from experiments.blocks.unrecorded import LIST, REASONS
 from experiments.evidence.store import StudyRows
 
 DOCUMENTS = (
-    *("README.md", "docs/*.md", "experiments/README.md", "benchmarks/*.md", "gsp_dml/README.md", "ccp_dml/README.md"),
+    *("README.md", "docs/*.md", "docs/results/*.md", "experiments/README.md", "benchmarks/*.md"),
+    *("gsp_dml/README.md", "ccp_dml/README.md"),
 )
 _PICTURES, _RESULTS = "docs/figures/*.png", "results"
 _COMMAND = "python -m experiments.documents"
@@ -43,7 +44,7 @@ class Repository:
         return [*found, *self._differing_pictures(), *idle]
 
     def rebuild(self) -> list[str]:
-        """Writes documents and pictures anew where they differ from their rows, and names them."""
+        """Rewrites documents and pictures that differ from their rows, and names them."""
         changed = []
         for name in self.documents():
             path = self.root / name
@@ -136,7 +137,7 @@ def check(root: str | pathlib.Path) -> None:
     """Raises `InvalidInput` with all differences between documents and rows, if there is one."""
     found = Repository(root).differences()
     if found:
-        raise InvalidInput("\n".join([*found, f"`{_COMMAND}` makes documents and pictures anew from the rows."]))
+        raise InvalidInput("\n".join([*found, f"`{_COMMAND}` rebuilds documents and pictures from the rows."]))
 
 
 def _study_of(block: marked_blocks.Block) -> str:

@@ -1,4 +1,4 @@
-"""Tables and pictures of sweeps, and of any study whose rows say what each method is held against."""
+"""Tables and pictures of sweeps, and of any study whose rows say what each method is compared with."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> Non
 
 
 def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Test figures of each method, and its MAP@R minus that of the method that its rows hold it against.
+    """Test figures of each method, and its MAP@R minus that of the method that its rows compare it with.
 
     Args:
         study: its rows.
 
     Raises:
-        InvalidInput: no row says what it is held against.
+        InvalidInput: no row says what it is compared with.
     """
     extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
     if not extras:
         raise InvalidInput(
-            f"{study.folder}: no row says what its method is held against. Expected those of figure 3.7."
+            f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7."
         )
     labels = sorted(extras, key=lambda label: extras[label]["place"])
     rows = reports.compared([compared_row(study, label, extras[label]["held against"]) for label in labels])
@@ -72,12 +72,12 @@ def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
         gap = texts.get((MINUS, "MAP@R"))
         difference = [extras[row.method]["held against"], f"{gap.figure} {gap.interval}", gap.detectable] if gap else []
         lines.append([row.method, *figures, *(difference or ["-"] * 3)])
-    header = ["method", "test P@1", "test MAP@R", "held against", "difference, MAP@R", "detectable"]
+    header = ["method", "test P@1", "test MAP@R", "compared with", "difference, MAP@R", "detectable"]
     return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
 
 
 def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:
-    """P@1 and MAP@R of a method's trainings, and the difference where a baseline has the same ones.
+    """P@1 and MAP@R of a method's runs, and the difference where a baseline has the same ones.
 
     Args:
         study: its rows.

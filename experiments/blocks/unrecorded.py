@@ -17,11 +17,11 @@ from common.files import read_json, write_text
 LIST = pathlib.Path("results", "without_rows.json")
 REASONS: Mapping[str, str] = {  # and what the document says below the table; empty: nothing was measured
     "words": "",
-    "print": "*Quoted from the print; not measured here.*",
-    "index": "*Quoted from the documents that the lines name; a test compares them.*",
-    "computed": "*Computed without training by the command above; run again, it says the same. No rows are kept.*",
-    "benchmark": "*Printed by the command above; it differs from machine to machine, and no rows are kept.*",
-    "before": "*Measured before rows were kept: there is nothing to check this table against. To be measured again.*",
+    "print": "*Quoted from the thesis; not measured here.*",
+    "index": "*Quoted from the linked documents; a test compares the figures.*",
+    "computed": "*Computed without training by the command above, which always prints the same. No rows are kept.*",
+    "benchmark": "*Printed by the command above. The figures depend on the machine; no rows are kept.*",
+    "before": "*Measured before rows were kept, so this table cannot be checked. To be measured again.*",
 }
 _HEADING = re.compile(r"^#+ +(.*)$")
 _RULE = re.compile(r"^\|[\s:|-]+\|\s*$")

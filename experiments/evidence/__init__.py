@@ -1,1 +1,1 @@
-"""Published figures as data: one row a training in `results/`."""
+"""Published figures as data: one row per run in `results/`."""

@@ -21,7 +21,7 @@ _FAIR = "fair"
 
 
 class Effect(NamedTuple):
-    """What one change does to a method, here and in print.
+    """What one change does to a method, here and as published.
 
     Attributes:
         kind: of the change: `memory`, `CCP`, `GSP` or `regularisation`.
@@ -38,12 +38,12 @@ class Effect(NamedTuple):
     printed: Mapping[str, float]
 
     def agrees_on(self, dataset: str) -> bool:
-        """Whether the estimate has the sign of print on a data set; a difference of nothing agrees with none."""
+        """Whether the estimate has the published sign on a data set; a difference of nothing agrees with none."""
         return self.cell.estimate.mean * self.printed[dataset] > 0
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval excludes zero and trainings have a part in it."""
+        """Whether the interval excludes zero and runs have a part in it."""
         bounds = check_given("interval", self.cell.bounds)
         return bounds.excludes_zero and bounds.training_error is not None
 
@@ -125,7 +125,7 @@ def _fair_rows(study: StudyRows) -> list[dict]:
 
 
 def _figures(study: StudyRows, label: str, metric: str) -> np.ndarray:
-    """The test metric of a method's trainings `[folds, repeats]`, over the repeats that every fold has."""
+    """The test metric of a method's runs `[folds, repeats]`, over the repeats that every fold has."""
     repeats = complete_repeats(study, label)
     rows = scores_of_trainings(study, label, repeats).rows  # by fold, then repeat
     return np.array([row["test"][metric] for row in rows]).reshape(-1, repeats)

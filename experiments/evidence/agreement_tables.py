@@ -1,4 +1,4 @@
-"""Tables and picture of how studies agree with print."""
+"""Tables and picture of how studies agree with published tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
 _COEFFICIENT_NOTE = (
     "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
     "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and "
-    "trainings (of R repeats of a fold R - 1 are drawn; of trainings that were not repeated, folds); test classes are "
-    "not drawn anew, and methods count as independent, which a loss with GSP and the same without are not."
+    "runs (of R repeats of a fold R - 1 are drawn; of runs that were not repeated, folds); test classes are "
+    "not resampled, and methods count as independent, although a loss with GSP and the same loss without are not."
 )
 _CEILING_NOTE = (
     "Ceiling: the same coefficient between this printed data set and the other printed ones, over the same methods: "
@@ -28,10 +28,10 @@ _RULE_NOTE = (
 )
 _SIGNS_NOTE = (
     "Points of test MAP@R (beside Revisiting 2.2: of P@1), the method minus the same without the change; differences "
-    "are paired class by class and training by training, and starred where they are significant after Holm's "
-    "correction over those of one printed table. Agrees, contradicts: the interval, of which trainings are a part, "
-    "excludes zero, and all printed differences have this sign or none has; mixed: some have; open: the interval "
-    "includes zero, or nothing was trained twice."
+    "are paired class by class and run by run, and starred if they are significant after Holm's correction over those "
+    "of one printed table. Agrees, contradicts: the interval, which includes the spread of training, excludes zero, "
+    "and all printed differences have this sign or none has; mixed: some have; open: the interval includes zero, or "
+    "nothing was trained twice."
 )
 
 
@@ -52,7 +52,7 @@ def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> repo
             texts = [text for found, ceiling in coefficients for text in (_interval(found), _ceiling(ceiling))]
             lines.append([f"{of.study}: {of.table}, {dataset}", str(ranks.num_methods), *texts, ranks.verdict])
     header = [
-        "benchmark: print",
+        "benchmark: published table",
         "methods",
         "Spearman",
         "Spearman's ceiling",
@@ -81,7 +81,7 @@ def verdict_line(of: TableAgreement) -> str:
 
 
 def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
-    """Paired effects here and in print.
+    """Paired effects here and as published.
 
     Args:
         agreements: of one or more studies.
@@ -98,7 +98,7 @@ def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports
             counted = f"{same} of {len(effect.printed)}"
             lines.append([name, effect.kind, f"{text.figure} {text.interval}", *printed, counted, sign_word(effect)])
         notes.append(_counts(of))
-    header = ["benchmark: print, effect", "kind", "here", *datasets, "same sign", "in short"]
+    header = ["benchmark: published table, effect", "kind", "here", *datasets, "same sign", "in short"]
     bounds = [check_given("interval", effect.cell.bounds) for of in agreements for effect in of.effects]
     few = [FEW_CLASSES_NOTE] if any(of.has_few_classes for of in bounds) else []
     return reports.PlainTable(
@@ -143,7 +143,7 @@ def _ceiling(found: Bounds | None) -> str:
 
 
 def _counts(of: TableAgreement) -> str:
-    """How many effects have the sign of print, by data set and by kind."""
+    """How many effects have the published sign, by data set and by kind."""
     if not of.effects:
         return (
             f"{of.study} beside {of.table}: no method is there with and without a memory, CCP, GSP or regularisation."
@@ -154,7 +154,7 @@ def _counts(of: TableAgreement) -> str:
         by_dataset += [f"{sum(signs)} of {len(signs)} on {dataset}"] if signs else []
     words = [sign_word(effect) for effect in of.effects]
     counted = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    return f"{of.study} beside {of.table}, signs as in print: {', '.join(by_dataset)}; {counted}."
+    return f"{of.study} beside {of.table}, signs as published: {', '.join(by_dataset)}; {counted}."
 
 
 def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
@@ -162,7 +162,7 @@ def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
     for of in agreements:
         if of.twins:
             notes.append(
-                f"Of {of.study}, beside {of.table}, left out for a method that is nearer to the same printed row: "
+                f"Of {of.study}, beside {of.table}, left out for a method closer to the same printed row: "
                 f"{', '.join(of.twins)}."
             )
     incomplete = {of.study: of.incomplete for of in agreements if of.incomplete}

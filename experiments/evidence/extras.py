@@ -1,4 +1,4 @@
-"""What tables and pictures of some data sets need of a training beside its metrics."""
+"""Additional records of a run that tables and pictures of some data sets need."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
 
 
 def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, float]:
-    """Mean metrics, as fractions, of the backbone's average features before training, over the trainings of methods."""
+    """Mean metrics, as fractions, of the backbone's average features before training, over the runs of methods."""
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels]
     return {metric: float(np.mean([row["untrained"][metric] for row in rows])) for metric in ("P@1", "MAP@R")}
 
@@ -67,7 +67,7 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
 
     Args:
         study: its rows.
-        baselines: by label, in the table's order, what the method is held against.
+        baselines: by label, in the table's order, what the method is compared with.
     """
     complete = [label for label in baselines if complete_repeats(study, label)]
     held = {label: baselines[label] if baselines[label] in complete else None for label in complete}

@@ -1,4 +1,4 @@
-"""What methods are called in the tables of studies, from their configurations alone."""
+"""Names of methods in the tables of studies, from their configurations alone."""
 
 from __future__ import annotations
 

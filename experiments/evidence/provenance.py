@@ -1,4 +1,4 @@
-"""The line below a table that is made of rows: by which command, how many trainings, where and on what."""
+"""The line below a table that is made of rows: by which command, how many runs, where and on what."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def provenance(rows: Sequence[dict]) -> str:
     What older runs did not record is said to be so.
 
     Args:
-        rows: of trainings; collections are not counted.
+        rows: of runs; collections are not counted.
     """
     runs = [row for row in rows if row["kind"] != COLLECTION]
     environments = [row["environment"] for row in runs]

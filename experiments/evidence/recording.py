@@ -151,7 +151,7 @@ def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """The command as somebody else would give it: without the flags of places, and files by their names.
+    """The command in portable form: without the flags of places, and files by their names.
 
     Args:
         arguments: the module and its flags; None: this process'.
@@ -220,7 +220,7 @@ def _checked(unit: reports.UnitRun, embeddings: dict) -> tuple:
 
 
 def _collections(runs: reports.MethodRuns, by_place: dict) -> list[tuple[int, ...]]:
-    """Of the fair protocol, one repeat a fold in all ways, with as many repeats as every fold has."""
+    """Members of collections of the fair protocol: one repeat of each fold, in all ways, of those all folds have."""
     num_folds = runs.config.get("num_folds", 0)
     repeats = 0
     while num_folds > 1 and all((fold, repeats) in by_place for fold in range(num_folds)):

@@ -1,4 +1,4 @@
-"""Rows of a study: what one training, or one concatenated collection of trainings, was asked and has measured."""
+"""Rows of a study: what one run, or one concatenated collection of runs, was asked and has measured."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class ScoredRow:
 
 
 def row_id(row: Mapping) -> str:
-    """What a row is told from all others by: the configuration's hash (which the data are part of), fold and repeat.
+    """Key that identifies a row: the configuration's hash (which includes the data), fold and repeat.
 
     Args:
-        row: of a training or a collection.
+        row: of a run or a collection.
     """
     if row["kind"] == COLLECTION:
         return f"{row['config_hash']}/collection/{'-'.join(str(repeat) for _, repeat in row['members'])}"
@@ -59,7 +59,7 @@ def is_row_id(text: str) -> bool:
 
 
 def order_of(row: Mapping) -> tuple:
-    """By which rows are sorted: label, configuration, trainings before collections, fold, repeat."""
+    """By which rows are sorted: label, configuration, runs before collections, fold, repeat."""
     place = row["members"] if row["kind"] == COLLECTION else [[row["fold"], row["repeat"]]]
     return row["dataset"], row["label"], row["config_hash"], row["kind"] == COLLECTION, place
 
@@ -79,7 +79,7 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
     if not isinstance(unit.config.get("data"), str):
         raise InvalidInput(
             f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
-            "unknown. Give the command that made the run again."
+            "unknown. Repeat the command that made the run."
         )
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
@@ -118,10 +118,10 @@ def _perplexities(unit: reports.UnitRun, step: int | None) -> dict[str, float]:
 
 
 def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str, float]) -> dict:
-    """The row of one model a fold, whose embeddings are concatenated.
+    """The row of one model per fold, whose embeddings are concatenated.
 
     Args:
-        training: the row of any of its trainings.
+        training: the row of any of its runs.
         repeats: which repeat of each fold.
         test: metrics of the concatenated embedding, as fractions.
     """

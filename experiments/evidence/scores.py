@@ -1,4 +1,4 @@
-"""Estimates and differences of recorded trainings, from their class sums alone."""
+"""Estimates and differences of recorded runs, from their class sums alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.evidence.store import StudyRows
 
 
 class RecordedScores:
-    """Class sums of the trainings, or of the collections, of one method.
+    """Class sums of the runs, or of the collections, of one method.
 
     Args:
         study: that has the rows.
@@ -21,8 +21,8 @@ class RecordedScores:
 
     Attributes:
         rows: in the order of fold and repeat, or of the collections' repeats.
-        places: fold and repeat of each training; of collections, all their members.
-        members: the trainings behind each row, as `reports.class_clustered_interval` takes them.
+        places: fold and repeat of each run; of collections, all their members.
+        members: the runs behind each row, as `reports.class_clustered_interval` takes them.
     """
 
     def __init__(self, study: StudyRows, rows: Sequence[dict]):
@@ -33,7 +33,7 @@ class RecordedScores:
         self._counts = self._scored[0].counts
 
     def estimate(self, metric: str) -> reports.Interval:
-        """The mean over queries and trainings with its interval.
+        """The mean over queries and runs with its interval.
 
         Args:
             metric: `MAP@R` or `P@1`.
@@ -44,16 +44,16 @@ class RecordedScores:
         """The mean of self - reference with its interval, paired class by class and training by training.
 
         Args:
-            reference: the same trainings of another method.
+            reference: the same runs of another method.
             metric: `MAP@R` or `P@1`.
 
         Raises:
-            InvalidInput: they are other trainings, or were tested on other queries.
+            InvalidInput: they are other runs, or were tested on other queries.
         """
         if self.places != reference.places or not np.array_equal(self._counts, reference._counts):
             raise InvalidInput(
                 f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of "
-                "other folds, repeats or test classes. Record the same trainings of both."
+                "other folds, repeats or test classes. Record the same runs of both."
             )
         return reports.paired_difference(self._of(metric), reference._of(metric), members=self.members)
 
@@ -62,7 +62,7 @@ class RecordedScores:
 
 
 def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
-    """The scores of a method's trainings; None without any.
+    """The scores of a method's runs; None without any.
 
     Args:
         study: its rows.
@@ -74,7 +74,7 @@ def training_scores(study: StudyRows, label: str, repeats: int | None = None) ->
 
 def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores:
     """`training_scores` of a method that has some; `InvalidInput` for another."""
-    return check_given(f"trainings of {label}", training_scores(study, label, repeats))
+    return check_given(f"runs of {label}", training_scores(study, label, repeats))
 
 
 def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:

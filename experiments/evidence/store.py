@@ -167,7 +167,7 @@ def locked(folder: str | os.PathLike) -> Iterator[None]:
 
 
 def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
-    """Names of what differs; a command that was not known, or is another for the same training, is no other result."""
+    """Names of what differs; a command that was not known, or is another for the same run, is no other result."""
     names = sorted((known.row.keys() | found.row.keys()) - {"command"})
     before, after = json.loads(as_line(known.row)), json.loads(as_line(found.row))
     differing = [name for name in names if before.get(name) != after.get(name)]

@@ -1,1 +1,1 @@
-"""What trainings start from: data sets made ready, and weights converted or trained beforehand."""
+"""Preparation of runs: data sets made ready, and weights converted or trained beforehand."""

@@ -48,7 +48,7 @@ class PretrainSettings:
         seed: of everything random.
         max_steps: update steps.
         steps_per_evaluation: between two looks at the accuracy.
-        patience: looks without improvement after which training stops.
+        patience: validations without improvement after which training stops.
         plateau_patience: the same, after which the learning rate is halved.
         classes_per_batch: at most so many classes.
         samples_per_class: images of each in a batch.
@@ -86,7 +86,7 @@ class SoftmaxCrossEntropyLoss(MetricLoss):
 
 
 def run_of(settings: PretrainSettings, dataset: data.Dataset, classes: str, runs_dir: str) -> RunDirectory:
-    """The folder of a training, named after everything that decides its outcome.
+    """The folder of a run, named after everything that decides its outcome.
 
     Args:
         settings: see `PretrainSettings`.
@@ -108,7 +108,7 @@ def run_of(settings: PretrainSettings, dataset: data.Dataset, classes: str, runs
 def pretrain(
     settings: PretrainSettings, dataset: data.Dataset, run: RunDirectory, checkpoint_seconds: float = 30.0
 ) -> dict:
-    """Trains, or goes on, or only reads what is finished; `backbone.npz` in the run's folder has the parameters.
+    """Trains, or resumes, or only reads what is finished; `backbone.npz` in the run's folder has the parameters.
 
     Args:
         settings: see `PretrainSettings`.

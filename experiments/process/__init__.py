@@ -1,1 +1,1 @@
-"""What the process of a command does beside its work: quiet imports, signals and exit codes."""
+"""Process of a command: quiet imports, signals and exit codes."""

@@ -1,4 +1,4 @@
-"""What happens before a command is loaded: what is no command is refused, and Ctrl-C has an end of its own."""
+"""Start of a command, before it is loaded: unknown modules are refused, and Ctrl-C is handled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refuse_parts_of_commands(package: str, folder: str | os.PathLike) -> None:
 
 
 def end_at_once_when_interrupted(terminal: int = _TERMINAL) -> None:
-    """Until somebody else listens to SIGINT, it ends the process with one message and exit code 130.
+    """Until another handler for SIGINT is set, it ends the process with one message and exit code 130.
 
     An exception in the middle of an import comes out as another one, or not at all, where C code calls Python.
 

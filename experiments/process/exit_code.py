@@ -1,4 +1,4 @@
-"""How a command ends: what can go wrong outside of it is one message and an exit code, without a traceback."""
+"""End of a command: every failure from outside is one message and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _ending(main: Callable[[], None], kept: str) -> int | str:
         if error.errno == errno.EPIPE and _has_no_reader(sys.stderr):
             return _code_of_output(error)
         place = f" {error.filename}" if error.filename else ""
-        return _fail(f"Cannot go on: {error.strerror or error}{place}.{kept}")
+        return _fail(f"Cannot continue: {error.strerror or error}{place}.{kept}")
     except MemoryError as error:
-        return _fail(f"Cannot go on: too little memory{f' ({error})' if str(error) else ''}.{kept}")
+        return _fail(f"Cannot continue: too little memory{f' ({error})' if str(error) else ''}.{kept}")
     except tf.errors.OpError as error:
         explained = invalid_input_behind(error)
         if explained is None and _NO_SPACE not in str(error):
             raise
-        return _fail(str(explained or f"Cannot go on: {_NO_SPACE}.{kept}"))
+        return _fail(str(explained or f"Cannot continue: {_NO_SPACE}.{kept}"))
     except Terminated:
         return _fail(f"Terminated.{kept}", code=143)
     except KeyboardInterrupt:
@@ -82,7 +82,7 @@ def _terminate(number, frame):
 
 
 class _Output:
-    """The standard output, whose trouble is told apart from that of other files."""
+    """The standard output, whose errors are distinguished from those of other files."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -143,7 +143,7 @@ def _discard_if_lost(stream) -> OSError | None:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    with contextlib.suppress(OSError):  # nobody can be told
+    with contextlib.suppress(OSError):  # no stream is left for a message
         sys.stderr.write(f"\nerror: {message}\n")
     _discard_if_lost(sys.stderr)
     return code

@@ -1,1 +1,1 @@
-"""Trainings that are evaluated together: folds, repeats, splits, and their reports."""
+"""Runs that are evaluated together: folds, repeats, splits, and their reports."""

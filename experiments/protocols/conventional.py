@@ -33,7 +33,7 @@ class ConventionalProtocol:
         held_out_configs: the same methods' of the protocol `held_out`, in the same order.
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or `None` for the default.
-        repeats: trainings of each, with different seeds.
+        repeats: runs of each, with different seeds.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ConventionalProtocol:
         monitors: Iterable[str] = tuple(MONITORS),
         checkpoint_seconds: float = 30.0,
     ) -> None:
-        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint.
+        """Trains every unit that has no result yet; a unit that was stopped resumes from its last checkpoint.
 
         Args:
             repeat: this repeat only.

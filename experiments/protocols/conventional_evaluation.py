@@ -1,4 +1,4 @@
-"""What the commands of conventional protocols share: their flags, and their trainings with the report."""
+"""Shared parts of the commands of conventional protocols: their flags, and their runs with the report."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class FairProtocol:
         configs: configurations of the methods to compare, all on this data set.
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or `None` for the default.
-        repeats: trainings of each fold, with different seeds.
+        repeats: runs of each fold, with different seeds.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class FairProtocol:
         return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
 
     def run(self, *, fold: int | None = None, repeat: int | None = None, checkpoint_seconds: float = 30.0) -> None:
-        """Trains every unit that has no result yet; a unit that was stopped goes on from its last checkpoint.
+        """Trains every unit that has no result yet; a unit that was stopped resumes from its last checkpoint.
 
         Raises:
             InvalidInput: any of the units cannot be trained; then none is.

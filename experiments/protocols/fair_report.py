@@ -35,7 +35,7 @@ class MethodReport:
         runs: what is on disk.
         repeats: how many repeats a complete study has.
         label: its name in the table; by default the configuration's.
-        printed: (table, row label) of the print that it is held against; by default what `fair_published` finds.
+        printed: (table, row label) of the published row for comparison; by default what `fair_published` finds.
         settings: fields with which that row differs from the recipe.
     """
 
@@ -59,7 +59,7 @@ class MethodReport:
     def row(self, reference: MethodReport | None = None, reference_name: str | None = None) -> reports.TableRow:
         """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired.
 
-        Verdicts are on the figures and, where the print has both rows, on the difference.
+        Verdicts are on the figures and, where the thesis has both rows, on the difference.
 
         Args:
             reference: another complete method.

@@ -29,14 +29,14 @@ def trained_units(
     checkpoint_seconds: float = 30.0,
     report_only: bool = False,
 ) -> list[list[UnitRun]]:
-    """Trains what is missing and returns the finished units of each configuration, one a repeat.
+    """Trains what is missing and returns the finished units of each configuration, one per repeat.
 
     Args:
         dataset: as loaded.
         configs: all on this data set.
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or None for the default.
-        repeats: trainings of each configuration, with different seeds.
+        repeats: runs of each configuration, with different seeds.
         checkpoint_seconds: shortest time between two checkpoints.
         report_only: train nothing.
     """
@@ -74,7 +74,7 @@ class SplitScores:
         self.members = reports.training_members([(unit.fold, unit.repeat) for unit in units])
 
     def estimate(self, metric: str) -> reports.Interval:
-        """Mean over queries and seeds, with the interval for new test classes and new trainings."""
+        """Mean over queries and seeds, with the interval for new test classes and new runs."""
         return reports.class_clustered_interval(self.scores[metric], members=self.members)
 
     def difference(self, reference: SplitScores, metric: str) -> reports.Interval:

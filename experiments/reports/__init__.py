@@ -1,4 +1,4 @@
-"""What was measured, beside what is printed: collecting runs, statistics, verdicts, tables and figures."""
+"""Comparison of measured and published figures: collecting runs, statistics, verdicts, tables and figures."""
 
 from experiments.reports.bars import interval_bars
 from experiments.reports.class_scores import ClassScores

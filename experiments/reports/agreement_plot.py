@@ -68,7 +68,7 @@ def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, titl
     ]
     marks += [
         Line2D([], [], color="black", marker="o", linestyle="", label="filled: stand-in"),
-        Patch(color=_CEILING, label="ceiling, print against print: range and mean"),
+        Patch(color=_CEILING, label="ceiling, published against published: range and mean"),
         Line2D([], [], color="black", linestyle=":", label="half of the mean ceiling"),
     ]
     figure.legend(handles=marks, loc="outside lower center", frameon=False, fontsize="small", ncols=2)

@@ -35,7 +35,7 @@ class ImageAttention:
 
 
 def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws a row an image (the image, its total weight, then one panel a prototype) into a PNG, atomically.
+    """Draws a row per image (the image, its total weight, then one panel per prototype) into a PNG, atomically.
 
     Colours of the total are scaled to its own range in each row, which stands above it as a multiple of the uniform
     weight: a narrow range means that the pooling hardly selects. Prototypes of a row share one scale.

@@ -1,4 +1,4 @@
-"""Bars with intervals: methods side by side, one colour a loss."""
+"""Bars with intervals: methods side by side, one colour per loss."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LINE_STYLES = {BOTH: "-", CLASSES: ":", TRAININGS: ":"}
 def interval_bars(
     groups: Mapping[str, Mapping[str, Interval]], path: str | os.PathLike, *, metric: str = "MAP@R", title: str = ""
 ) -> None:
-    """Draws one horizontal bar a method and series with its interval, into a PNG that appears whole or not at all.
+    """Draws one horizontal bar per method and series with its interval, into a PNG that appears whole or not at all.
 
-    Bars whose intervals are of another kind than "classes and trainings" are hatched, their intervals dotted; the
+    Bars whose intervals are of another kind than "classes and runs" are hatched, their intervals dotted; the
     legend says of each series what its intervals are for.
 
     Args:

@@ -38,7 +38,7 @@ def best_repeat(scores: ClassScores) -> int:
 
 
 def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate:
-    """The figure of the best repeat, with its interval for new test classes and new sets of as many trainings.
+    """The figure of the best repeat, with its interval for new test classes and new sets of as many runs.
 
     Args:
         scores: of every repeat, a row each.
@@ -51,7 +51,7 @@ def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate
 
 
 def mean_estimate(scores: ClassScores) -> FairEstimate:
-    """The mean over repeats, their standard deviation, and the interval for new test classes and new trainings.
+    """The mean over repeats, their standard deviation, and the interval for new test classes and new runs.
 
     Args:
         scores: as in `best_estimate`.

@@ -195,7 +195,7 @@ def check_same_queries(units: Sequence[UnitRun], labels: Sequence[np.ndarray]) -
         if not np.array_equal(of_unit, labels[0]):
             raise InvalidInput(
                 f"The test embeddings of {unit.path} are of other queries than those of {units[0].path}, so that the "
-                "two cannot be compared. Delete the folder that is wrong, and give the command that made it again."
+                "two cannot be compared. Delete the wrong folder, and repeat the command that made it."
             )
 
 

@@ -1,7 +1,7 @@
-"""The comparisons of a table, taken together: one estimate of how trainings spread, and one family of tests.
+"""The comparisons of a table, taken together: one estimate of how runs spread, and one family of tests.
 
 *Pooling.* Each difference of a column has its own estimate of the variance that training adds, from few degrees of
-freedom (four folds of one training: three), and widths that differ by luck. Where the comparisons of a column have the
+freedom (four folds of one run: three), and widths that differ by luck. Where the comparisons of a column have the
 same design (as many degrees of freedom) and Bartlett's test at 10 % does not find their variances different, all take
 the mean variance. Degrees of freedom add up where no two comparisons share a method. Two that share one have correlated
 differences (1/2), so that their variances tell less than two: m comparisons of d degrees of freedom have together
@@ -9,7 +9,7 @@ m^2 d / sum_ij rho_ij^2. Single figures are not pooled: without repeats, rows sh
 
 *Many comparisons.* Stars are Holm's over all comparisons of the table: at most 5 % of tables in which no two methods
 differ carry a star. One comparison that was planned before the study may be named instead; it is then tested alone at
-5 %, and no other is starred. Only a comparison in which trainings have a part is tested at all.
+5 %, and no other is starred. Only a comparison in which runs have a part is tested at all.
 
 Reference: Holm, "A simple sequentially rejective multiple test procedure", 1979; Bartlett, "Properties of sufficiency
 and statistical tests", 1937.
@@ -38,7 +38,7 @@ class Comparison:
 
     Attributes:
         bounds: the difference with its interval, the training's part pooled where that is allowed.
-        p: of this difference alone; `None` where trainings have no part in the interval.
+        p: of this difference alone; `None` where runs have no part in the interval.
         p_holm: after Holm over the table; the same as `p` of a planned comparison; `None` for those that are not
             tested.
         detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0

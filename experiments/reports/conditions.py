@@ -1,4 +1,4 @@
-"""What makes a run and a printed figure incomparable."""
+"""Conditions that make a run and a published figure incomparable."""
 
 from __future__ import annotations
 

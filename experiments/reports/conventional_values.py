@@ -1,4 +1,4 @@
-"""Which printed cell of the conventional tables a run is held against, and what the two must have in common.
+"""Published cells of the conventional tables for comparison with a run, and what the two must have in common.
 
 Reference: thesis tables 3.2a/b and 5.2a/b (a: BN-Inception with 512-D, b: ResNet-50 with 128-D or 512-D).
 """

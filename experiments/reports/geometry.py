@@ -1,4 +1,4 @@
-"""How an embedding space is filled: covering radii of classes and distances between them."""
+"""Geometry of an embedding space: covering radii of classes and distances between them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ROWS_AT_ONCE = 1000
 
 
 def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools: int = 50, seed: int = 0) -> float:
-    """How far from its centers a class reaches: the covering radius of random pools, mean over pools and classes.
+    """Distance that a class reaches from its centers: the covering radius of random pools, mean over pools and classes.
 
     `mean over pools, classes of max_{x in pool of the class} min_{c of the class} ‖x - c‖`. The thesis prints covering
     radii without saying of which samples; here they are of pools as large as those that the method draws. (That of a
@@ -24,7 +24,7 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools:
         centers: of each class, `[classes, centers, dim]`.
         pool_size: examples of a class in a pool.
         num_pools: pools that are drawn of each class.
-        seed: of the draws, so that different centers are held against the same pools.
+        seed: of the draws, so that different centers are compared with the same pools.
     """
     indices = [sample_pools(labels, pool_size, 1, (seed, number)) for number in range(num_pools)]
     pools = np.asarray(embeddings)[np.concatenate(indices)]  # [pools · classes, pool, dim]

@@ -1,4 +1,4 @@
-"""Histograms, one panel a series on a common scale."""
+"""Histograms, one panel per series on a common scale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stacked_histograms(
     title: str = "",
     num_bins: int = 12,
 ) -> None:
-    """Draws a panel a series, whose kinds of values stand on one another, into a PNG, atomically.
+    """Draws a panel per series, whose kinds of values stand on one another, into a PNG, atomically.
 
     Args:
         series: by name of the series, values by their kind (at most two kinds, the same in all series).

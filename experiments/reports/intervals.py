@@ -13,7 +13,7 @@ from scipy.stats import t
 
 Variance = tuple[float, float]  # (variance of an estimate, degrees of freedom that it was estimated with)
 
-CLASSES, TRAININGS, BOTH = "classes only", "trainings only", "classes and trainings"
+CLASSES, TRAININGS, BOTH = "classes only", "runs only", "classes and runs"
 FEWEST_CLASSES = 8  # with fewer test classes nothing is known of the interval's coverage
 _SMALLEST_P = 1e-15
 
@@ -25,7 +25,7 @@ class Interval:
     Args:
         estimate: the figure itself.
         low, high: the ends, for all that the interval's `kind` names.
-        class_error: standard error from the choice of test classes; 0 for an interval of trainings only.
+        class_error: standard error from the choice of test classes; 0 for an interval of runs only.
         training_error: standard error from the repeats; `None` when nothing was repeated, and then the interval is for
             these trained networks only.
         class_freedom, training_freedom: degrees of freedom of the two; 0 for a part that it does not have.
@@ -45,7 +45,7 @@ class Interval:
 
     @property
     def kind(self) -> str:
-        """What the interval is for: new test classes, new trainings, or both."""
+        """What the interval is for: new test classes, new runs, or both."""
         if self.class_freedom == 0:
             return TRAININGS
         return CLASSES if self.training_error is None else BOTH
@@ -94,7 +94,7 @@ class Interval:
         return self._rebuilt(of_training, self.confidence)
 
     def same_test_set(self) -> Interval | None:
-        """The interval for new trainings on this very test set: training randomness alone, `None` when not known.
+        """The interval for new runs on this very test set: training randomness alone, `None` when not known.
 
         This is the one to hold a published figure against, because it was measured on the same test classes.
         """
@@ -168,7 +168,7 @@ def interval(
 
     Args:
         estimate: the figure.
-        of_classes: variance and degrees of freedom from the choice of test classes; `None`: of trainings only.
+        of_classes: variance and degrees of freedom from the choice of test classes; `None`: of runs only.
         of_training: the same from training; `None`: nothing was repeated.
         confidence: in (0, 1).
         class_skewness: of the estimate over choices of classes.

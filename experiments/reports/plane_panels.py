@@ -46,7 +46,7 @@ def plane_panels(
     title: str = "",
     unit_circle: bool = True,
 ) -> None:
-    """Draws the panels, three a row and all to one scale, into a PNG that appears whole or not at all.
+    """Draws the panels, three per row and all to one scale, into a PNG that appears whole or not at all.
 
     Args:
         panels: in the order of time, at least one.

@@ -1,7 +1,7 @@
-"""The printed tables that rank methods, and which of their rows a configuration is.
+"""The printed tables that rank methods, and the row of each that a configuration belongs to.
 
 Those that can share five methods with a study of the fair protocol: thesis tables 3.1 and 5.1, and table 2.2 of the
-"Revisiting" benchmark. ASAP table 1 and ICCV table 2 print the trainings of 3.1 and 5.1; 3.2, 5.2, 5.3 and PR-1 have
+"Revisiting" benchmark. ASAP table 1 and ICCV table 2 print the runs of 3.1 and 5.1; 3.2, 5.2, 5.3 and PR-1 have
 fewer methods of ours.
 """
 
@@ -14,7 +14,7 @@ from experiments.reports.published_values import PublishedValue, fair_published
 from experiments.reports.revisiting_values import ROWS, revisiting_published
 
 Configuration = Mapping[str, object]  # fields of `ExperimentConfig`
-_DIM = 128  # what the print calls the mean of single models
+_DIM = 128  # what the thesis calls the mean of single models
 
 
 class PrintedRanking(NamedTuple):

@@ -1,6 +1,6 @@
 """The figures that the thesis and its papers print, cell by cell, with what is known against a cell.
 
-The tables are tidy CSV files beside this module (`published/`), one row a cell. `remarks.csv` adds what only a
+The tables are tidy CSV files beside this module (`published/`), one row per cell. `remarks.csv` adds what only a
 comparison of the documents shows (two documents that print different figures for one cell). Figures are percent, as
 printed; table 3.3 holds training steps.
 

@@ -3,9 +3,9 @@
 *Agreement*: Spearman's and Kendall's coefficient, over the methods that both have, between the benchmark's mean test
 figure and the one that is printed for a data set.
 
-*Interval*: percentile bootstrap over methods and trainings. Of each fold's R repeats R - 1 are drawn with replacement,
+*Interval*: percentile bootstrap over methods and runs. Of each fold's R repeats R - 1 are drawn with replacement,
 which gives the mean of the draw the variance of the mean of R repeats (R draws would give (R - 1)/R of it). Without
-repeats folds are drawn, the same for all methods. Methods are drawn with what was drawn of their trainings. Printed
+repeats folds are drawn, the same for all methods. Methods are drawn with what was drawn of their runs. Printed
 figures are taken as they are. Simulated coverage of 95 % intervals (1,500 studies each) is 94.6 to 97.1 % for 6 to 15
 independent methods and true coefficients from 0 to .5; a loss with GSP and the same without are not independent.
 
@@ -76,7 +76,7 @@ def rank_agreements(
     """The agreement with every printed data set that has enough methods, and with `ALL` of them.
 
     Args:
-        trainings: the benchmark's test figures by method, `[folds, repeats]`.
+        runs: the benchmark's test figures by method, `[folds, repeats]`.
         printed: the figures of each data set, of methods of `trainings`.
         num_resamples: draws of the bootstrap.
         seed: of the draws.
@@ -92,7 +92,7 @@ def rank_agreements(
     if len(folds) > 1:
         raise InvalidInput(
             f"Methods were trained on {' and '.join(map(str, sorted(folds)))} folds: expected one number of folds for "
-            "all. Record trainings of another protocol into a study of their own."
+            "all. Record runs of another protocol into a study of their own."
         )
     found = {}
     for dataset, figures in printed.items():
@@ -106,10 +106,10 @@ def rank_agreements(
 
 
 def resampled_means(trainings: Sequence[np.ndarray], num_resamples: int, generator: np.random.Generator) -> np.ndarray:
-    """Means of drawn trainings, see above: `[resamples, methods]`.
+    """Means of drawn runs, see above: `[resamples, methods]`.
 
     Args:
-        trainings: of each method, `[folds, repeats]`.
+        runs: of each method, `[folds, repeats]`.
         num_resamples: how many.
         generator: of the draws.
     """

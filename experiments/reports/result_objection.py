@@ -1,4 +1,4 @@
-"""Why what a `result.json` says cannot be used: it is another run's, another version's, or not what a run writes."""
+"""Reasons to refuse a `result.json`: it is another run's, another version's, or not what a run writes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ METRICS = ("P@1", "MAP@R")  # of every test set, before and after training
 def objection_to(result: dict, fold: int, repeat: int, config_hash: str) -> str | None:
     """Why a finished result cannot be shown, in words, or `None`.
 
-    A report's figures are formatted, averaged and compared, so each must be what a run writes: text or NaN in the place
-    of a number, from whatever wrote the file, is named here.
+    A report's figures are formatted, averaged and compared, so each must be what a run writes: text or NaN instead
+    of a number is named here, whatever wrote the file.
 
     Args:
         result: the content of the file.

@@ -1,6 +1,6 @@
-"""The printed tables of the "Revisiting" benchmark, and which row of them a run is held against.
+"""The printed tables of the "Revisiting" benchmark, and which row of them a run is compared with.
 
-The figures are a tidy CSV file beside this module (`published/milbich_chapter_2.csv`), one row a cell, in per cent.
+The figures are a tidy CSV file beside this module (`published/milbich_chapter_2.csv`), one row per cell, in per cent.
 
 Reference: Milbich, dissertation, tables 2.1 (untrained networks), 2.2 (the benchmark) and 2.3 (other papers on SOP).
 """
@@ -52,7 +52,7 @@ ROWS: Mapping[str, PrintedRow] = {
     "triplet+softhard": PrintedRow("Triplet (Hard)", _SQUARED),
     "snr_triplet+distance": PrintedRow("SNR (Dist.)", "the benchmark leaves out the penalty of the mean there"),
     "snr_triplet+distance+rho": PrintedRow("R-SNR (Dist.)"),
-    "quadruplet+distance": PrintedRow("Quadruplet (Dist.)", "the benchmark draws one second negative an anchor"),
+    "quadruplet+distance": PrintedRow("Quadruplet (Dist.)", "the benchmark draws one second negative per anchor"),
     "npair": PrintedRow("Npair", _UNIT),
     "angular": PrintedRow("Angular", _UNIT),
     "lifted_generalized": PrintedRow("GenLifted", _UNIT),

@@ -1,4 +1,4 @@
-"""Test MAP@R of each training against how much of the pooling weight lies where it should."""
+"""Test MAP@R of each run against how much of the pooling weight lies where it should."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"
 
 
 class SelectionPoint(NamedTuple):
-    """One training.
+    """One run.
 
     Attributes:
         weight_on_own: the mean pooling weight on the tokens of a sample's class, in [0, 1].
@@ -32,16 +32,16 @@ def selection_plot(
     """Draws one mark a training into a PNG, atomically; a line parts those that select from those that do not.
 
     Args:
-        points: trainings by method, at most four methods.
+        points: runs by method, at most four methods.
         path: where the PNG goes.
-        threshold: the weight from which a training selects, in [0, 1].
+        threshold: the weight from which a run selects, in [0, 1].
         title: above the axes.
     """
     figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots()
     for (method, trainings), (color, marker) in zip(points.items(), _STYLES):
         weights, scores = zip(*((100 * weight, 100 * score) for weight, score in trainings))
-        name = f"{method} ({len(trainings)} training{'s' if len(trainings) > 1 else ''})"
+        name = f"{method} ({len(trainings)} run{'s' if len(trainings) > 1 else ''})"
         axes.scatter(weights, scores, s=36, color=color, marker=marker, alpha=0.7, linewidths=0, label=name)
     axes.axvline(100 * threshold, color="0.6", linewidth=1, linestyle="--")
     axes.text(100 * threshold, 1, " selects", color="0.4", size=8)

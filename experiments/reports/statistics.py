@@ -1,7 +1,7 @@
 """The fair protocol's statistics: what is averaged, its spread over collections, and an interval that can be trusted.
 
 Why not the spread over collections. With four folds and three repeats the thesis forms 3^4 = 81 collections of one
-model a fold and prints mean +- std over them. The 81 share twelve models: each model is part of 27 collections. For the
+model per fold and prints mean +- std over them. The 81 share twelve models: each is part of 27 collections. For the
 average of the single models that std is exactly
 
     sqrt(sum_k (R - 1)/R s_k^2) / F        (s_k: spread of fold k's R repeats, F folds)
@@ -20,11 +20,11 @@ The interval here has two parts of the same crossed design (every model embeds e
 - *training*: the variance of the repeats inside their fold; the folds are fixed by the protocol. In closed form, for
   collections too: each model counts with the mean of the collections that it is part of.
 
-What differs between classes and trainings at once is counted in the training's part and taken out of that of the
+What differs between classes and runs at once is counted in the training's part and taken out of that of the
 classes. Each part takes Student's t of its own degrees of freedom.
 
 Simulated coverage of 95 % intervals is 93 to 97.5 % from 8 test classes on, with normal and with skewed classes
-(`benchmarks.interval_coverage`); with fewer, the interval says "few classes". The gallery is not drawn anew: the
+(`benchmarks.interval_coverage`); with fewer, the interval says "few classes". The gallery is not resampled: the
 interval is for queries of new classes searched among as many distractors as here. Classes count as independent, which
 look-alikes (a letter and the same letter with an accent) are not.
 """
@@ -66,7 +66,7 @@ def collections(num_folds: int, num_repeats: int) -> list[tuple[int, ...]]:
 
 
 def training_members(places: Sequence[Model]) -> list[list[Model]]:
-    """Rows of single trainings, by fold and repeat, for `class_clustered_interval`.
+    """Rows of single runs, by fold and repeat, for `class_clustered_interval`.
 
     With one repeat there is no spread inside a fold; the folds then stand in as repeats of one another. Their spread
     holds the training's and the effect of the fold on top: the interval is wider than it needs to be, not narrower.
@@ -115,7 +115,7 @@ def paired_difference(
     """The interval of the difference first - second of two methods on the same test queries, folds and repeats.
 
     The scores are subtracted row by row and class by class before anything else: what makes a class hard, or a
-    fold poor, for both methods cancels. Two trainings of one repeat need not be alike for this to be valid.
+    fold poor, for both methods cancels. Two runs of one repeat need not be alike for this to be valid.
 
     Args:
         first: scores of the one method's models or collections.

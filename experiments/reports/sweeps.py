@@ -1,4 +1,4 @@
-"""Lines over one hyper-parameter, one a series, with intervals."""
+"""Lines over one hyper-parameter, one per series, with intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARKERS = "osD^vPX"
 class SweepValue(NamedTuple):
     """One point of a line: the hyper-parameter, the metric as a fraction, and its range or interval if there is one.
 
-    `kind` says what the bar is ("range of trainings", "95 % interval, classes only").
+    `kind` says what the bar is ("range of runs", "95 % interval, classes only").
     """
 
     x: float
@@ -41,7 +41,7 @@ def sweep_lines(
     title: str = "",
     logarithmic: bool = False,
 ) -> None:
-    """Draws a line a series with error bars, dotted where trainings have no part, into a PNG that is whole or absent.
+    """Draws a line per series with error bars, dotted where runs have no part, into a PNG that is whole or absent.
 
     Args:
         series: points by name of the series; series without points are passed over.

@@ -18,7 +18,7 @@ Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
 
 @dataclass(frozen=True)
 class TableCell:
-    """One measured figure and what it is held against.
+    """One measured figure and what it is compared with.
 
     Args:
         estimate: what was measured, in fractions.
@@ -57,7 +57,7 @@ class TableCell:
 
     @property
     def is_significant(self) -> bool:
-        """Whether it is starred: significant among the table's differences, and trainings have a part in it."""
+        """Whether it is starred: significant among the table's differences, and runs have a part in it."""
         return self.comparison is not None and self.comparison.is_significant
 
 

@@ -26,41 +26,38 @@ _CSV_VERDICT = ("difference", "difference_low", "difference_high", "margin", "ve
 _CSV_TESTS = ("interval_of", "p", "p_holm", "detectable")
 MARKS = {BOTH: "", CLASSES: "†", TRAININGS: "‡"}  # of intervals, by kind
 SPREAD_NOTE = (
-    "± is the spread over collections of one model a fold, as the thesis prints it (conventional: over repeats). The "
+    "± is the spread over collections of one model per fold, as the thesis prints it (conventional: over repeats). The "
     "collections (81 of three repeats in four folds) share their few models and are not independent: of R repeats, ± "
-    "shows sqrt((R - 1)/R) of the spread of a fresh collection, is no error of the mean to be divided by the root of "
-    "their number, and knows nothing of the choice of test classes."
+    "shows sqrt((R - 1)/R) of the spread of a fresh collection, must not be divided by the root of "
+    "their number, and does not include the choice of test classes."
 )
 KIND_NOTES = {
-    BOTH: "Intervals without a mark are for new test classes and new trainings.",
-    CLASSES: "† Interval for new test classes only: nothing was trained twice, so the spread of training is not known.",
-    TRAININGS: "‡ Interval for new trainings on this test set only.",
+    BOTH: "Intervals without a mark are for new test classes and new runs.",
+    CLASSES: "† Interval for new test classes only: nothing was trained twice, so the spread of training is unknown.",
+    TRAININGS: "‡ Interval for new runs on this test set only.",
 }
 FEW_CLASSES_NOTE = (
-    f"Few classes: with fewer than {FEWEST_CLASSES} test classes the intervals may be too short; how far is not known."
+    f"Few classes: with fewer than {FEWEST_CLASSES} test classes the intervals may be too short, by an unknown amount."
 )
 SIGNIFICANT_NOTE = (
-    "Starred: differences that are significant at 5 % after Holm's correction for all {count} of this table; the p "
-    "values are single, then Holm's. None is tested where the spread of training is not known (†)."
+    "Starred: differences that are significant at 5 % after Holm's correction for all {count} of this table; p values "
+    "are given before and after the correction. Differences with an unknown spread of training (†) are not tested."
 )
 PLANNED_NOTE = "Tested: the one comparison that was planned, at 5 %; no other is starred."
 POOLED_NOTE = (
-    "The training's part of differences is pooled over comparisons of one column ({count}; variances not different by "
-    "Bartlett's test at 10 %)."
+    "The part of training in the differences is pooled over the comparisons of a column ({count}; Bartlett's test at "
+    "10 % finds no difference of their variances)."
 )
 VERDICT_NOTE = (
-    "minus published: measured minus printed with its 90 % interval for new trainings on this test set and the print's "
+    "minus published: measured minus printed with its 90 % interval for new runs on this test set and the thesis' "
     "own error. Verdict: reproduced when that lies within the margin (half of the printed effect, .5 points without "
     "one), above or below when it excludes zero, else inconclusive."
 )
-CUT_NOTE = (
-    "Intervals end at 0 and 100 (of differences: at -100 and 100): what would reach beyond, where no figure can lie, "
-    "is cut off."
-)
+CUT_NOTE = "Intervals are cut off at 0 and 100 (of differences: at -100 and 100), beyond which no figure can lie."
 DETECTABLE_NOTE = (
     "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
-    "repeats) would star in 80 % of studies, to the digit that its degrees of freedom allow; smaller ones may exist "
-    "and go undetected."
+    "repeats) would star in 80 % of studies, to the digit that its degrees of freedom allow; smaller ones may go "
+    "undetected."
 )
 
 
@@ -124,7 +121,7 @@ def render_latex(rows: Sequence[TableRow], title: str = "", notes: Sequence[str]
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
-    """The table in long form, one line a cell; figures in percent, unrounded, empty where there is none."""
+    """The table in long form, one line per cell; figures in percent, unrounded, empty where there is none."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, *_CSV_VERDICT, *_CSV_TESTS])

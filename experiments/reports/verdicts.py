@@ -1,4 +1,4 @@
-"""Whether a measured figure reproduces a printed one: equivalence within a margin that was fixed beforehand.
+"""Verdicts on whether a measured figure reproduces a published one: equivalence within a margin fixed beforehand.
 
 Two one-sided tests at 5 % each: `reproduced` when the 90 % interval of measured minus printed lies within the margin.
 `above` and `below`: not so, and the interval excludes zero on that side. `inconclusive`: the interval is too wide for
@@ -9,9 +9,9 @@ The margin is half of the printed effect: of two rows' difference, half of it; o
 difference to its baseline. A cell without a baseline gets `TOLERANCE`. A printed "more than x" is a one-sided claim and
 needs no margin: `reproduced` when the interval lies above x.
 
-The interval holds our trainings on *this* test set (the print was measured on the same classes), the error of the print
-and its rounding. What the print gives as ± is the spread over collections of R repeats; the error of its mean follows
-as ± / sqrt(R - 1), see `statistics`. Where it gives none, its trainings are taken to spread like ours.
+The interval holds our runs on *this* test set (the published figure is of the same classes), the published error
+and its rounding. What the thesis gives as ± is the spread over collections of R repeats; the error of its mean follows
+as ± / sqrt(R - 1), see `statistics`. Where it gives none, its runs are taken to spread like ours.
 
 Reference: Schuirmann, "A comparison of the two one-sided tests procedure", 1987.
 """
@@ -35,7 +35,7 @@ _HALF_POINT = 0.5  # gains in the text to whole points
 
 @dataclass(frozen=True)
 class Target:
-    """The printed figure that a measured one is held against, and the rule of the comparison.
+    """The printed figure that a measured one is compared with, and the rule of the comparison.
 
     Args:
         published: the printed cell or, of two rows, their difference (`published_difference`), in percent; `None`:
@@ -44,8 +44,8 @@ class Target:
         reasons: why the two cannot be compared, from `incomparable_reasons` or the caller's own (a missing fold).
         error: variance (squared points) and degrees of freedom of the printed figure; `None`: as ours.
         rounding: half of the last printed digit, in points.
-        at_least: the print says "more than"; the margin is then zero.
-        same_test_set: whether the print was measured on our test set; otherwise the choice of classes counts as well.
+        at_least: the thesis says "more than"; the margin is then zero.
+        same_test_set: whether the published figure is of our test set; otherwise the choice of classes counts as well.
     """
 
     published: PublishedValue | None
@@ -59,7 +59,7 @@ class Target:
     @property
     def printed_value(self) -> float:
         """The printed figure of a target without objections, in percent."""
-        return check_given("value in print", self.published.value if self.published else None)
+        return check_given("published value", self.published.value if self.published else None)
 
     @property
     def objections(self) -> list[str]:
@@ -101,7 +101,7 @@ def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
     Args:
         mean: the figure, as a fraction.
         bounds: its interval, or `None`.
-        target: what it is held against.
+        target: what it is compared with.
     """
     objections = target.objections
     if objections:
@@ -123,7 +123,7 @@ def half_effect(first: PublishedValue | None, second: PublishedValue | None) -> 
     """
     if first is None or second is None or not (first.is_target and second.is_target):
         return TOLERANCE
-    return abs(check_given("value in print", first.value) - check_given("value in print", second.value)) / 2
+    return abs(check_given("published value", first.value) - check_given("published value", second.value)) / 2
 
 
 def published_difference(first: PublishedValue | None, second: PublishedValue | None) -> PublishedValue | None:
@@ -155,8 +155,8 @@ def error_of_collections(std: float | None, folds: int = 4, repeats: int = 3) ->
 
     Args:
         std: the ±, in points.
-        folds: of the print.
-        repeats: of each fold in the print, at least two.
+        folds: of the thesis.
+        repeats: of each fold in the thesis, at least two.
 
     Returns:
         Variance in squared points, and degrees of freedom.
@@ -174,12 +174,12 @@ def gain_verdict(
 ) -> tuple[str, str]:
     """The verdict on a gain beside one that the text prints to whole points, without the figures of either side.
 
-    The test set is another one than the print's, so the whole interval counts.
+    The test set is another one than the thesis', so the whole interval counts.
 
     Args:
         gain: ours, as a fraction; a number where nothing was repeated.
         printed: in percentage points, above 0; the margin is half of it.
-        at_least: the print says "more than": ours must lie above it.
+        at_least: the thesis says "more than": ours must lie above it.
         metric: of the gain.
 
     Returns:
@@ -200,7 +200,7 @@ def gain_verdict(
     if said.low is None:
         ours += " (trained once, no spread known)"
     else:
-        ours += f", minus print {said.gap:+.1f} [{said.low:+.1f}, {said.high:+.1f}]"
+        ours += f", minus published {said.gap:+.1f} [{said.low:+.1f}, {said.high:+.1f}]"
         ours += "" if at_least else f", margin {said.margin:.1f}"
     return (
         said.word,
@@ -209,7 +209,7 @@ def gain_verdict(
 
 
 def _gap_interval(gap: float, bounds: Interval, target: Target) -> tuple[float, float]:
-    """The 90 % interval of measured minus printed, in points: our part, the print's, and its rounding."""
+    """The 90 % interval of measured minus printed, in points: our part, the thesis', and its rounding."""
     of_choice = bounds.same_test_set() if target.same_test_set else bounds
     own = check_given("interval", of_choice).at(1 - 2 * SIDE)
     of_print = target.error

@@ -1,4 +1,4 @@
-"""Which prototypes a class uses, how well they predict unseen classes, and where they lie in images."""
+"""Panels of prototypes: their use by class, their prediction of unseen classes, and their places in images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ZeroShotPanel:
     Args:
         title: its name.
         histograms: mean attributes of each class, rows with sum one, `[classes, prototypes]`.
-        accuracies: by distance, the mean of each training, as fractions.
+        accuracies: by distance, the mean of each run, as fractions.
         images: with the part of every prototype; the same images in each panel.
     """
 
@@ -42,7 +42,7 @@ def zero_shot_panels(
     chance: float,
     title: str = "",
 ) -> None:
-    """Draws histograms, bars of accuracy (dots: single trainings), and images under their dominant prototypes, as PNG.
+    """Draws histograms, bars of accuracy (dots: single runs), and images under their dominant prototypes, as PNG.
 
     Args:
         panels: one or two.

@@ -1,4 +1,4 @@
-"""Where a trained pooling looks, image by image and prototype by prototype."""
+"""Attention of a trained pooling, image by image and prototype by prototype."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
 
 
 def curve_chart(curves: Sequence[Curve], metric: str) -> Markup:
-    """A thin line a run and a thick mean a method, over training steps; nothing without curves.
+    """A thin line per run and a thick mean per method, over training steps; nothing without curves.
 
     Args:
         curves: the runs, each with one or more evaluations.

@@ -1,4 +1,4 @@
-"""What has been drawn already: records by digest of what they are drawn from, and images by their content."""
+"""Records of finished drawings by digest of their sources, and images by their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from common.files import read_json, write_atomically, write_json
 from experiments.reports import UnitRun
 
 READABLE = 0o644  # pages and images are for others, such as a web server of another account
-_VERSION = 1  # of the drawings; a higher one draws everything anew
+_VERSION = 1  # of the drawings; a higher one redraws everything
 _IMAGES, _RECORDS = "images", "drawings"
 _OWN_NAME = re.compile(r"[0-9a-f]{20}\.png|[a-z]+-[0-9a-f]{20}\.json")
 

@@ -166,7 +166,7 @@ def _collapses(method: Method) -> list[str]:
 
 
 def _diagnostics(method: Method) -> Markup | None:
-    """Diagnostics of the test embeddings, a column a run; nothing for runs that have none."""
+    """Diagnostics of the test embeddings, a column per run; nothing for runs that have none."""
     units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
     names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
     if not names:

@@ -129,7 +129,7 @@ def figures_table(study: Study) -> Markup:
 
 
 def _line(row: reports.TableRow, columns: Sequence[tuple], links: Mapping[str, str], reasons: list[str]) -> Markup:
-    # The conventional protocol has several rows a method: "pnca+gap, best of 3".
+    # The conventional protocol has several rows per method: "pnca+gap, best of 3".
     page_of = links.get(row.method) or links.get(row.method.rpartition(", ")[0])
     name = tag("a", row.method, href=page_of) if page_of else row.method
     cells = [_cell(row.cells.get(column), " ".join(column), reasons) for column in columns]

@@ -93,7 +93,7 @@ def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
 
 
 def check_output(output: pathlib.Path) -> None:
-    """Refuses a folder whose pages are somebody else's.
+    """Refuses a folder whose pages are not from this command.
 
     Raises:
         InvalidInput: `output` is a file, or its index is no report.

@@ -1,10 +1,10 @@
 """Does a larger batch do what CCP does? A pair loss with and without CCP at four batch sizes.
 
-Regenerates: thesis figure 3.8 (MAP@R over the batch size 16, 32, 64, 128 with four samples a class; CUB, Cars).
+Regenerates: thesis figure 3.8 (MAP@R over the batch size 16, 32, 64, 128 with four samples per class; CUB, Cars).
 Command: python -m experiments.figure --id=3.8 --dataset=glyphs --budget=demo --run
 Expected: no value of this figure is printed; at a batch of 32 table 3.1 has C2 21.01 and C2+CCP-L 22.67 on CUB (128-D
     MAP@R), 17.22 and 18.52 on Cars.
-Cost: `--budget=demo` on glyphs 8 trainings, about 8 minutes on 2 CPU cores; `--budget=full` on CUB 32 trainings
+Cost: `--budget=demo` on glyphs 8 runs, about 8 minutes on 2 CPU cores; `--budget=full` on CUB 32 runs
     of 42 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 

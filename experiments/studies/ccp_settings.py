@@ -1,4 +1,4 @@
-"""What the studies of CCP (thesis section 3.3) share: ablation splits, and a length for a CPU."""
+"""Shared settings of the studies of CCP (thesis section 3.3): ablation splits, and a length for a CPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
 
 
 def row_settings(loss: str, dataset: str) -> dict:
-    """What a row of tables 3.1 and 3.3 has of its own: SoftTriple on SOP and In-shop is S, one centre a class.
+    """What a row of tables 3.1 and 3.3 has of its own: SoftTriple on SOP and In-shop is S, one centre per class.
 
     Args:
         loss, dataset: names.
@@ -44,7 +44,7 @@ def row_settings(loss: str, dataset: str) -> dict:
 
 
 def ablation_protocol(options: StudyOptions) -> str:
-    """Which trainings each configuration of an ablation has."""
+    """Which runs each configuration of an ablation has."""
     return options.one_split_protocol(NUM_BLOCKS, 1, "3.3.2.1")
 
 

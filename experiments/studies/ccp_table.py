@@ -1,13 +1,13 @@
 """CCP around pair losses against the losses alone, with cross-batch memories and against proxy losses.
 
 Regenerates: thesis table 3.1 (13 methods on four data sets under the fair protocol) and its summary, figure 3.4, which
-    adds the variants S: one proxy a class, and the small cross-batch memory.
+    adds the variants S: one proxy per class, and the small cross-batch memory.
 Command: python -m experiments.table --id=3.1 --dataset=glyphs --budget=demo --run; the summary: experiments.figure
     --id=3.4
 Expected: the printed cells, beside ours in the table itself. The rows are the variants L; SoftTriple on SOP and
-    In-shop is S (one centre a class) as in the print. No table prints the variants S of figure 3.4.
-Cost: `--budget=demo` on glyphs 52 trainings, about an hour on 2 CPU cores; `--budget=full` on SOP 52 trainings of
-    4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 trainings, five minutes.
+    In-shop is S (one centre per class) as in the thesis. No table prints the variants S of figure 3.4.
+Cost: `--budget=demo` on glyphs 52 runs, about an hour on 2 CPU cores; `--budget=full` on SOP 52 runs of
+    4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, five minutes.
 """
 
 from __future__ import annotations

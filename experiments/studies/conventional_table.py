@@ -6,8 +6,8 @@ Command: python -m experiments.table --id=3.2a --dataset=glyphs --budget=demo --
     --id=5.2b
 Expected: the printed cells, beside ours in the table itself; rows that the thesis quotes from other papers stand below
     it, and those of losses that are here are trained on request (`--loss=panchor`).
-Cost: `--budget=demo` on glyphs 18 trainings for table 3.2a and 12 for 5.2a, about a minute each on 2 CPU cores;
-    `--budget=full` on SOP 18 trainings of 14 hours (table 3.2a), 18 of 25 hours (3.2b), 12 of 13 hours (5.2a) and 24 of
+Cost: `--budget=demo` on glyphs 18 runs for table 3.2a and 12 for 5.2a, about a minute each on 2 CPU cores;
+    `--budget=full` on SOP 18 runs of 14 hours (table 3.2a), 18 of 25 hours (3.2b), 12 of 13 hours (5.2a) and 24 of
     24 hours (5.2b) on an RTX 2080 Ti (estimated); half of them are those that stop on held-out classes, which the
     thesis does not have (`--monitor=test_set` leaves them out); `--budget=smoke` some minutes.
 """
@@ -33,12 +33,12 @@ _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 
 @dataclasses.dataclass(frozen=True)
 class ConventionalRow:
-    """One row of the thesis' own trainings, or one that it quotes.
+    """One row of the thesis' own runs, or one that it quotes.
 
     Attributes:
         method: as `build.parse_method` reads it.
         embedding_dim: of the row.
-        is_quoted: whether the print has it from another paper; such rows are trained on request.
+        is_quoted: whether the thesis has it from another paper; such rows are trained on request.
     """
 
     method: str
@@ -83,10 +83,10 @@ class ConventionalTable(Study):
     """Rows of the conventional protocol, each with its unbiased counterpart.
 
     Args:
-        table: the print's number.
-        rows: in the print's order; `--loss` keeps those of some losses, quoted ones too.
+        table: the thesis' number.
+        rows: in the thesis' order; `--loss` keeps those of some losses, quoted ones too.
         options: of the study; `repeats` is what the best is of, and without the monitor `held_out` the table has the
-            thesis' own trainings alone.
+            thesis' own runs alone.
 
     Raises:
         InvalidInput: a pooling, chapter or size given by hand, a loss that no row has, or monitors without `test_set`.
@@ -159,7 +159,7 @@ def _rows_of(rows: Sequence[ConventionalRow], losses: Sequence[str]) -> list[Con
 
 
 def _quoted_cells(table: str, dataset: str) -> tuple[str, ...]:
-    """A line with the printed R@1 of all rows of a data set, for those that nobody here trains."""
+    """A line with the printed R@1 of all rows of a data set, for those that are not trained here."""
     cells: Mapping[str, str] = {
         f"{row['method']} ({row['dim']}-D)": row["value"]
         for row in reports.published_table(table)
@@ -171,4 +171,4 @@ def _quoted_cells(table: str, dataset: str) -> tuple[str, ...]:
 def _budget_notes(options: StudyOptions) -> tuple[str, ...]:
     if options.budget == "full":
         return ()
-    return (f"Budget {options.budget}: short trainings. It shows a direction, not the thesis' figures.",)
+    return (f"Budget {options.budget}: short runs. It shows a direction, not the thesis' figures.",)

@@ -1,4 +1,4 @@
-"""What a cell costs: estimated from the finished cells of its study, or from what is known of such trainings."""
+"""Cost of a cell: estimated from the finished cells of its study, or from similar runs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class FigureOfCommand:
 
     Attributes:
         title: what it is, in one line.
-        module: is run with `python -m`; goes on where it was stopped, if it trains anything.
+        module: is run with `python -m`; resumes where it was stopped, if it trains anything.
         cells: what it makes, one label each, and the flag that makes this one alone (empty: the module has none).
         minutes: of all cells on 2 CPU cores, by budget.
         forwarded: flags of `experiments.figure` that the module has, too.

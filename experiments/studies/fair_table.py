@@ -46,8 +46,8 @@ class FairTable(Study):
 
     Args:
         title: of the table.
-        table: the print's number; None for rows that no table of the thesis has together.
-        rows: in the print's order; `--loss` keeps those of some losses.
+        table: the thesis' number; None for rows that no table of the thesis has together.
+        rows: in the thesis' order; `--loss` keeps those of some losses.
         options: of the study.
         chapter: whose settings the rows follow, 3 or 5.
         notes: footnotes.
@@ -122,7 +122,7 @@ def write_fair_table(
         finished: what has been trained.
         folder, name: of the files.
         title: of the table.
-        table: the print's number, or None.
+        table: the thesis' number, or None.
         repeats: of each fold in a complete row.
         notes: footnotes.
     """
@@ -202,4 +202,4 @@ def budget_notes(options: StudyOptions) -> tuple[str, ...]:
     if options.budget == "full":
         return ()
     folds = ", two folds" if options.budget == "smoke" else ""
-    return (f"Budget {options.budget}: short trainings{folds}. It shows a direction, not the thesis' figures.",)
+    return (f"Budget {options.budget}: short runs{folds}. It shows a direction, not the thesis' figures.",)

@@ -5,7 +5,7 @@ Regenerates: thesis figure 3.7: (a) bars of MAP@R for a loss, "Loss-Proxy" (one 
 Command: python -m experiments.figure --id=3.7 --dataset=glyphs --budget=demo --run
 Expected: thesis section 6.2: alternating is more than 10 points of MAP@R above fixed proxies on SOP and In-shop; the
     bars, their losses and the histogram's values are not printed.
-Cost: `--budget=demo` on glyphs 12 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on SOP 48 trainings of
+Cost: `--budget=demo` on glyphs 12 runs, about 12 minutes on 2 CPU cores; `--budget=full` on SOP 48 runs of
     4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` a minute.
 """
 
@@ -53,7 +53,7 @@ class FixedProxies(Study):
         return [cell for cells in self.groups.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The trainings of each loss and way."""
+        """The runs of each loss and way."""
         methods = []
         for place, ((loss, way), cells) in enumerate(self.groups.items()):
             units = tuple(finished_units(cells, finished))

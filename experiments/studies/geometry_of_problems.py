@@ -1,11 +1,11 @@
-"""What alternating does to unseen classes: the test embeddings when each projection problem has been solved.
+"""Effect of alternating on unseen classes: the test embeddings after each projection problem.
 
 Regenerates: thesis figure 3.3 (t-SNE of CUB's unseen classes under C2+CCP, (a) before alternating and (b) through three
     more problems; each panel prints MAP@R, average covering radius and mean distance between classes).
 Command: python -m experiments.figure --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.1: after (a), the radius falls and the distance between classes rises. The panels' figures
     are lost.
-Cost: one training: two minutes (`--budget=demo` on glyphs) on 2 CPU cores; `--budget=full` on CUB 1 training of
+Cost: one run: two minutes (`--budget=demo` on glyphs) on 2 CPU cores; `--budget=full` on CUB 1 run of
     28 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
 """
 
@@ -61,12 +61,12 @@ class GeometryOfProblems(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """The trainings, whatever is finished."""
+        """The runs, whatever is finished."""
         del finished
         return self._cells
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of the first finished training, the direction of all, and the first one's panels."""
+        """Writes the table of the first finished run, the direction of all, and the first one's panels."""
         units = finished_units(self._cells, finished)
         states = [states_of(unit) for unit in units]
         lines = [
@@ -88,7 +88,7 @@ class GeometryOfProblems(Study):
 
 
 class State(NamedTuple):
-    """The test set at one moment: embeddings `[queries, dim]`, and what the print says of them."""
+    """The test set at one moment: embeddings `[queries, dim]`, and what the thesis says of them."""
 
     name: str
     steps: str

@@ -1,11 +1,11 @@
-"""What each part of GSP brings: the zero-shot prediction loss alone, pooling alone, both.
+"""Contribution of each part of GSP: the zero-shot prediction loss alone, pooling alone, both.
 
 Regenerates: thesis table 5.3 (C2 with L_ZS and GSP on and off, four data sets, fair protocol).
 Command: python -m experiments.table --id=5.3 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours in the table itself; on CUB 20.58, 20.85 (GSP), 21.08 (L_ZS), 21.52 (both),
     128-D MAP@R.
-Cost: `--budget=demo` on glyphs 16 trainings, about 20 minutes on 2 CPU cores; `--budget=full` on CUB 48 trainings
-    of 19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 8 trainings, two minutes.
+Cost: `--budget=demo` on glyphs 16 runs, about 20 minutes on 2 CPU cores; `--budget=full` on CUB 48 runs
+    of 19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 8 runs, two minutes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AVERAGE: Mapping[str, object] = {"transport_ratio": 1.0}  # average pooling, wi
 
 
 def gsp_parts(options: StudyOptions) -> FairTable:
-    """The study of table 5.3; the print has C2 alone, `--loss` takes others."""
+    """The study of table 5.3; the thesis has C2 alone, `--loss` takes others."""
     rows = [row for loss in options.losses or ("c2",) for row in _rows(loss)]
     title = f"Parts of GSP on {options.dataset} (thesis table 5.3)"
     notes = ("L_ZS alone is GSP with a transport ratio of 1, which is average pooling.",)

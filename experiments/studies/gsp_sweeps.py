@@ -1,4 +1,4 @@
-"""How much do GSP's hyper-parameters matter? The transport ratio, prototypes and smoothing, and prototypes alone.
+"""Sweeps over GSP's hyper-parameters: the transport ratio, prototypes and smoothing, and prototypes alone.
 
 Regenerates: thesis figures 5.8 (MAP@R over mu; CUB, C2), 5.10 (over the number of prototypes m and the smoothing;
     CUB, C2 and PNCA) and 5.11 (over m; SOP and In-shop, C2 with smoothing 5, PNCA with 0.5).
@@ -6,8 +6,8 @@ Command: python -m experiments.figure --id=5.8 --dataset=glyphs --budget=demo --
 Expected: thesis sections 5.3.4.3 and 5.3.4.5: mu = 0.3 is chosen; m = 64 with smoothing 5 (C2) or 0.5 (PNCA)
     is best on CUB; every m >= 64 does on SOP and In-shop, 128 is chosen. No value of a figure and no grid is printed,
     the grids are ours.
-Cost: `--budget=demo` on glyphs 5, 9 and 6 trainings, about a minute each on 2 CPU cores; `--budget=full`, one split and
-    three repeats, on CUB 30 and 54 trainings of 19 minutes, on SOP 30 of 2.8 hours, on an RTX 2080 Ti (estimated);
+Cost: `--budget=demo` on glyphs 5, 9 and 6 runs, about a minute each on 2 CPU cores; `--budget=full`, one split and
+    three repeats, on CUB 30 and 54 runs of 19 minutes, on SOP 30 of 2.8 hours, on an RTX 2080 Ti (estimated);
     `--budget=smoke` half a minute.
 """
 

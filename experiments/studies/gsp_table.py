@@ -1,12 +1,12 @@
-"""GSP in place of average pooling, under every loss and on top of XBM and CCP.
+"""GSP instead of average pooling, under every loss and on top of XBM and CCP.
 
 Regenerates: thesis table 5.1 (15 rows on four data sets under the fair protocol) and its summary, figure 5.7.
 Command: python -m experiments.table --id=5.1 --dataset=glyphs --budget=demo --run; the summary: experiments.figure
     --id=5.7
 Expected: the printed cells, beside ours in the table itself (mean and spread of 81 collections: four folds, three
     repeats, which is what `--budget=full` trains). What figure 5.7 draws beyond them is not known.
-Cost: `--budget=demo` on glyphs 60 trainings, about 75 minutes on 2 CPU cores; `--budget=full` on SOP 180 trainings
-    of 2.8 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 30 trainings, seven minutes.
+Cost: `--budget=demo` on glyphs 60 runs, about 75 minutes on 2 CPU cores; `--budget=full` on SOP 180 runs
+    of 2.8 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 30 runs, seven minutes.
 """
 
 from __future__ import annotations

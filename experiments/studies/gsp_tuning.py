@@ -1,4 +1,4 @@
-"""What the studies of GSP's hyper-parameters (thesis section 5.3.4) share: the tuning split and its notes."""
+"""Shared settings of the studies of GSP's hyper-parameters (thesis section 5.3.4): the tuning split and its notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp",
 
 
 def tuning_protocol(options: StudyOptions) -> str:
-    """Which trainings each configuration has."""
+    """Which runs each configuration has."""
     return options.one_split_protocol(NUM_BLOCKS, THESIS_REPEATS, "5.3.4.1")
 
 
@@ -42,5 +42,5 @@ def tuning_notes(options: StudyOptions) -> tuple[str, ...]:
         return (note,)
     return (
         note,
-        f"Budget {options.budget}: short trainings, a coarse grid. It shows a direction, not the thesis' figures.",
+        f"Budget {options.budget}: short runs, a coarse grid. It shows a direction, not the thesis' figures.",
     )

@@ -1,11 +1,11 @@
-"""Which weight of the proximal term, and how many proxies a class? A Bayesian search over both.
+"""Bayesian search over the weight of the proximal term and the number of proxies per class.
 
 Regenerates: thesis figure 3.5 (surface of a Gaussian-process regression of validation MAP@R over lambda and the number
     of proxies; CUB, C2 with CCP, an ablation split).
 Command: python -m experiments.figure --id=3.5 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.2.3: lambda 2e-4 with 8 proxies (pool of 12) on CUB; useful lambda from 1e-5 to 1e-1. The
     surface's values and the range of proxies are not printed.
-Cost: `--budget=demo` on glyphs 11 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 trainings (one
+Cost: `--budget=demo` on glyphs 11 runs, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 runs (one
     split) of 31 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 
@@ -36,7 +36,7 @@ from experiments.studies.study import (
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
 _NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all
-_LABELS = ("log10 of lambda", "proxies a class", "validation MAP@R (%), mean of the regression")
+_LABELS = ("log10 of lambda", "proxies per class", "validation MAP@R (%), mean of the regression")
 
 
 class LambdaAndProxies(Study):

@@ -49,7 +49,7 @@ PRINTED_MAP_AT_R = {"proxies": 97.21, "samples": 98.06}
 
 @dataclasses.dataclass(frozen=True)
 class StudyRun:
-    """One finished training.
+    """One finished run.
 
     Args:
         settings: of the training.
@@ -159,7 +159,7 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
         "cover: distance to the nearest converged representative, the largest in a pool of test digits of a class, "
         "mean over pools and classes; next cover: the same for the representatives chosen next."
     )
-    return PlainTable(f"MNIST in the plane, {anchors}: one line a projection problem (seed 1)", header, rows, notes)
+    return PlainTable(f"MNIST in the plane, {anchors}: one line per projection problem (seed 1)", header, rows, notes)
 
 
 def direction(states: Sequence[State], repeat: int) -> str:
@@ -183,7 +183,7 @@ def direction(states: Sequence[State], repeat: int) -> str:
 
 
 def change(name: str, before: float, after: float, expected: str, holds: bool) -> str:
-    """How a figure went and whether this is how it goes in the print, e.g. `expected` "rises", in words."""
+    """Direction of a figure and whether the thesis has the same one, e.g. `expected` "rises", in words."""
     verdict = f"{expected} as printed" if holds else f"does not go as printed ({expected} there)"
     return f"{name} {before:.3f} -> {after:.3f}, {verdict}"
 
@@ -235,7 +235,7 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
 
 
 def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
-    """Why these runs cannot be measured against the print."""
+    """Why these runs cannot be compared with the thesis."""
     standard = MnistSettings()
     changed = {
         field.name
@@ -271,7 +271,7 @@ def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathli
 
 
 def state_name(index: int) -> str:
-    """What the print calls the state after so many problems."""
+    """What the thesis calls the state after so many problems."""
     if index == 0:
         return "before problem 1"
     name = PANEL_NAMES[index - 1] if index <= len(PANEL_NAMES) else f"(b.{index - 1})"

@@ -1,4 +1,4 @@
-"""The trainings on MNIST in the plane by budget, each unless it is finished."""
+"""The runs on MNIST in the plane by budget, each unless it is finished."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def trained(
         settings: of the training.
         dataset: MNIST.
         fingerprint: of the data.
-        repeat: its number among the trainings of its kind.
+        repeat: its number among the runs of its kind.
         runs_dir: the folder for results.
         checkpoint_seconds: at least this long between two checkpoints.
     """

@@ -1,4 +1,4 @@
-"""One training of the MNIST study: CCP in the plane, with what is drawn of it kept problem by problem."""
+"""One run of the MNIST study: CCP in the plane, with the data of its pictures kept problem by problem."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _EVALUATION_BATCH = 500
 
 @dataclasses.dataclass(frozen=True)
 class MnistSettings:
-    """What decides the outcome of a training. The thesis gives the first five; the others are decided here.
+    """What decides the outcome of a run. The thesis gives the first five; the others are decided here.
 
-    `benchmarks/mnist_study.md` says what was tried.
+    `docs/results/mnist.md` says what was tried.
 
     Attributes:
-        anchors: `proxies` (CCP), `samples` (real digits in the place of proxies) or `fixed proxies` (one problem that
+        anchors: `proxies` (CCP), `samples` (real digits instead of proxies) or `fixed proxies` (one problem that
             never ends: what longer training alone achieves).
         embedding_dim: of the plane.
         anchors_per_class: proxies or samples of a digit.
@@ -124,7 +124,7 @@ def hold_out(examples: Examples, per_class: int, seed: int) -> tuple[Examples, E
 class MnistTraining:
     """Trains one network in its run directory.
 
-    The run directory has, besides what every run has, a file a problem (`problem0.npz`, ...): the test digits in the
+    The run directory has, besides what every run has, a file per problem (`problem0.npz`, ...): the test digits in the
     plane when the problem begins, the converged proxies of the problem before (none at first) and the next ones. The
     last of them is of the problem that would come after the end.
 
@@ -142,7 +142,7 @@ class MnistTraining:
         )
 
     def train(self, checkpoint_seconds: float = 30.0) -> dict:
-        """Trains (or goes on), embeds the test digits, writes and returns the result."""
+        """Trains (or resumes), embeds the test digits, writes and returns the result."""
         return train_in(self.run, self.settings.seed, lambda: self._prepared(checkpoint_seconds))
 
     def _prepared(self, checkpoint_seconds: float) -> Training:
@@ -215,7 +215,7 @@ class MnistTraining:
         return TrainingSchedule(
             max_steps=settings.max_steps,
             steps_per_evaluation=settings.steps_per_evaluation,
-            patience=num_evaluations,  # the number of problems ends a training, or `max_steps`
+            patience=num_evaluations,  # the number of problems ends a run, or `max_steps`
             checkpoint_seconds=checkpoint_seconds,
         )
 
@@ -233,7 +233,7 @@ class MnistTraining:
 
 
 class EndAfterProblems(ResumableCallback):
-    """Ends a training when a number of projection problems has been solved.
+    """Ends a run when a number of projection problems has been solved.
 
     It stands after `projections`, which has then begun one problem more (whose proxies the figure shows).
     """
@@ -247,6 +247,6 @@ class EndAfterProblems(ResumableCallback):
             self.model.stop_training = True
 
     @property
-    def stopped(self) -> bool:  # type: ignore[override]  # follows from `projections`; nobody sets it
+    def stopped(self) -> bool:  # type: ignore[override]  # follows from `projections`; never set
         """Whether all problems are solved; known from the restored `projections` too."""
         return len(self.projections.problems) > self.num_problems

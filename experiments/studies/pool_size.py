@@ -1,11 +1,11 @@
-"""How many samples of a class the next proxies are chosen from, for several numbers of proxies.
+"""Size of the pool of samples per class from which the next proxies are chosen, for several numbers of proxies.
 
 Regenerates: thesis figure 3.6 (validation MAP@R over the pool size, one line a number of proxies; CUB left, Cars
     right). A pool as large as the number of proxies is random sampling.
 Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.2.3: random sampling still works well, a pool of 12 for 8 proxies is chosen; no value of
     the figure and none of its pool sizes is printed, the grid is ours.
-Cost: `--budget=demo` on glyphs 12 trainings, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 trainings
+Cost: `--budget=demo` on glyphs 12 runs, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 runs
     (one split) of 31 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` a minute.
 """
 

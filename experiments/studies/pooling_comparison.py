@@ -10,7 +10,7 @@ from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
 
-DEMO_STEPS = 480  # so that 38 trainings take less than 25 minutes; an evaluation at half of it
+DEMO_STEPS = 480  # so that 38 runs take less than 25 minutes; an evaluation at half of it
 DEMO_DELAY = 100  # steps before prototypes are chosen among local features
 
 
@@ -46,7 +46,7 @@ def report(
     lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
     most = max(map(len, runs))
     fewer = [f"{'+'.join(key)} ({len(units)} of {most})" for key, units in finished.items() if len(units) < most]
-    lines += [f"Not all trainings are finished: {', '.join(fewer)}."] if fewer else []
+    lines += [f"Not all runs are finished: {', '.join(fewer)}."] if fewer else []
     if not scores:
         return "\n".join(lines)
     losses = list(dict.fromkeys(loss for loss, _ in scores))

@@ -5,8 +5,8 @@ Regenerates: thesis figure 5.12 (bars of MAP@R of 17 poolings under C2 and PNCA:
 Command: python -m experiments.figure --id=5.12 --dataset=glyph_collage --budget=demo --run
 Expected: thesis section 5.3.5: GSP ahead of all others on Cifar Collage, GeMean next on CUB; the bars are not printed.
     Cifar Collage starts from a CIFAR-100 classifier there: --dataset=cifar_collage --weights=resnet20.npz.
-Cost: `--budget=demo` on glyph_collage 38 trainings, 25 minutes on 2 CPU cores; `--budget=full` on CUB 152 trainings of
-    19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 2 trainings, half a minute.
+Cost: `--budget=demo` on glyph_collage 38 runs, 25 minutes on 2 CPU cores; `--budget=full` on CUB 152 runs of
+    19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 2 runs, half a minute.
 """
 
 from __future__ import annotations

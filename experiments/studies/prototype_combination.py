@@ -6,9 +6,9 @@ Command: python -m experiments.figure --id=4.2 --dataset=cifar10 --data_dir=DIR 
     (the same cell); --dataset=glyphs --budget=demo needs no data.
 Expected: Proposition 4.2.1 as printed: |PCC - GAP|^2 is at most the covering radius for every image; the caption of
     figure 4.4 says so of |PCC - GAP|, and prints a radius of 0.057 for the image of a dog. Both bounds must hold here
-    whatever was learnt (see `gsp_dml.prototype_combination`); a training decides how large radius and error are. The
+    whatever was learnt (see `gsp_dml.prototype_combination`); a run decides how large radius and error are. The
     loss is not printed; ours is C2, `--loss` takes others.
-Cost: one training of a minute (`--budget=demo` on glyphs) or half an hour (`--budget=full` on CIFAR-10) on 2 CPU
+Cost: one run of a minute (`--budget=demo` on glyphs) or half an hour (`--budget=full` on CIFAR-10) on 2 CPU
     cores; `--budget=smoke` half a minute.
 """
 
@@ -35,11 +35,11 @@ _COUNTS = (12, 24, NUM_PROTOTYPES, 96)  # of prototypes, in the table
 
 
 class PrototypeCombination(Study):
-    """One training with local features in the plane, and one of the three pictures.
+    """One run with local features in the plane, and one of the three pictures.
 
     Args:
         options: of the study; one loss.
-        figure: the print's number, 4.2, 4.3 or 4.4.
+        figure: the thesis' number, 4.2, 4.3 or 4.4.
 
     Raises:
         InvalidInput: more than one loss.
@@ -62,7 +62,7 @@ class PrototypeCombination(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """The one training."""
+        """The one run."""
         del finished
         return [self._cell]
 

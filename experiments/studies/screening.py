@@ -1,4 +1,4 @@
-"""Which of GSP's four hyper-parameters matters? A screening design of eight cells and its main effects.
+"""Screening design of eight cells over GSP's four hyper-parameters, and its main effects.
 
 Regenerates: thesis table 5.4 (2^(4-1) fractional factorial design of resolution IV with the defining relation
     lambda = m mu eps; CUB, C2 and PNCA, the tuning split, validation MAP@R).
@@ -6,7 +6,7 @@ Command: python -m experiments.table --id=5.4 --dataset=glyphs --budget=demo --r
 Expected: the printed cells, beside ours on CUB. Their main effects (high minus low): C2 -0.25 (m), -0.405 (mu),
     -2.785 (eps), -1.83 (lambda); PNCA -0.27, +0.105, -0.675, +0.17. The text's "the lower the better for lambda and mu"
     holds for C2 alone.
-Cost: `--budget=demo` on glyphs 9 trainings, about 11 minutes on 2 CPU cores; `--budget=full` on CUB 54 trainings (one
+Cost: `--budget=demo` on glyphs 9 runs, about 11 minutes on 2 CPU cores; `--budget=full` on CUB 54 runs (one
     split, three repeats) of 19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 
@@ -98,7 +98,7 @@ class Screening(Study):
             printed = printed_value(self.dataset, loss, signs)
             ours = [f"{100 * np.mean(values):.2f}", spread, f"{len(values)}"]
             lines.append([method, *levels, *ours, "-" if printed is None else f"{printed:.2f}"])
-        header = ["method", *(factor.name for factor in FACTORS), "validation MAP@R (%)", "range", "trainings", "print"]
+        header = ["method", *(factor.name for factor in FACTORS), "validation MAP@R (%)", "range", "runs", "published"]
         text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name, latex=True)
         return text + self._write_effects(finished, folder, f"{name}_effects")
 
@@ -115,16 +115,16 @@ class Screening(Study):
         if not lines:
             return ""
         sides = ("mean at low", "mean at high", "effect")
-        header = ["factor", *sides, "95 % interval", "trainings", *(f"print: {side}" for side in sides)]
+        header = ["factor", *sides, "95 % interval", "runs", *(f"published: {side}" for side in sides)]
         notes = (
             "A main effect is the mean of four cells at the high level minus that of the four at the low one; the "
-            "interval is Student's over trainings (repeats on one split), and takes the classes as given.",
+            "interval is Student's over runs (repeats on one split), and takes the classes as given.",
         )
         title = self.title.replace("Screening", "Main effects", 1)
         return "\n" + write_table(PlainTable(title, header, lines, notes), folder, name, latex=True)
 
     def _complete_trainings(self, loss: str, finished: FinishedCells) -> np.ndarray:
-        """Best validations `[trainings, cells]` of the repeats in which all eight cells are finished."""
+        """Best validations `[runs, cells]` of the repeats in which all eight cells are finished."""
         columns = []
         for signs in SIGNS:
             units = finished_units(self.rows[loss, signs], finished)
@@ -134,7 +134,7 @@ class Screening(Study):
 
 
 class MainEffect(NamedTuple):
-    """Means at both levels, high minus low, and the half-width of its interval (None after one training)."""
+    """Means at both levels, high minus low, and the half-width of its interval (None after one run)."""
 
     low: float
     high: float
@@ -161,7 +161,7 @@ def main_effects(values: np.ndarray) -> list[MainEffect]:
     """The main effect of each factor.
 
     Args:
-        values: `[trainings, cells]`, cells in the order of `SIGNS`, at least one training.
+        values: `[runs, cells]`, cells in the order of `SIGNS`, at least one run.
     """
     effects = []
     for column in np.array(SIGNS).T:

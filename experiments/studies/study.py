@@ -1,4 +1,4 @@
-"""What a table or figure is made of: the trainings that it needs, and how finished ones become files.
+"""Definition of a table or figure: the runs that it needs, and how finished ones become files.
 
 A study is entered in `FIGURES` of `experiments/figure.py` or `TABLES` of `experiments/table.py` as a function from
 `StudyOptions` to a `Study`. Everything else (listing, running, resuming, flags) is the same for all.
@@ -24,7 +24,7 @@ from experiments.settings.recipes import resolve, unused_overrides
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One training that a study needs; a unit of the fair protocol, whose run directory it shares.
+    """One run that a study needs; a unit of the fair protocol, whose run directory it shares.
 
     Attributes:
         label: what it is, for people.
@@ -73,9 +73,9 @@ class Study(abc.ABC):
     Attributes:
         title: what it is, in one line.
         notes: what a reader must know, such as what a small budget leaves out.
-        num_cells: how many trainings the complete study has.
+        num_cells: how many runs the complete study has.
         needs_data: whether it reads the data set that the flags name.
-        protocol: which trainings each configuration has, and how many the thesis has; empty where there is no more to
+        protocol: which runs each configuration has, and how many the thesis has; empty where there is no more to
             say than the cells do.
     """
 
@@ -89,7 +89,7 @@ class Study(abc.ABC):
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """The cells that are known, in the order of running; a search knows its next ones from finished ones alone.
 
-        It must be a pure function of the finished cells, so that a study that was stopped goes on as it would have.
+        It must be a pure function of the finished cells, so that a study that was stopped resumes as it would have.
         """
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
@@ -108,7 +108,7 @@ class StudyOptions:
     Attributes:
         dataset, recipe, budget, pooling: as in `ExperimentConfig`.
         losses: losses to study instead of the study's own; empty: its own.
-        repeats: trainings of each fold, with different seeds.
+        repeats: runs of each fold, with different seeds.
         fold: which block of classes validates where one does; None: the first.
         monitors: of `experiments.protocols.conventional.MONITORS`, for tables of that protocol; empty: all.
         overrides: configuration fields set by hand; they hold wherever a method has them.
@@ -222,8 +222,8 @@ class StudyOptions:
 
 
 def trainings(count: int) -> str:
-    """`1 training` or `3 trainings`."""
-    return f"{count} training" if count == 1 else f"{count} trainings"
+    """`1 run` or `3 runs`."""
+    return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitRun]:

@@ -42,12 +42,12 @@ def define_study_flags(studies: Collection[str]) -> None:
     flags.DEFINE_integer(
         "repeats",
         1,
-        "Trainings of each fold, with different seeds; with --budget=full the default is the thesis' number.",
+        "Runs of each fold, with different seeds; with --budget=full the default is the thesis' number.",
         lower_bound=1,
     )
     flags.DEFINE_integer("fold", None, "Block of classes that validates, for studies of one split.", lower_bound=0)
     flags.DEFINE_list(
-        "monitor", None, "What stops the trainings of tables 3.2 and 5.2: test_set, or test_set,held_out (default)."
+        "monitor", None, "What stops the runs of tables 3.2 and 5.2: test_set, or test_set,held_out (default)."
     )
     flags.DEFINE_list(
         "study", None, "For --id=agreement: folders of recorded studies (default: all below results that it can take)."
@@ -221,7 +221,7 @@ def _refuse_unused(study: Study, options: StudyOptions) -> None:
     if options.fold is not None and any(cell.fold != options.fold for cell in cells):
         raise InvalidInput("--fold would have no effect: this study chooses its folds. Remove it.")
     if options.monitors and all(cell.config.protocol is None for cell in cells):
-        raise InvalidInput("--monitor would have no effect: validation stops the trainings of this study. Remove it.")
+        raise InvalidInput("--monitor would have no effect: validation stops the runs of this study. Remove it.")
     for name, value in options.overrides.items():
         if not any(getattr(cell.config, name) == value for cell in cells):
             raise InvalidInput(f"--{name} would have no effect on any cell of this study. Remove it.")

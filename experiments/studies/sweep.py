@@ -90,7 +90,7 @@ class Sweep(Study):
         return [cell for cells in self._cells.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Each point's trainings, with its place on the axes."""
+        """Each point's runs, with its place on the axes."""
         methods = []
         for place, (point, cells) in enumerate(self._cells.items()):
             units = tuple(finished_units(cells, finished))
@@ -116,7 +116,7 @@ class Sweep(Study):
 
 
 class MeasuredPoint(NamedTuple):
-    """A point of a sweep: the line that it is on, its value, and how many trainings it has."""
+    """A point of a sweep: the line that it is on, its value, and how many runs it has."""
 
     series: str
     value: SweepValue
@@ -124,18 +124,18 @@ class MeasuredPoint(NamedTuple):
 
 
 class EstimatedScores(Protocol):
-    """Test scores of some trainings, of folders or of rows."""
+    """Test scores of some runs, of folders or of rows."""
 
     def estimate(self, metric: str) -> Interval:
         """The mean with its interval."""
 
 
 def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores | None) -> SweepValue:
-    """The value of a point: MAP@R of the test classes with its interval, or of validation with the trainings' range.
+    """The value of a point: MAP@R of the test classes with its interval, or of validation with the runs' range.
 
     Args:
         x: its place.
-        validations: the best validation MAP@R of each training, fractions.
+        validations: the best validation MAP@R of each run, fractions.
         scores: of the test classes; None: validation is drawn.
     """
     if scores is not None:
@@ -144,7 +144,7 @@ def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores 
     mean = float(np.mean(validations))
     if len(validations) == 1:
         return SweepValue(x, mean)
-    return SweepValue(x, mean, min(validations), max(validations), "range of trainings")
+    return SweepValue(x, mean, min(validations), max(validations), "range of runs")
 
 
 def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], notes: Sequence[str] = ()) -> PlainTable:
@@ -163,8 +163,8 @@ def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], no
             "-" if value.low is None or value.high is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
         )
         lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
-    spread = "range over trainings" if axes.held_out == "validation" else "95 % interval"
-    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "trainings"]
+    spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
+    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "runs"]
     is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points)
     kinds = {point.value.kind.removeprefix(_INTERVAL) for point in points}
     return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])

@@ -4,10 +4,10 @@ Regenerates: thesis figure 5.4 (tokens, samples and class hulls in the plane, (a
 Command: python -m experiments.figure --id=5.4 --budget=full --run
 Expected: thesis section 6.2: 70 points of MAP@R above GAP; hulls of classes overlap under GAP and are apart under GSP.
     The figures of the two sides, the loss, m, mu and epsilon are not printed; ours are in `SETTINGS`.
-    With `--repeats=20` (of the first fold below `full`) the table also says how many trainings select, and how MAP@R
+    With `--repeats=20` (of the first fold below `full`) the table also says how many runs select, and how MAP@R
     is spread over them.
-Cost: `--budget=full` 12 trainings, each until 30 validations bring nothing better, about an hour on 2 CPU cores
-    (estimated); `--budget=demo` 3 trainings of ten seconds (at ten times the learning rate, for a tenth of the steps);
+Cost: `--budget=full` 12 runs, each until 30 validations bring nothing better, about an hour on 2 CPU cores
+    (estimated); `--budget=demo` 3 runs of ten seconds (at ten times the learning rate, for a tenth of the steps);
     `--budget=smoke` half a minute.
 """
 
@@ -70,8 +70,8 @@ class TokenSelection(Study):
         self.title = "Bags of tokens, half of which belong to all classes (thesis figure 5.4)"
         self.notes = (
             "Weight on own tokens: what pooling gives to the tokens of a sample's class, of which it has about half; a "
-            f"training selects if that is at least {100 * SELECTS_FROM:.0f} %. Lowest, median, highest: test MAP@R of "
-            "trainings. In other hulls: test samples inside the convex hull of another class' test samples.",
+            f"run selects if that is at least {100 * SELECTS_FROM:.0f} %. Lowest, median, highest: test MAP@R of "
+            "runs. In other hulls: test samples inside the convex hull of another class' test samples.",
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
@@ -80,7 +80,7 @@ class TokenSelection(Study):
         return [cell for cells in self._cells.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table with its verdict, a panel for each method of its first finished training, and the spread."""
+        """Writes the table with its verdict, a panel for each method of its first finished run, and the spread."""
         units = {method: found for method, cells in self._cells.items() if (found := finished_units(cells, finished))}
         methods, panels = {}, []
         for method, of_method in units.items():
@@ -103,7 +103,7 @@ class TokenSelection(Study):
 
 
 class TokenScores(Protocol):
-    """Scores of a method's trainings: what `SplitScores` are of runs on disk."""
+    """Scores of a method's runs: what `SplitScores` are of runs on disk."""
 
     def estimate(self, metric: str) -> reports.Interval:
         """The mean with its interval."""
@@ -113,7 +113,7 @@ class TokenScores(Protocol):
 
 
 class TokenMethod(NamedTuple):
-    """The trainings of one way of pooling.
+    """The runs of one way of pooling.
 
     Attributes:
         scores: of their test samples.
@@ -133,7 +133,7 @@ def selection_table(title: str, methods: Mapping[str, TokenMethod], notes: Seque
 
     Args:
         title: of the table.
-        methods: by name; `GAP` is what others are held against, where the same trainings are finished.
+        methods: by name; `GAP` is what others are compared with, where the same runs are finished.
         notes: footnotes, below the verdicts.
     """
     lines, verdicts, kinds = [], [], set()
@@ -156,7 +156,7 @@ def selection_table(title: str, methods: Mapping[str, TokenMethod], notes: Seque
 def token_panel(
     method: str, place: tuple[int, int], map_at_r: float, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray
 ) -> TokenPanel:
-    """The panel of one training.
+    """The panel of one run.
 
     Args:
         method: its name.
@@ -173,7 +173,7 @@ def token_panel(
 
 
 def spread_of(points: Sequence[SelectionPoint]) -> list[str]:
-    """Lowest, median and highest MAP@R, how many trainings select, and their mean weight on own tokens."""
+    """Lowest, median and highest MAP@R, how many runs select, and their mean weight on own tokens."""
     values = [100 * point.map_at_r for point in points]
     selecting = sum(point.weight_on_own >= SELECTS_FROM for point in points)
     weight = 100 * np.mean([point.weight_on_own for point in points])

@@ -1,4 +1,4 @@
-"""What the entropy does to the weights: a linear programme on a picture of three colours, and its smooth versions.
+"""Effect of the entropy on the weights: a linear programme on a picture of three colours, and its smooth versions.
 
 Regenerates: thesis figure 5.2 (10 x 10 picture with a reddish and a bluish patch of 5 x 5 on green, prototypes red and
     blue; pooling weights of the linear programme and of the entropic problem, mu = 0.2).

@@ -1,10 +1,10 @@
-"""What CCP costs in update steps: how long each method trains until its best validation.
+"""Cost of CCP in update steps: the steps of each method until its best validation.
 
 Regenerates: thesis table 3.3 (total training steps on SOP and In-shop, mean of the four models, in thousands).
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.2.3: CCP takes 10 to 35 % more steps. The table's row labels are lost; the rows' methods
     shown here are a guess (in the order of table 3.1), under which the ratios are +11 % to +58 %.
-Cost: `--budget=demo` on glyphs 10 trainings, about 15 minutes on 2 CPU cores; `--budget=full` on SOP 40 trainings of
+Cost: `--budget=demo` on glyphs 10 runs, about 15 minutes on 2 CPU cores; `--budget=full` on SOP 40 runs of
     4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` five minutes.
 """
 
@@ -56,7 +56,7 @@ class TrainingSteps(Study):
         self.num_cells = sum(map(len, self.rows.values()))
         self.title = f"Update steps until the best validation on {options.dataset} (thesis table 3.3)"
         self.notes = (
-            "SOP?, In-shop?: the printed steps; the print has lost its row labels, so which row is whose is a guess, "
+            "SOP?, In-shop?: the printed steps; the thesis has lost its row labels, so which row is whose is a guess, "
             "and nothing here is called reproduced.",
             *budget_notes(options, settings),
         )
@@ -93,7 +93,7 @@ def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:
 
 
 def _change(units: list[UnitRun], plain: list[UnitRun]) -> str:
-    """Steps over those of the same trainings without CCP, in per cent; a dash before both are finished."""
+    """Steps over those of the same runs without CCP, in per cent; a dash before both are finished."""
     if not reports.same_trainings(units, plain):
         return "-"
     return f"{100 * (_mean_steps(units)[0] / _mean_steps(plain)[0] - 1):+.0f} %"

@@ -1,4 +1,4 @@
-"""What iterations cost: time of the transport alone, forward and backward, against the number of its iterations.
+"""Cost of iterations: time of the transport alone, forward and backward, against the number of its iterations.
 
 Regenerates: thesis figure 5.9 (computation time by the number of iterations; gradient in closed form and by autodiff).
 Command: python -m experiments.figure --id=5.9 --run; it runs python -m experiments.studies.transport_time

@@ -1,4 +1,4 @@
-"""A table of the fair protocol whose methods are tuned alike: as many trials for each, judged on validation classes."""
+"""A table of the fair protocol whose methods are tuned alike: equally many trials, judged on validation classes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TunedTable(Study):
 
     Args:
         title: of the table.
-        table: the print's number.
+        table: the thesis' number.
         rows: each with the same number of trials; `--loss` keeps those of some losses.
         options: of the study.
         settings: values of configuration fields that all rows share; flags win over them.
@@ -83,7 +83,7 @@ class TunedTable(Study):
         self.notes = (self.protocol, *notes, *budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Row by row its trials and, once they are all finished, the rest of its trainings."""
+        """Row by row its trials and, once they are all finished, the rest of its runs."""
         known = []
         for label, candidates in self._candidates.items():
             chosen = self.chosen(label, finished)
@@ -120,7 +120,7 @@ class TunedTable(Study):
         return text
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The trainings with the settings that were chosen, each with its label and what was tried for it."""
+        """The runs with the settings that were chosen, each with its label and what was tried for it."""
         methods = []
         for label, candidates in self._candidates.items():
             chosen = self.chosen(label, finished)
@@ -158,12 +158,12 @@ def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> Plain
         for trial in trials
     ]
     header = ["method", "settings", "validation MAP@R (%)", ""]
-    notes = ("One training each, on the classes that validate in the first fold.",)
+    notes = ("One run each, on the validation classes of the first fold.",)
     return PlainTable(title, header, lines, notes)
 
 
 def _cells_of(label: str, row: FairRow, trial: Mapping, options: StudyOptions, settings: Mapping) -> list[Cell]:
-    """The trainings that a row has with the settings of a trial; the first one is the trial."""
+    """The runs that a row has with the settings of a trial; the first one is the trial."""
     loss, method, pooling = parse_method(row.method)
     chosen_pooling = options.with_pooling(pooling)
     config = chosen_pooling.configuration(loss, method, settings=settings, **{**row.settings, **trial})

@@ -18,8 +18,8 @@ _NAMED = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
 def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     """`python -m experiments.fair_eval ...` with every flag in which the cell differs from its recipe.
 
-    ImageNet weights that have to be converted are the file that `file_to_make` names; data that nobody said where to
-    find are in `DATA_DIR`. A cell of another protocol names `experiments.conventional_eval` and what ends its training.
+    ImageNet weights that have to be converted are the file that `file_to_make` names; data whose folder is not
+    given are in `DATA_DIR`. A cell of another protocol names `experiments.conventional_eval` and its stopping rule.
 
     Args:
         cell: a cell of a study.

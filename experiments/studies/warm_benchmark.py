@@ -1,16 +1,16 @@
 """The warm benchmark: does what the thesis claims hold where training begins with features that are good already?
 
 Regenerates: nothing that is printed: the methods of thesis tables 3.1 and 5.1 in the regime of the thesis (features
-    that were learned elsewhere), small enough for a CPU. Every method is tuned with as many trials as every other.
+    that were learned elsewhere), small enough for a CPU. Every method is tuned with the same number of trials.
 Command: python -m experiments.table --id=warm --dataset=cars196 --data_dir=data --weights=mobilenet_v2.npz --run
     (photographs: a head is trained on cached features; `--trained_from=...` trains the last blocks, too)
     python -m experiments.table --id=warm --dataset=glyph_scripts --weights=glyphs_latin.npz --run
     (two-stage glyphs: the whole network is fine-tuned; `experiments.pretrain --dataset=glyphs_latin` makes the file)
 Expected: the signs of the thesis: CCP and the memory above their loss, GSP above average pooling. What came out:
-    benchmarks/warm_study.md.
-Cost: full on CUB 459 trainings (six trials a method, three repeats) of .53 minutes on 2 CPU cores, of photographs whose
+    docs/results/warm.md.
+Cost: full on CUB 459 runs (six trials per method, three repeats) of .53 minutes on 2 CPU cores, of photographs whose
     features are cached in minutes before (`--loss=c2`: 85); `--budget=demo` 138 of them (three trials, one
-    repeat, without one proxy a class); `--budget=smoke` minutes.
+    repeat, without one proxy per class); `--budget=smoke` minutes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _rows(budget: str) -> Iterator[FairRow]:
     ccp |= {"ccp_max_failures": 2, "selection_start": _WAITS[budget]}
     one_proxy = {**ccp, "proxies_per_class": 1}
     for loss, printed in _PAIR_LOSSES.items():
-        has_memory = loss in ("c1", "c2")  # in print
+        has_memory = loss in ("c1", "c2")  # as published
         yield FairRow(f"{loss}+gap", printed)
         yield FairRow(f"{loss}+xbm+gap", f"{printed}+XBM-L" if has_memory else None, f"{loss}+gap", memory)
         yield FairRow(f"{loss}+ccp+gap", f"{printed}+CCP-L", f"{loss}+gap", ccp)
@@ -91,7 +91,7 @@ def _rows(budget: str) -> Iterator[FairRow]:
 
 
 def _trials(row: FairRow, budget: str) -> Sequence[Mapping[str, object]]:
-    """Six trials a row: six learning rates, or three with each of two values of what the method has of its own."""
+    """Six trials per row: six learning rates, or three with each of two values of what the method has of its own."""
     if budget == "smoke":
         return [{"learning_rate": rate} for rate in _RATES[:2]]
     if budget == "demo":

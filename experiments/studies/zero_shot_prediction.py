@@ -6,7 +6,7 @@ Command: python -m experiments.figure --id=5.6 --dataset=cifar10_seen --data_dir
     --dataset=glyphs --budget=demo
 Expected: thesis section 6.2: L_ZS brings more than 30 points of MAP@R; neither side's figure is printed. The thesis
     says PNCA and 8 prototypes; mu, epsilon, lambda and the ridge of this study are not printed.
-Cost: `--budget=demo` on CIFAR-10 2 trainings of about five minutes on 2 CPU cores; `--budget=full` 8 of about
+Cost: `--budget=demo` on CIFAR-10 2 runs of about five minutes on 2 CPU cores; `--budget=full` 8 of about
     25 minutes each (both estimated from 250 steps); `--budget=smoke` half a minute.
 """
 
@@ -67,7 +67,7 @@ class ZeroShotPrediction(Study):
         self.notes = (
             "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
             "the means of the other half; right is a prediction that is nearest to its own class (MAP@R and P@1 are "
-            "the same here). Mean over 1,000 divisions; in brackets the range over trainings.",
+            "the same here). Mean over 1,000 divisions; in brackets the range over runs.",
             "Fitted to: the mean attributes of classes, as the text reads, or the attributes of all their samples, as "
             "(P3) reads, to which it refers; the picture has the latter.",
         )
@@ -78,7 +78,7 @@ class ZeroShotPrediction(Study):
         return [cell for cells in self._cells.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table with its verdict, and the picture of the first finished training of each side."""
+        """Writes the table with its verdict, and the picture of the first finished run of each side."""
         units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
         dataset, cache_dir = check_given("data set", finished.dataset), finished.cache_dir
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
@@ -86,7 +86,7 @@ class ZeroShotPrediction(Study):
         chance = next(iter(states.values()))[0].accuracies[_DRAWN_FIT].chance
         verdicts = gain_sentences(units, states)
         header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
-        header.append("trainings")
+        header.append("runs")
         text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
         panels = [self._panel(side, units[side][0], states[side], dataset, cache_dir) for side in states]
         path = folder / f"{name}.png"
@@ -103,7 +103,7 @@ class ZeroShotPrediction(Study):
 
 
 class Attributes(NamedTuple):
-    """What a training's attributes say of the test classes.
+    """What a run's attributes say of the test classes.
 
     Attributes:
         histograms: mean attributes of each class `[classes, prototypes]`.
@@ -143,7 +143,7 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
 
 
 def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attributes]]) -> list[str]:
-    """What is to be said of the gain of each fit and distance; nothing before both sides are of the same trainings.
+    """What is to be said of the gain of each fit and distance; nothing before both sides are of the same runs.
 
     Args:
         units: finished ones of each side.
@@ -161,7 +161,7 @@ def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attri
 
 
 def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interval | None:
-    """The interval of the mean of `values` `[trainings]` for new trainings; None for a single one."""
+    """The interval of the mean of `values` `[runs]` for new runs; None for a single one."""
     if len(values) < 2:
         return None
     of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1
@@ -169,7 +169,7 @@ def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interva
 
 
 def _means(states: list[Attributes], fit: str, distance: str) -> np.ndarray:
-    """The mean accuracy of each training `[trainings]`."""
+    """The mean accuracy of each training `[runs]`."""
     return np.array([getattr(state.accuracies[fit], distance).mean() for state in states])
 
 

@@ -1,1 +1,1 @@
-"""One training of a fold and repeat, and what can be read from it."""
+"""One run of a fold and repeat, and reading its folder."""

@@ -1,4 +1,4 @@
-"""A unit that is trained from cached features: where they are kept, and that a run goes on with those it began with."""
+"""Units trained from cached features: their folder, and the rule that a run resumes with its own features."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_d
         InvalidInput: both files are lost, or the weights on disk do not give the figures of the result.
     """
     try:
-        read_test_embeddings(run.path, cure="It is made again from the weights.")
+        read_test_embeddings(run.path, cure="It is rebuilt from the weights.")
     except DamagedFile as error:
         _say(str(error))
         with run.locked():
@@ -70,7 +70,7 @@ def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float]
         if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
             raise InvalidInput(
                 f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
-                f"not of one run. Delete {folder} and give the command that trained this run again."
+                f"not of one run. Delete {folder} and repeat the command that trained this run."
             )
 
 

@@ -1,4 +1,4 @@
-"""Where a trained model's pooling looks: weights over positions, and what of them falls on a collage's target."""
+"""Pooling weights of a trained model over positions, and their share on a collage's target."""
 
 from __future__ import annotations
 

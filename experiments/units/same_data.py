@@ -1,4 +1,4 @@
-"""Whether a run and a data set belong together."""
+"""Check that a run and a data set belong together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, 
 def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:
     """Warns, before a run begins, if its folder has a neighbour that differs from it in the data alone.
 
-    Whoever expects a run to go on, and has changed an image or a label since, is told why it begins anew.
+    If an image or a label has changed since a run began, a warning says why the run begins again instead of resuming.
 
     Args:
         unit_dir: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`; nothing is said if it is there.
@@ -52,7 +52,7 @@ def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:
         if path.parent.parent.name.rpartition("-")[0] == method and _without_data(read_json(path)) == wanted:
             _log.warning(
                 "%s is a run of this configuration on other data (or of a version of this code that told images apart "
-                "by their names alone). It stays as it is; %s begins anew.",
+                "by their names alone). It stays as it is; %s begins again.",
                 path.parent,
                 unit_dir,
             )

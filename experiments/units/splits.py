@@ -1,4 +1,4 @@
-"""Which examples a unit learns from, and which decide when it stops: folds, the test set, or held-out classes."""
+"""Splits of a unit into training and validation examples: folds, the test set, or held-out classes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
 
     - fair: folds are contiguous blocks of the training classes (recipes: `fold_order`); one of them validates.
     - conventional: learns from all training classes and validates on the test set, as the literature does.
-    - held_out: validates on some training classes, drawn at random anew for each repeat, and learns from the rest.
+    - held_out: validates on some training classes, drawn at random for each repeat, and learns from the rest.
 
     A data set with a fixed validation set (collages, tokens) trains on all its training classes and validates on that
     set, but for the conventional protocol; its folds differ by their seeds alone.

@@ -1,4 +1,4 @@
-"""What is refused before a training begins: before an image is read, a folder is made or anything is traced."""
+"""Checks before a run begins: before an image is read, a folder is made or anything is traced."""
 
 from __future__ import annotations
 

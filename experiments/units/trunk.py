@@ -1,4 +1,4 @@
-"""What a trained model's linear neck maps to embeddings: the pooled features of its backbone, and the neck itself."""
+"""Inputs of a trained model's linear neck (the pooled features of its backbone), and the neck itself."""
 
 from __future__ import annotations
 

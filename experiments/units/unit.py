@@ -76,7 +76,7 @@ class Unit:
         self.batches = build.build_batches(config, self.training.labels, self.seed)
 
     def train(self, checkpoint_seconds: float = 30.0) -> dict:
-        """Trains (or goes on), evaluates on the test set, writes and returns the result."""
+        """Trains (or resumes), evaluates on the test set, writes and returns the result."""
         try:
             return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds))
         except NotFinite as error:

@@ -1,4 +1,4 @@
-"""Where the units of a protocol have their folders, and training those that have no result yet."""
+"""Folders of the units of a protocol, and training of those that have no result yet."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ class UnitRuns:
                 check_unit(config, self.dataset, fold, repeat)
 
     def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
-        """Trains a unit that has no result yet; one that was stopped goes on from its last checkpoint.
+        """Trains a unit that has no result yet; one that was stopped resumes from its last checkpoint.
 
-        Of one that has finished, files that have been damaged since are made again where they can be.
+        Of one that has finished, files that have been damaged since are rebuilt where possible.
         """
         path = self.unit_dir(config, fold, repeat)
         if not (path / "result.json").exists():

@@ -18,7 +18,7 @@ from common.training import ProxyRateOptimizer
 from tests.ccp_dml.scripted_training import CLASSES, DIM, PROXIES, RATE, ScriptedTraining, assert_all_equal
 
 keras = tf.keras
-# Problem 0 has its best at evaluation 1 and ends at 4; problem 1 has its best at 6 and ends at 9; problem 2 goes on.
+# Problem 0 has its best at evaluation 1 and ends at 4; problem 1 has its best at 6 and ends at 9; problem 2 continues.
 GIVEN = [0.3, 0.5, 0.5, 0.4, 0.5, 0.1, 0.2, 0.2, 0.1, 0.15, 0.9, 0.95]
 
 
@@ -175,7 +175,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
     history = whole.run(tmp_path / "whole", warm_up_steps=2)
     assert len(whole.projections.problems) > 2
     interrupted = []
-    for evaluations in (0, 2, 2, 1, 2):  # each part goes on from the checkpoint of the one before
+    for evaluations in (0, 2, 2, 1, 2):  # each part resumes from the checkpoint of the one before
         part = ScriptedTraining(rules, stop_after=evaluations)
         with pytest.raises(KeyboardInterrupt):
             part.run(tmp_path / "parts", warm_up_steps=2)

@@ -1,4 +1,4 @@
-"""experiments/README.md has every item of the thesis, and commands that exist."""
+"""experiments/README.md has every item of the thesis and commands that exist; the index of results quotes its pages."""
 
 import pathlib
 import re
@@ -10,6 +10,7 @@ from experiments.studies.tables import TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "experiments" / "README.md"
+INDEX = ROOT / "docs" / "results" / "index.md"
 ITEMS = {
     "Tables": "3.1 3.2a 3.2b 3.3 5.1 5.2a 5.2b 5.3 5.4 losses warm agreement",
     "Figures": "3.2 3.3 3.4 3.5 3.6 3.7 3.8 4.2 4.3 4.4 5.2 5.4 5.5 5.6 5.7 5.8 5.9 5.10 5.11 5.12",
@@ -37,15 +38,27 @@ def test_commands_are_those_that_exist():
         assert all(f"`experiments.{name} --id={number}`" in cells[1] for number, cells in lines.items())
 
 
+def test_figures_of_the_index_stand_in_the_pages_that_it_links_to():
+    for line in INDEX.read_text().splitlines():
+        page = re.match(r"\| \[[^]]+\]\((\w+\.md)\)", line)
+        if page:
+            document = (INDEX.parent / page[1]).read_text()
+            figures = re.findall(r"\d+\.\d\d|\.\d\d\d", line)
+            assert [figure for figure in figures if figure not in document] == []
+
+
+def test_the_index_has_every_page_of_results():
+    assert set(re.findall(r"\]\((\w+\.md)\)", INDEX.read_text())) == {
+        path.name for path in INDEX.parent.glob("*.md") if path != INDEX
+    }
+
+
 def test_figures_measured_here_stand_in_the_documents_that_they_are_from():
     for cells in (*section("Tables").values(), *section("Figures").values()):
         link = re.search(r"\]\(\.\./([\w./]+\.md)\)", cells[3])
         figures = re.findall(r"\d\d\.\d\d|\d\.\d{3}", cells[3])
         if link:
             document = (ROOT / link[1]).read_text()
-            assert [figure for figure in figures if figure not in document] == []
-        elif "](#table-51-on-glyphs)" in cells[3]:
-            document = README.read_text().split("\n## Table 5.1 on glyphs\n")[1]
             assert [figure for figure in figures if figure not in document] == []
         elif figures:
             readme = (ROOT / "README.md").read_text()

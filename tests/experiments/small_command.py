@@ -1,4 +1,4 @@
-"""A command as it is, but for its network and its graphs, which are most of what a training of a few steps costs.
+"""A command as it is, but for its network and its graphs, which are most of what a run of a few steps costs.
 
     python -m tests.experiments.small_command MODULE ARGUMENT...
 

@@ -18,7 +18,7 @@ STRIDE, CHANNELS = 8, 16
 
 
 def tiny_network(input_channels=1, *, frozen_batch_norm=False, weights="none"):
-    """What `resnet10` takes and gives, but 16 channels: most of what a training of a few steps costs is its graph."""
+    """What `resnet10` takes and gives, but 16 channels: most of what a run of a few steps costs is its graph."""
     images = keras.Input((None, None, input_channels), name="images")
     x = keras.layers.Rescaling(1 / 127.5, offset=-1, name="input_normalization")(images)
     x = convolution(x, CHANNELS, STRIDE + 1, "conv1", stride=STRIDE)

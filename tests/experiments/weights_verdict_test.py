@@ -1,4 +1,4 @@
-"""A run that began with converted weights is held against the print by what those were made from, file or no file."""
+"""A run that began with converted weights is compared with the thesis by what those were made from, file or no file."""
 
 import csv
 
@@ -156,7 +156,7 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path):
     write_revisiting_report([alone], protocol_folder, "Conventional")
     rows = verdicts(protocol_folder, "normsoftmax+gap, best test epoch of each metric", "128-D", "R@1", "*.csv")
     (said,) = rows
-    # Ours are the printed figure exactly; the print's own ± is too large to be sure of half a point.
+    # Ours are the printed figure exactly; the thesis' own ± is too large to be sure of half a point.
     assert said == "inconclusive" if registered else said.startswith(UNKNOWN)
 
 

@@ -11,7 +11,7 @@ SMOOTHINGS = (0.5, 5.0, 20.0, 100.0)
 
 
 class RandomLoss:
-    """A random linear function of weights, attributes and plan, one value a problem."""
+    """A random linear function of weights, attributes and plan, one value per problem."""
 
     def __init__(self, smoothing, positions=7, prototypes=4, seed=0):
         rng = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def test_it_does_not_depend_on_the_solver():
 
 
 def test_the_corrected_print_is_the_same_and_the_printed_reading_is_not():
-    """-e (pi * g - n pi Diag(q - eta rho / k)) of Prop. 5.2.2, in the notation and layout of the print."""
+    """-e (pi * g - n pi Diag(q - eta rho / k)) of Prop. 5.2.2, in the notation and layout of the thesis."""
     loss, ratio = RandomLoss(5.0), 0.3
     solution = partial_transport(loss.costs, ratio, loss.smoothing, return_plan=True)
     plan, num_positions = solution.plan.numpy().T, len(loss.costs)  # [prototypes, positions]

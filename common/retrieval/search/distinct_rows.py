@@ -1,4 +1,4 @@
-"""Which embeddings are equal bit for bit: duplicates are compared once, and their ties cost nothing."""
+"""Embeddings that are equal bit for bit: duplicates are compared once, and their ties cost nothing."""
 
 from __future__ import annotations
 

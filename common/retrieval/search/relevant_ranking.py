@@ -1,4 +1,4 @@
-"""Where all relevant items of a query stand, with their ties: what every metric and its range under ties is made of."""
+"""Ranks of all relevant items of a query, with their ties: the basis of every metric and its range under ties."""
 
 from __future__ import annotations
 

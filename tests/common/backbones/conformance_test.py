@@ -195,7 +195,7 @@ def test_frozen_batch_norm_in_fit():
     frozen = [np.array(weight) for weight in model.non_trainable_variables]
     trainable = [np.array(weight) for weight in model.trainable_variables]
     fit(model, images)
-    assert len(frozen) == 4 * 11  # the stem, two a block, two projections
+    assert len(frozen) == 4 * 11  # the stem, two per block, two projections
     assert all(np.array_equal(new, old) for new, old in zip(map(np.array, model.non_trainable_variables), frozen))
     assert not any(np.array_equal(new, old) for new, old in zip(map(np.array, model.trainable_variables), trainable))
 

@@ -48,7 +48,7 @@ def test_a_damaged_file_is_made_again(tmp_path, damage, caplog):
     path = tmp_path / "things_v1.npz"
     path.write_bytes(damage(path.read_bytes()))
     assert _read(tmp_path, build)["values"].tolist() == list(range(5000))
-    assert "things_v1.npz is damaged and is made again" in caplog.text
+    assert "things_v1.npz is damaged and is rebuilt" in caplog.text
     _read(tmp_path, build)
     assert build.num_calls == 2
 

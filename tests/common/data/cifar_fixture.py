@@ -48,7 +48,7 @@ def planes(images):
 
 
 def cifar10_parts():
-    """File name: (images, labels); 20 images a training file and 30 for testing."""
+    """File name: (images, labels); 20 images per training file and 30 for testing."""
     names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
     parts = {}
     for index, name in enumerate(names):

@@ -7,7 +7,7 @@ from common.errors import InvalidInput
 
 @pytest.fixture
 def make_release(tmp_path, write_image):
-    """Writes `CUB_200_2011/` with two images a class, and returns the folder that holds it."""
+    """Writes `CUB_200_2011/` with two images per class, and returns the folder that holds it."""
 
     def make(num_classes=200):
         root = tmp_path / "CUB_200_2011"

@@ -68,7 +68,7 @@ def test_a_progressive_file_cut_off_within_a_scan_and_closed_is_told():
         assert "before the image does" in jpeg_complaint(cut)
 
 
-@pytest.mark.parametrize("kind", ["put in", "in the place of data"])
+@pytest.mark.parametrize("kind", ["put in", "instead of data"])
 def test_zero_bytes_in_the_middle_are_told(kind):
     whole = jpeg(photograph(300, 400), quality=80)
     middle = len(whole) // 2

@@ -152,7 +152,7 @@ def test_a_damaged_header_of_a_checkpoint_gives_way_to_the_one_before(tmp_path):
 def test_lost_weights_of_a_finished_run_are_told_with_the_cure(tmp_path):
     run = RunDirectory(tmp_path / "run", {})
     run.write_result({}, {}, [np.ones(300)])
-    cure = "Delete .*run and give the command that trained this run again: it trains it anew"
+    cure = "Delete .*run and repeat the command that trained this run: it trains it again"
     path, content = run.path / "weights.npz", (run.path / "weights.npz").read_bytes()
     for weight in (np.array([1.0, np.nan]), np.array([np.inf]), np.array("text")):
         write_arrays(path, {"00000": weight})

@@ -1,4 +1,4 @@
-"""The cost of a training is that of all its sessions."""
+"""The cost of a run is that of all its sessions."""
 
 from types import SimpleNamespace
 

@@ -130,7 +130,7 @@ def test_an_interrupted_run_of_graphs_goes_on_bit_for_bit(tmp_path):
 
 
 class EndAfter(ResumableCallback):
-    """Ends a training for good after some evaluations."""
+    """Ends a run for good after some evaluations."""
 
     def __init__(self, num_evaluations):
         super().__init__()
@@ -218,7 +218,7 @@ def test_a_warm_up_of_everything_moves_the_backbone_with_an_optimiser_of_its_own
     saved = [checkpoint[key] for key in sorted(checkpoint) if key.startswith("weights.")]
     by_shape = {value.shape: value for value in saved}
     assert np.any(by_shape[before[0].shape] != before[0])
-    assert int(np.asarray(model.optimizer.iterations)) == 2  # those of the interrupted training alone
+    assert int(np.asarray(model.optimizer.iterations)) == 2  # those of the interrupted run alone
 
 
 def test_warm_up_leaves_the_backbone_as_it_is(tmp_path):
@@ -273,7 +273,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(functions_run_eagerly, tmp_path_factory):
-    """Weights, history and curve of a training that nothing disturbs."""
+    """Weights, history and curve of a run that nothing disturbs."""
     model, history, run = run_training(tmp_path_factory.mktemp("whole"), max_steps=8)
     return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
 

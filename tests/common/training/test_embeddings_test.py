@@ -15,7 +15,7 @@ WHOLE = {
     "gallery": np.ones((2, 4)),
     "gallery_labels": np.arange(2),
 }
-CURE = "Give the command that trained this run again: it makes the file anew from the weights"
+CURE = "Repeat the command that trained this run: it rebuilds the file from the weights"
 
 
 @pytest.mark.parametrize("names", [("queries", "query_labels"), tuple(WHOLE)])

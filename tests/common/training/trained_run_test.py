@@ -1,4 +1,4 @@
-"""What becomes of a training in its folder: begun once, gone on with, written, and afterwards only read."""
+"""What becomes of a run in its folder: begun once, gone on with, written, and afterwards only read."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def made_model():
 
 
 def prepared(models, evaluate=lambda: {"MAP@R": 0.5}, **options):
-    """A function that makes a training of four steps and adds its model to a list."""
+    """A function that makes a run of four steps and adds its model to a list."""
 
     def prepare():
         models.append(made_model())

@@ -16,7 +16,7 @@ from experiments.evidence.store import StudyRows
 def test_a_fair_table_has_complete_methods_their_difference_and_its_origin(recorded):
     text = markdown_of(Block("fair_table", {"study": "tiny", "table": "5.1"}, ""), StudyRows(recorded))
     lines = text.splitlines()
-    assert lines[0].startswith("| method | P@1 | MAP@R | MAP@R, 16-D | held against | difference, MAP@R |")
+    assert lines[0].startswith("| method | P@1 | MAP@R | MAP@R, 16-D | compared with | difference, MAP@R |")
     assert [line.split(" | ")[0] for line in lines[2:4]] == ["| `pnca`", "| `pnca+gsp`"]
     assert " | `pnca` | +" in lines[3]
     assert "MAP@R 12.50 and P@1 25.00" in text

@@ -15,7 +15,7 @@ from experiments.blocks.unrecorded import LIST, REASONS, tables_of
 from tests.command_line import check_clean_failure, run_module
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-STUDIES = "docs/studies.md"
+STUDIES = "docs/results/tokens.md"
 
 
 @pytest.fixture
@@ -91,11 +91,11 @@ def test_a_picture_that_has_neither_is_found(copy):
 
 def test_the_reason_stands_below_the_table(copy):
     reason = REASONS["before"]
-    change(copy / "benchmarks/ccp_study.md", f"\n{reason}\n", "")
-    with pytest.raises(InvalidInput, match=r"benchmarks/ccp_study.md: line \d+ says"):
+    change(copy / "docs/results/ccp.md", f"\n{reason}\n", "")
+    with pytest.raises(InvalidInput, match=r"docs/results/ccp.md: line \d+ says"):
         check(copy)
-    assert Repository(copy).rebuild() == ["benchmarks/ccp_study.md"]
-    assert (copy / "benchmarks/ccp_study.md").read_text() == (ROOT / "benchmarks/ccp_study.md").read_text()
+    assert Repository(copy).rebuild() == ["docs/results/ccp.md"]
+    assert (copy / "docs/results/ccp.md").read_text() == (ROOT / "docs/results/ccp.md").read_text()
 
 
 def test_the_list_names_what_is_there(copy):

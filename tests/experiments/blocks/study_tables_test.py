@@ -1,4 +1,4 @@
-"""Tables and pictures of sweeps and of studies whose rows say what they are held against."""
+"""Tables and pictures of sweeps and of studies whose rows say what they are compared with."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def swept(recorded, measured_on):
 def test_a_sweep_has_its_points_in_the_order_of_the_study(recorded, tmp_path):
     study = swept(recorded, "test")
     lines = lines_of(sweep(study)[0])
-    assert lines[0] == ["method", "batch size", "test MAP@R (%)", "95 % interval", "trainings"]
+    assert lines[0] == ["method", "batch size", "test MAP@R (%)", "95 % interval", "runs"]
     assert [line[:2] for line in lines[2:]] == [["pnca", "8"], ["pnca", "64"]]
     assert lines[2][2] == f"{100 * training_scores(study, 'pnca+gsp').estimate('MAP@R').estimate:.2f}"
     assert lines[2][4] == "2"
@@ -53,7 +53,7 @@ def test_rows_of_two_sweeps_or_of_none_are_refused(recorded):
 
 def test_a_method_stands_beside_what_its_rows_hold_it_against(recorded):
     study = StudyRows(recorded)
-    with pytest.raises(InvalidInput, match="no row says what its method is held against"):
+    with pytest.raises(InvalidInput, match="no row says what its method is compared with"):
         held_against(study)
     for row in study.rows:
         is_base = row["label"] == "pnca+gap"

@@ -96,7 +96,8 @@ def test_methods_without_every_fold_are_left_out_and_named(faithful):
 def test_blocks_have_the_tables_and_their_origin(faithful):
     ranks = markdown_of(Block("agreement", {"study": "faithful"}, ""), faithful)
     assert ranks.startswith(
-        "| benchmark: print | methods | Spearman | Spearman's ceiling | Kendall | Kendall's ceiling | verdict |"
+        "| benchmark: published table | methods | Spearman | Spearman's ceiling | Kendall | Kendall's ceiling "
+        "| verdict |"
     )
     assert "| faithful: thesis 5.1, SOP | 15 | +" in ranks
     assert "Verdict on faithful beside thesis 5.1" in ranks

@@ -23,7 +23,7 @@ def configuration_of(name):
 def record_ranked(folder, means, *, folds=4, repeats=1, noise=0.0, dataset="glyphs", data="0123456789abcdef"):
     """A study whose method `LOSS[+ccp]+POOLING` has a mean test MAP@R of so many per cent, and a P@1 of that plus 20.
 
-    Classes differ by a fixed amount; trainings by `noise` points, drawn.
+    Classes differ by a fixed amount; runs by `noise` points, drawn.
     """
     generator = np.random.default_rng(0)
     of_class = np.linspace(-0.05, 0.05, NUM_CLASSES)

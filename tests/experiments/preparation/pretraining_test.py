@@ -1,4 +1,4 @@
-"""`python -m experiments.pretrain`: what it trains on, what it writes, that it goes on exactly, what it refuses."""
+"""`python -m experiments.pretrain`: what it trains on, what it writes, that it continues exactly, what it refuses."""
 
 import json
 

@@ -34,8 +34,12 @@ def failing(error):
         (tf.errors.ResourceExhaustedError(None, None, "events; No space left on device"), 2, "No space left on device"),
         (tf.errors.NotFoundError(None, None, "a/b.jpg; No such file or directory"), 2, "Invalid image file: received"),
         (KeyboardInterrupt(), 130, "run the same command to resume"),
-        (MemoryError("Unable to allocate 36 TiB"), 2, "Cannot go on: too little memory (Unable to allocate 36 TiB)."),
-        (MemoryError(), 2, "Cannot go on: too little memory. Finished work"),
+        (
+            MemoryError("Unable to allocate 36 TiB"),
+            2,
+            "Cannot continue: too little memory (Unable to allocate 36 TiB).",
+        ),
+        (MemoryError(), 2, "Cannot continue: too little memory. Finished work"),
         (SystemExit(7), 7, ""),
     ],
 )
@@ -77,7 +81,7 @@ def test_success_is_zero():
 def test_what_keeps_nothing_does_not_promise_to_continue(capsys, error):
     exit_code_of(failing(error))
     shown = capsys.readouterr().err
-    assert shown.endswith(("error: Interrupted.\n", "error: Cannot go on: Read-only file system scores.json.\n"))
+    assert shown.endswith(("error: Interrupted.\n", "error: Cannot continue: Read-only file system scores.json.\n"))
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +140,7 @@ def test_output_that_does_not_fit_is_one_message_that_promises_nothing(what):
         code, shown = ended(PRINTS[what], full)
         assert (code, shown) == (2, "\nerror: Cannot write the output: No space left on device.\n")
         failure = printing("open('/nowhere/at/all')")
-        assert ended(failure, full)[1] == "\nerror: Cannot go on: No such file or directory /nowhere/at/all.\n"
+        assert ended(failure, full)[1] == "\nerror: Cannot continue: No such file or directory /nowhere/at/all.\n"
         assert ended(failure, full, full)[0] == 2
 
 

@@ -1,4 +1,4 @@
-"""Which cell of tables 3.2 and 5.2 a conventional run is held against, and when it may be."""
+"""Which cell of tables 3.2 and 5.2 a conventional run is compared with, and when it may be."""
 
 import itertools
 

@@ -32,9 +32,9 @@ def test_two_parts_are_joined_by_cochran_and_cox():
 
 
 def test_kinds():
-    assert interval(0.5, (0.04, 8), (0.1, 3), 0.95).kind == "classes and trainings"
+    assert interval(0.5, (0.04, 8), (0.1, 3), 0.95).kind == "classes and runs"
     assert interval(0.5, (0.04, 8), None, 0.95).kind == "classes only"
-    assert interval(0.5, None, (0.1, 3), 0.95).kind == "trainings only"
+    assert interval(0.5, None, (0.1, 3), 0.95).kind == "runs only"
     assert interval(0.5, (0.04, 6), (0.1, 3), 0.95).has_few_classes
     assert not interval(0.5, (0.04, 7), (0.1, 3), 0.95).has_few_classes
     assert not interval(0.5, None, (0.1, 3), 0.95).has_few_classes

@@ -1,4 +1,4 @@
-"""Which printed row a configuration is."""
+"""The printed row of a configuration."""
 
 from experiments.reports.printed_rankings import RANKINGS, printed_methods
 from experiments.studies.gsp_table import _ROWS

@@ -21,7 +21,7 @@ METHODS = [f"method {index}" for index in range(10)]
 
 
 def constant(values):
-    """Four trainings of each method without any spread."""
+    """Four runs of each method without any spread."""
     return {method: np.full((4, 1), value) for method, value in zip(METHODS, values)}
 
 

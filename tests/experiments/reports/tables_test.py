@@ -125,7 +125,7 @@ def test_csv_is_tidy_unrounded_percent():
     assert (trained["margin"], trained["verdict"], trained["interval_of"]) == (
         "0.5",
         "reproduced",
-        "classes and trainings",
+        "classes and runs",
     )
     assert float(trained["difference_low"]) < 0.011 < float(trained["difference_high"])
     assert table[3]["interval_of"] == "classes only"
@@ -219,7 +219,7 @@ def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
     for rendered in (render_text([row]), render_markdown([row]), render_latex([row])):
         assert ", 100.00]" in rendered
         assert "107" not in rendered
-        assert "Intervals end at 0 and 100" in " ".join(rendered.split())
+        assert "Intervals are cut off at 0 and 100" in " ".join(rendered.split())
     (record,) = csv.DictReader(render_csv([row]).splitlines())
     assert (float(record["low"]), float(record["high"])) == (pytest.approx(100 * beyond.low), 100.0)
     uncut = TableRow("method", {SINGLE: cell(FairEstimate(0.5, None, inside))})

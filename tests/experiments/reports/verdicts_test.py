@@ -35,7 +35,7 @@ def word(gap, training_error=0.1, **target):
     return judge(bounds.estimate, bounds, Target(PRINTED, **target)).word
 
 
-REACH = 0.1 * stats.t.ppf(0.95, 8) + 0.005  # of the 90 % interval: one-sided tests at 5 %, and the print's rounding
+REACH = 0.1 * stats.t.ppf(0.95, 8) + 0.005  # of the 90 % interval: one-sided tests at 5 %, and the thesis' rounding
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_error_of_the_print_counts():
     both = judge(bounds.estimate, bounds, Target(PRINTED, error=(0.2**2, 8)))
     assert alone.high == pytest.approx(REACH)
     assert both.high == pytest.approx(math.hypot(0.1, 0.2) * stats.t.ppf(0.95, 8) + 0.005)
-    unknown = judge(bounds.estimate, bounds, Target(PRINTED))  # the print's trainings are taken to spread like ours
+    unknown = judge(bounds.estimate, bounds, Target(PRINTED))  # the thesis' runs are taken to spread like ours
     assert unknown.high == pytest.approx(math.sqrt(2) * 0.1 * stats.t.ppf(0.95, 8) + 0.005)
 
 
@@ -125,7 +125,7 @@ def test_reasons_are_all_given():
 
 
 def gain(percent, half=2.0):
-    """A gain whose 90 % interval reaches `half` points on each side, from trainings alone."""
+    """A gain whose 90 % interval reaches `half` points on each side, from runs alone."""
     error = half / 100 / stats.t.ppf(0.95, 7)
     return interval(percent / 100, None, (error**2, 7), 0.95)
 

@@ -80,7 +80,7 @@ def test_the_index_has_the_reports_own_figures_and_says_what_is_missing(report, 
     (found,) = [cell.comparison for cell in tested.cells.values() if cell.comparison and cell.comparison.p]
     assert f"detectable: {found.detectable_text} or more" in text
     assert "p, Holm's p: " in text
-    assert "interval: classes and trainings" in text
+    assert "interval: classes and runs" in text
     assert "c2+gap: missing fold 1 repeat 0" in text
     assert "Validation MAP@R over training steps: c2+gap ends at" in text
     assert "not comparable" in text

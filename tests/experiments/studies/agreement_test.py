@@ -36,7 +36,7 @@ def test_tables_and_picture_of_two_studies_are_written(results, tmp_path, capsys
     expected = {f"{name}.{ending}" for name in NAMES for ending in ("md", "csv")} | {"table_agreement.png"}
     assert {path.name for path in folder.iterdir()} == expected
     assert f"Folder: {folder}" in shown
-    rows = {row["benchmark: print"]: row for row in table(folder, "table_agreement")}
+    rows = {row["benchmark: published table"]: row for row in table(folder, "table_agreement")}
     datasets = ("SOP", "In-shop", "CUB", "Cars196", "all")
     places = [f"{of}, {dataset}" for of in ("thesis 3.1", "thesis 5.1") for dataset in datasets]
     assert list(rows) == [f"{study}: {place}" for study in ("up", "down") for place in places]

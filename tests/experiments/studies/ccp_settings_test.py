@@ -1,4 +1,4 @@
-"""Rows that tables 3.1 and 3.3 have in common are the same trainings."""
+"""Rows that tables 3.1 and 3.3 have in common are the same runs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables of the conventional protocol: the print's rows, both stopping rules, the printed figures beside ours."""
+"""Tables of the conventional protocol: the thesis' rows, both stopping rules, the printed figures beside ours."""
 
 import csv
 

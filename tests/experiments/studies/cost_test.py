@@ -18,7 +18,7 @@ from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DATASETS = {"SOP": "sop", "CUB": "cub200"}
 COST = re.compile(
-    r"on (SOP|CUB) (\d+) trainings?(?: \([^)]*\))? of ([\d.]+) (hours|minutes)"  # "full on SOP 52 trainings of 4 hours"
+    r"on (SOP|CUB) (\d+) runs?(?: \([^)]*\))? of ([\d.]+) (hours|minutes)"  # "full on SOP 52 runs of 4 hours"
 )
 
 
@@ -70,7 +70,7 @@ def test_nothing_is_thought_to_train_to_the_far_bound():
 
 
 def stated_costs(text, number, studies, repeats):
-    """(data set, stated trainings, stated seconds each, the study's cells) of each cost in a text."""
+    """(data set, stated runs, stated seconds each, the study's cells) of each cost in a text."""
     for name, count, figure, unit in COST.findall(" ".join(text.split())):
         options = StudyOptions(DATASETS[name], "full", repeats=repeats.get(number, 1))
         yield name, int(count), float(figure) * {"hours": 3600, "minutes": 60}[unit], studies[number](options)
@@ -118,5 +118,5 @@ def test_commands_state_the_estimates():
         for protocol in ("conventional", "held_out")
     )
     text = " ".join(conventional_eval.__doc__.split())
-    assert f"three trainings of {conventional / 3600:.0f} hours" in text
+    assert f"three runs of {conventional / 3600:.0f} hours" in text
     assert f"and three of {held_out / 3600:.0f} hours" in text

@@ -1,4 +1,4 @@
-"""Tables of the fair protocol: every row of the print, beside its figures, against its baseline."""
+"""Tables of the fair protocol: every row of the thesis, beside its figures, against its baseline."""
 
 import csv
 
@@ -43,7 +43,7 @@ def test_small_variants_have_one_proxy_and_a_short_memory():
     assert values["c1+ccp+gap, S"].proxies_per_class == 1
     assert values["c1+ccp+gap"].proxies_per_class == 4
     assert (values["c2+xbm+gap, S"].xbm_batches, values["c2+xbm+gap"].xbm_batches) == (400, 1400)
-    assert values["softtriple+gap"].centers_per_class == 1  # the print's S on the large data sets
+    assert values["softtriple+gap"].centers_per_class == 1  # the thesis' S on the large data sets
     cub = TABLES["3.1"](options("cub200", losses=("softtriple",))).cells(NothingFinished())
     assert {cell.config.centers_per_class for cell in cub} == {10}
 

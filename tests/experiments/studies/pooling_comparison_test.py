@@ -31,7 +31,7 @@ def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path
     assert f"{float(differences['c2+gmp']['mean']):+.2f}" in text
     assert float(differences["c2+gmp"]["detectable"]) > 0
     assert "Not trained yet: c2+gemean." in text
-    assert "Not all trainings are finished: c2+gsp (1 of 2)." in text
+    assert "Not all runs are finished: c2+gsp (1 of 2)." in text
 
 
 def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch):

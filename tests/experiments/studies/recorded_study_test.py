@@ -1,4 +1,4 @@
-"""What sweeps and figure 3.7 keep of their trainings, so that tables and pictures follow from rows alone."""
+"""What sweeps and figure 3.7 keep of their runs, so that tables and pictures follow from rows alone."""
 
 from experiments.studies.figures import FIGURES
 from experiments.studies.study import StudyOptions

@@ -1,4 +1,4 @@
-"""The design has resolution IV; its effects are those of the print, and of a known response."""
+"""The design has resolution IV; its effects are those of the thesis, and of a known response."""
 
 import itertools
 

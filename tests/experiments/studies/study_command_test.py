@@ -19,7 +19,7 @@ COMMANDS = [
 ]
 VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": "embedding_dim"}
 VARIED |= {**dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"), "warm": "learning_rate"}
-OF_THEIR_OWN = {  # what a training of eight steps on a dozen classes needs
+OF_THEIR_OWN = {  # what a run of eight steps on a dozen classes needs
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), ["--held_out_fraction=0.25"]),
     "5.6": ["--gsp_memory_size=32"],
 }
@@ -174,7 +174,7 @@ def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_
     listed = capsys.readouterr().out
     assert f"\n{count} cells: 0 done" in listed
     assert listed.count(f"--fold={2 if '--fold=2' in arguments else 0}") == count
-    assert "thesis section 5.3.4.1: one split, 3 trainings." in listed
+    assert "thesis section 5.3.4.1: one split, 3 runs." in listed
 
 
 @pytest.mark.parametrize(

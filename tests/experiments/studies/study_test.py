@@ -61,7 +61,7 @@ def weights(tmp_path_factory):
 
 
 def make_study(study_id, dataset="glyphs", budget="demo", overrides=None, **others):
-    """A study on a data set, or on the embedded one that it has in the place of glyphs."""
+    """A study on a data set, or on the embedded one that it has instead of glyphs."""
     overrides = overrides or {}
     if study_id in FROM_WEIGHTS and dataset == "glyphs":
         dataset, overrides = FROM_WEIGHTS[study_id], {**overrides, **WEIGHTS}
@@ -122,7 +122,7 @@ def test_hyperparameters_are_tuned_on_one_split_with_the_thesis_repeats(study_id
     cells = study.cells(NothingFinished())
     assert {(cell.fold, cell.repeat) for cell in cells} == {(0, repeat) for repeat in range(repeats)}
     assert {(cell.config.num_folds, cell.config.patience) for cell in cells} == {(3, 40) if repeats == 1 else (5, 10)}
-    counts = "1 training; thesis section 3.3.2.1" if repeats == 1 else "3 trainings; thesis section 5.3.4.1"
+    counts = "1 run; thesis section 3.3.2.1" if repeats == 1 else "3 runs; thesis section 5.3.4.1"
     assert counts in study.protocol
     assert study.protocol in listing(study, NothingFinished(), {})
     others = STUDIES[study_id](options("cub200", "full", fold=1)).cells(NothingFinished())
@@ -142,9 +142,9 @@ def test_fair_tables_say_how_often_they_and_the_thesis_train():
     assert figure_repeats["5.7"] == 3
     study = TABLES["5.1"](options("sop", "full", repeats=3))
     assert study.num_cells == 15 * 12
-    line = "Each row: 4 folds, 3 trainings each; thesis chapter 5: 4 folds, 3 trainings each."
+    line = "Each row: 4 folds, 3 runs each; thesis chapter 5: 4 folds, 3 runs each."
     assert line in listing(study, NothingFinished(), {})
-    assert "1 training each; thesis chapter 3: 4 folds, 1 training each" in TABLES["3.1"](options()).protocol
+    assert "1 run each; thesis chapter 3: 4 folds, 1 run each" in TABLES["3.1"](options()).protocol
 
 
 def test_full_grids_hold_the_thesis_choices():
@@ -278,7 +278,7 @@ def test_figures_of_a_sweep_are_means_over_trainings(drawn_cells, tmp_path):
     study = FIGURES["3.6"](options(repeats=2))
     study.render(drawn_cells(lambda cell: 0.5 if cell.repeat else 0.4), tmp_path, "item")
     lines = (tmp_path / "item.csv").read_text().splitlines()
-    assert lines[0] == "method,pool size,validation MAP@R (%),range over trainings,trainings"
+    assert lines[0] == "method,pool size,validation MAP@R (%),range over runs,runs"
     assert lines[1] == '"c2+ccp, 1 proxy",1,45.00,"[40.00, 50.00]",2'
     assert len(lines) == 1 + study.num_cells // 2
 

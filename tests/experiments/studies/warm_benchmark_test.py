@@ -32,7 +32,7 @@ def test_every_method_has_as_many_trials_as_its_baseline(budget, trials):
         assert len(cells) == len({cell.config for cell in cells}) == trials
         assert {(cell.fold, cell.repeat) for cell in cells} == {(0, 0)}
     assert all(row.baseline in (None, *study.rows) for row in study.rows.values())
-    assert len(rows) == (27 if budget == "full" else 23)  # one proxy a class at the full budget alone
+    assert len(rows) == (27 if budget == "full" else 23)  # one proxy per class at the full budget alone
 
 
 def test_methods_of_a_table_differ_in_what_their_name_says_and_in_what_is_tuned():
@@ -90,7 +90,7 @@ def test_the_table_says_what_was_tried_and_rows_keep_it(drawn_cells, tmp_path):
     assert "| c2+gap | learning_rate 0.0003 | 60.00 | chosen |" in trials
     assert trials.count("chosen") == 5
     assert "c2+ccp+gap, S" in (tmp_path / "item.md").read_text()
-    assert "6 trainings on one split" in text
+    assert "6 runs on one split" in text
     recorded = {of.label: of for of in study.recorded(finished)}
     assert recorded.keys() == study.rows.keys()
     kept = recorded["c2+gap"]

@@ -37,7 +37,7 @@ def test_bounds_are_students():
     expected = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     found = interval_of(values)
     np.testing.assert_allclose((found.low, found.high), expected, rtol=1e-5)
-    assert found.kind == "trainings only"
+    assert found.kind == "runs only"
     assert interval_of(values[:1]) is None
 
 

@@ -44,10 +44,10 @@ def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, 
     path, config = finished
     before = read_test_embeddings(path)
     lose(path / "test_embeddings.npz")
-    with pytest.raises(InvalidInput, match="Give the command that trained this run again"):
+    with pytest.raises(InvalidInput, match="Repeat the command that trained this run"):
         reports.collect_method(path.parent).units[0].test_embeddings()
     study.runs.train(config, 0, 0)
-    assert re.search(r"test_embeddings\.npz .*\. It is made again from the weights\.", capsys.readouterr().err)
+    assert re.search(r"test_embeddings\.npz .*\. It is rebuilt from the weights\.", capsys.readouterr().err)
     after = read_test_embeddings(path)
     assert after.keys() == before.keys()
     for name, array in before.items():
@@ -62,7 +62,7 @@ def test_lost_weights_are_warned_of_with_the_cure_and_figures_stay(study, finish
     lose(path / "weights.npz")
     study.runs.train(config, 0, 0)
     shown = capsys.readouterr().err
-    assert f"Delete {path} and give the command that trained this run again: it trains it anew" in shown
+    assert f"Delete {path} and repeat the command that trained this run: it trains it again" in shown
     assert "All figures of the run are whole" in shown
     assert reports.collect_method(path.parent).finished
 
@@ -71,7 +71,7 @@ def test_without_either_file_the_run_is_refused_with_the_cure(study, finished):
     path, config = finished
     damage(path / "weights.npz")
     damage(path / "test_embeddings.npz")
-    with pytest.raises(InvalidInput, match=rf"weights\.npz cannot be read .*Delete {re.escape(str(path))} and give"):
+    with pytest.raises(InvalidInput, match=rf"weights\.npz cannot be read .*Delete {re.escape(str(path))} and repeat"):
         study.runs.train(config, 0, 0)
 
 

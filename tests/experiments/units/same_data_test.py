@@ -140,4 +140,4 @@ def test_a_run_that_begins_beside_one_of_other_data_says_so(place, caplog):
         assert caplog.records == []
         tell_of_other_data(new.unit_dir(CONFIG, 0, 0), identity)
     assert [str(old) in record.getMessage() for record in caplog.records] == [True]
-    assert "begins anew" in caplog.text
+    assert "begins again" in caplog.text
