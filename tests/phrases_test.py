@@ -15,7 +15,7 @@ DOCUMENTS = sorted(
     if ".venv" not in path.parts[-2] and path.parent.name != "build"
 )
 PACKAGES = ("common", "gsp_dml", "ccp_dml", "experiments")
-NOT_YET = ("experiments/settings",)  # folders whose strings are still to be mended; empty it then
+NOT_YET: tuple[str, ...] = ()  # folders whose strings are still to be mended
 
 _COUNTED = (
     r"(?:models?|trainings?|runs?|prox(?:y|ies)|images?|rows?|lines?|files?|columns?|values?|seeds|one|two|three|four)"

@@ -1,4 +1,4 @@
-"""What embeddings look like beside how they rank: geometry of classes, clusters, spectra, refined metric matrices."""
+"""Diagnostics of embeddings: geometry of classes, clusters, spectra, refined metric matrices."""
 
 from common.diagnostics.class_geometry import (
     ClassDistances,

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its folder, the machine it ran on, its time and energy, what a callback remembers."""
+"""Records of a run: its folder, the machine, its time and energy, the state of its callbacks."""
 
 from common.records.energy import GpuEnergy, PackageEnergy
 from common.records.environment import environment

@@ -1,1 +1,1 @@
-"""What decides a training: flags, recipes, the configuration, and what is built from it."""
+"""Settings of a run: flags, recipes, the configuration, and its parts as they are built."""

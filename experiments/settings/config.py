@@ -1,4 +1,4 @@
-"""What an experiment is: one frozen record, resolved from flags and recipe, hashed, and written beside its results."""
+"""The configuration of an experiment: one frozen record, resolved from flags and recipe, hashed and stored."""
 
 from __future__ import annotations
 

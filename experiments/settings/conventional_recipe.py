@@ -10,7 +10,7 @@ from experiments.settings.config import CONVENTIONAL_PROTOCOLS
 from experiments.settings.method_names import parse_loss
 
 HELD_OUT_FRACTION = 0.1  # of the training classes, beside the conventional protocol; ours
-MOST_CLASSES = {"cub200": 100, "cars196": 96}  # in a batch of one image a class
+MOST_CLASSES = {"cub200": 100, "cars196": 96}  # in a batch of one image per class
 SLOW_DATASETS = ("cub200", "folder", "manifest")
 _CODE_MARGINS = {
     "c2": {"positive_margin": 0.0, "negative_margin": 1.0},
@@ -24,7 +24,7 @@ def conventional_setting(dataset: str, protocol: str, by_proxy: bool, size: str 
 
     The thesis: plateau of 4 evaluations; learning rate 1e-5 on CUB, 1e-4 on the others; weight decay 4e-4 and a batch
     of 112 with ResNet-50; 512-D; an evaluation each 25 or 250 steps; patience 15 or 10. Its text leaves open how proxy
-    losses sample; the published code takes one image a class.
+    losses sample; the published code takes one image per class.
 
     Args:
         dataset: name.

@@ -54,7 +54,7 @@ SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
 
 
 def define_place_flags() -> None:
-    """Defines `PLACE_FLAGS`, `SESSION_FLAGS` and `--record`: where data and results are, how trainings run."""
+    """Defines `PLACE_FLAGS`, `SESSION_FLAGS` and `--record`: where data and results are, how runs are saved."""
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string(
         "cache_dir", None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
@@ -73,7 +73,7 @@ def define_replace_flag() -> None:
 
 
 def define_session_flags() -> None:
-    """Defines how often a training is saved, and whether operations that are not deterministic are refused."""
+    """Defines how often a run is saved, and whether operations that are not deterministic are refused."""
     flags.DEFINE_float(
         "checkpoint_seconds", 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", lower_bound=0
     )
@@ -103,7 +103,7 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
     flags.DEFINE_integer(
         "repeats",
         1,
-        "Trainings of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
+        "Runs of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
         lower_bound=1,
     )
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")

@@ -1,4 +1,4 @@
-"""What `--help` of a command prints: its docstring, and its flags in sections."""
+"""The text of `--help`: the docstring of a command, and its flags in sections."""
 
 from __future__ import annotations
 

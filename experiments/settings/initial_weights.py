@@ -1,4 +1,4 @@
-"""What a backbone begins with: whether it can be had, what it is, and the file that a command names."""
+"""Initial weights of a backbone: whether they can be had, what they are, and the file that a command names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_file(weights: str) -> bool:
 
 
 def check_weights(backbone: str, weights: str) -> None:
-    """Refuses, without the network, weights that nobody can fetch and files that cannot be read.
+    """Refuses, without the network, weights that cannot be fetched and files that cannot be read.
 
     Raises:
         InvalidInput: with the command that makes the file, where there is one.

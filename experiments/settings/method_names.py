@@ -1,4 +1,4 @@
-"""What the name of a loss says: `LOSS[+MINER][+rho][+xbm]`, such as `margin+distance+rho`."""
+"""The parts of a loss's name: `LOSS[+MINER][+rho][+xbm]`, such as `margin+distance+rho`."""
 
 from __future__ import annotations
 

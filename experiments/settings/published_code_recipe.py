@@ -1,4 +1,4 @@
-"""What the authors' published code does otherwise than the thesis' text: the switches of `--recipe=published_code`.
+"""Switches of `--recipe=published_code`: where the authors' code departs from the text of the thesis.
 
 docs/published_code.md lists every switch with both values, and in what the recipe leaves that code, with the reason.
 """

@@ -217,7 +217,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
     """For networks that begin without any training; chapter 3 evaluates often, as the thesis does there.
 
     Reference: thesis sections 5.3.1 (tokens) and 5.3.2 (Cifar Collage): batch, learning rate, schedule and patience,
-    "default Adam" (no weight decay is printed), and nothing but validation ends a training. How many samples an epoch
+    "default Adam" (no weight decay is printed), and nothing but validation ends a run. How many samples an epoch
     of tokens has is not printed: their patience counts evaluations. The rest is ours. Chapter 3 has the batch of its
     section 3.3.2.1, 8 classes of 4 samples: what CCP stands in for is a larger one (figure 3.8), and its norm clip
     (3.2.4) on glyphs, where it has been tried.

@@ -1,7 +1,7 @@
 """The hyper-parameters of the "Revisiting" benchmark, as the dissertation prints them or its code has them.
 
 Reference: Milbich, dissertation, sections 2.3.1 and 2.3.2 (table 2.2); the losses' own values, the batch of 112 and the
-test crop come from the published code, for the print says only that they were searched "around originally proposed
+test crop come from the published code, for the text says only that they were searched "around originally proposed
 values".
 """
 

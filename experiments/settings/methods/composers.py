@@ -1,4 +1,4 @@
-"""Settings of what goes around a pair loss: the cross-batch memory, and rho of drawn triplets."""
+"""Settings of the composers of a pair loss: the cross-batch memory, and rho of drawn triplets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the settings of every loss have in common, and what a loss is built with besides its own."""
+"""The base of every loss's settings, and the context in which a loss is built."""
 
 from __future__ import annotations
 

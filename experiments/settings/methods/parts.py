@@ -1,4 +1,4 @@
-"""Which settings a loss, a pooling and what goes around them have."""
+"""The kinds of settings that a loss, a pooling and their composers have."""
 
 from __future__ import annotations
 
