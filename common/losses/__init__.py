@@ -3,11 +3,13 @@
 from common.losses.angular import Angular
 from common.losses.arc_face import ArcFace
 from common.losses.circle import Circle
+from common.losses.class_ids import class_ids
 from common.losses.contrastive import Contrastive
 from common.losses.cosine_contrastive import CosineContrastive
 from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
 from common.losses.histogram import Histogram
 from common.losses.lifted_structure import LiftedStructure
+from common.losses.loss_layer import LossLayer
 from common.losses.margin import Margin
 from common.losses.metric_loss import MetricLoss
 from common.losses.mined_loss import MinedLoss
@@ -31,6 +33,7 @@ __all__ = [
     "CrossBatchMemoryLoss",
     "Histogram",
     "LiftedStructure",
+    "LossLayer",
     "Margin",
     "MetricLoss",
     "MinedLoss",
@@ -44,4 +47,5 @@ __all__ = [
     "SoftTriple",
     "Triplet",
     "WeightedSum",
+    "class_ids",
 ]

@@ -1,6 +1,7 @@
 """Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks and run directory."""
 
 from common.training.cached_features import CachedFeatures, cache_features, model_above_cut
+from common.training.callback_order import check_callback_order
 from common.training.callbacks import (
     BestWeights,
     EmbeddingDiagnostics,
@@ -17,6 +18,8 @@ from common.training.embedding_head import EmbeddingHead
 from common.training.embedding_model import EmbeddingModel
 from common.training.environment import environment
 from common.training.fit import TrainingSchedule, fit
+from common.training.in_batch_precision import InBatchPrecision
+from common.training.metric_model import MetricModel
 from common.training.optimizers import CoupledWeightDecay, GradientClipping, TwoSpeedOptimizer
 from common.training.run_directory import (
     RunDirectory,
@@ -38,8 +41,10 @@ __all__ = [
     "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
+    "InBatchPrecision",
     "MeanLoss",
     "GradientClipping",
+    "MetricModel",
     "NotFinite",
     "PlateauSchedule",
     "ProgressBar",
@@ -52,6 +57,7 @@ __all__ = [
     "TrainingSchedule",
     "TwoSpeedOptimizer",
     "cache_features",
+    "check_callback_order",
     "environment",
     "fit",
     "model_above_cut",
