@@ -35,7 +35,7 @@ class MetricLoss(LossLayer):
     contributes nothing. Embeddings that are NaN or infinite make the loss NaN (or infinite), never a plausible number,
     so that `keras.callbacks.TerminateOnNaN` and `common.training.fit` stop there.
 
-    In plain Keras it goes into `model.compile(optimizer, loss=...)`, or with weights into a `MetricModel`; see `LossLayer`.
+    In plain Keras it goes into `compile(optimizer, loss=...)`; one with weights into a `MetricModel`. See `LossLayer`.
 
     Raises:
         InvalidInput: an argument is out of its range.

@@ -54,9 +54,9 @@ class MetricModel(keras.Model):
             there, such floats make the loss NaN).
 
     Examples:
-        >>> network = keras.Sequential([keras.Input([16]), keras.layers.Dense(8)])
+        >>> network = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(8)])
         >>> model = MetricModel(network, ProxyAnchor(num_classes=10, embedding_dim=8), proxy_multiplier=100.0)
-        >>> model.compile(keras.optimizers.Adam(1e-4))
+        >>> model.compile(tf.keras.optimizers.Adam(1e-4))
     """
 
     def __init__(
