@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_choice, check_positive
+from common.losses.loss_layer import LossLayer
 from common.ops.precision import at_least_float32
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
 from gsp_dml.zero_shot_halves import HALVES, half_of
@@ -16,7 +17,7 @@ REDUCTIONS = ("sum_of_means", "mean")
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ZeroShotPredictionLoss(keras.layers.Layer):
+class ZeroShotPredictionLoss(LossLayer):
     """Fits attributes to label embeddings on half of the classes of a batch and classifies the other half with it.
 
         A_b = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T       for each half b; columns z_i and v_(y_i)

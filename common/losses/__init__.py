@@ -3,11 +3,13 @@
 from common.losses.angular import AngularLoss
 from common.losses.arc_face import ArcFaceLoss
 from common.losses.circle import CircleLoss
+from common.losses.class_ids import class_ids
 from common.losses.contrastive import ContrastiveLoss
 from common.losses.cosine_contrastive import CosineContrastiveLoss
 from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
 from common.losses.histogram import HistogramLoss
 from common.losses.lifted_structure import LiftedStructureLoss
+from common.losses.loss_layer import LossLayer
 from common.losses.margin import MarginLoss
 from common.losses.metric_loss import MetricLoss
 from common.losses.mined_loss import MinedLoss
@@ -31,6 +33,7 @@ __all__ = [
     "CrossBatchMemoryLoss",
     "HistogramLoss",
     "LiftedStructureLoss",
+    "LossLayer",
     "MarginLoss",
     "MetricLoss",
     "MinedLoss",
@@ -44,4 +47,5 @@ __all__ = [
     "SoftTripleLoss",
     "TripletLoss",
     "WeightedSumLoss",
+    "class_ids",
 ]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from tensorflow import keras
 
 from common.errors import check_choice
+from common.losses.loss_layer import LossLayer
 from common.ops.normalization import NORMALIZATIONS
 from common.references.reference_set import References
 
 
-class MetricLoss(keras.layers.Layer):
+class MetricLoss(LossLayer):
     """Compares a batch of embeddings with a reference set; abstract.
 
     A loss is a layer, so that what it owns (proxies, a memory) is trained, saved and restored with the model. It
@@ -34,6 +34,8 @@ class MetricLoss(keras.layers.Layer):
     Output: a scalar, finite for every batch of finite embeddings. A class without a partner in the references
     contributes nothing. Embeddings that are NaN or infinite make the loss NaN (or infinite), never a plausible number,
     so that `keras.callbacks.TerminateOnNaN` and `common.training.fit` stop there.
+
+    In plain Keras it goes into `compile(optimizer, loss=...)`; one with weights into a `MetricModel`. See `LossLayer`.
 
     Raises:
         InvalidInput: an argument is out of its range.

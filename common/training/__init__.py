@@ -2,6 +2,7 @@
 
 from common.records import ResumableCallback, RunDirectory, TrainingCost
 from common.training.cached_features import CachedFeatures, cache_features, model_above_cut
+from common.training.callback_order import check_callback_order
 from common.training.callbacks import (
     BestWeights,
     EmbeddingDiagnostics,
@@ -16,6 +17,8 @@ from common.training.checkpoint import Checkpoint
 from common.training.embedding_head import EmbeddingHead
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
+from common.training.in_batch_precision import InBatchPrecision
+from common.training.metric_model import MetricModel
 from common.training.optimizers import CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
 from common.training.trained_run import Training, train_in
 from common.training.training_session import training_session
@@ -28,8 +31,10 @@ __all__ = [
     "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
+    "InBatchPrecision",
     "MeanLoss",
     "GradientClipping",
+    "MetricModel",
     "NotFinite",
     "PlateauSchedule",
     "ProgressBar",
@@ -42,6 +47,7 @@ __all__ = [
     "TrainingSchedule",
     "ProxyRateOptimizer",
     "cache_features",
+    "check_callback_order",
     "fit",
     "model_above_cut",
     "train_in",

@@ -12,6 +12,7 @@ from common.errors import check_choice, check_fraction, invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize
 from common.training.embedding_head import EmbeddingHead
+from common.training.gradients import are_finite, loss_and_gradients, weighted_loss
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
 
@@ -123,26 +124,18 @@ class EmbeddingModel(keras.Model):
     def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The scalar loss of one batch, in training mode."""
         outputs = self.outputs_of(inputs, training=True)
-        metric_loss = self.metric_loss(outputs["embeddings"], labels, training=True)
-        if self.attribute_loss is None:
-            return metric_loss
-        attribute_loss = self.attribute_loss(outputs["attributes"], labels)
-        return (1 - self.attribute_weight) * metric_loss + self.attribute_weight * attribute_loss
+        losses = self.metric_loss, self.attribute_loss, self.attribute_weight
+        return weighted_loss(outputs, labels, *losses, training=True)
 
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         inputs, labels = data
-        variables = self.trained_variables
-        with tf.GradientTape() as tape:
-            loss = self.training_loss(inputs, labels)
-        gradients = [  # `unconnected_gradients="zero"` cannot make those of Keras 3's variables eagerly
-            tf.zeros(variable.shape, variable.dtype) if gradient is None else tf.convert_to_tensor(gradient)
-            for variable, gradient in zip(variables, tape.gradient(loss, variables))
-        ]
-        are_finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+        variables, update = self.trained_variables, self.compiled_update
+        loss, gradients = loss_and_gradients(lambda: self.training_loss(inputs, labels), variables, update.optimizer)
+        finite = are_finite(gradients)
         for transform in self.gradient_transforms:
             gradients = transform(gradients, variables)
-        self.compiled_update.apply(gradients, variables, self._split(variables)[1])
-        return {"loss": loss, "gradients_are_finite": tf.cast(are_finite, tf.float32)}
+        update.apply(gradients, variables, self._split(variables)[1])
+        return {"loss": loss, "gradients_are_finite": tf.cast(finite, tf.float32)}
 
     def embed(self, batches: tf.data.Dataset, *, output: str = "embeddings") -> np.ndarray:
         """Embeds every batch in inference mode.

@@ -8,7 +8,8 @@ from typing import TypeAlias
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive
+from common.errors import check_non_negative, check_positive, invalid
+from common.training.gradients import apply_gradients, are_finite, loss_scale
 
 # From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
 GradientTransform: TypeAlias = Callable[[list[tf.Tensor], list[tf.Variable]], list[tf.Tensor]]
@@ -76,9 +77,16 @@ class ProxyRateOptimizer:
     Args:
         optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
         multiplier: of the learning rate of the proxies, > 0; below 1, proxies are slower than the network.
+
+    Both copies may be `LossScaleOptimizer`s. A gradient that is not finite then stops the step of both, so that their
+    scales stay the same.
+
+    Raises:
+        InvalidInput: a learning rate that is a `LearningRateSchedule`, or a multiplier that is not above 0.
     """
 
     def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0) -> None:
+        _check_rate_is_assignable(optimizer)
         self.optimizer = optimizer
         self.proxy_optimizer = type(optimizer).from_config(optimizer.get_config())
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
@@ -91,17 +99,38 @@ class ProxyRateOptimizer:
     def apply(
         self, gradients: list[tf.Tensor], variables: list[tf.Variable], proxy_variables: list[tf.Variable]
     ) -> None:
-        """Updates `variables`, of which `proxy_variables` are a part, by `gradients` of the same order."""
+        """Updates `variables`, of which `proxy_variables` are a part, by `gradients` of the same order.
+
+        Gradients are those of the loss itself, not of a scaled one.
+        """
         proxy_ids = {id(variable) for variable in proxy_variables}
+        if proxy_ids and loss_scale(self.optimizer) is not None:
+            everywhere = tf.where(are_finite(gradients), 0.0, float("nan"))
+            gradients = [gradient + tf.cast(everywhere, gradient.dtype) for gradient in gradients]
         pairs = list(zip(gradients, variables))
         self.proxy_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
         network = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
         proxies = [pair for pair in pairs if id(pair[1]) in proxy_ids]
-        self.optimizer.apply_gradients(network)
+        apply_gradients(self.optimizer, *_unzipped(network))
         if proxies:
-            self.proxy_optimizer.apply_gradients(proxies)
+            apply_gradients(self.proxy_optimizer, *_unzipped(proxies))
 
     @property
     def variables(self) -> list[tf.Variable]:
         """Learning rates, step counters and slots of both, in a fixed order."""
         return [*self.optimizer.variables, *self.proxy_optimizer.variables]
+
+
+def _unzipped(pairs: list[tuple[tf.Tensor, tf.Variable]]) -> tuple[list[tf.Tensor], list[tf.Variable]]:
+    return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+
+
+def _check_rate_is_assignable(optimizer: keras.optimizers.Optimizer) -> None:
+    if isinstance(getattr(optimizer, "inner_optimizer", optimizer).get_config()["learning_rate"], dict):
+        raise invalid(
+            "learning_rate",
+            received="a LearningRateSchedule",
+            expected="a number",
+            fix="A copy for proxies follows the rate of the optimizer step by step: set that by a callback "
+            "(keras.callbacks.LearningRateScheduler, ReduceLROnPlateau).",
+        )

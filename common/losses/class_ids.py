@@ -1,0 +1,44 @@
+"""Labels as Keras hands them to a loss, made class ids again."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.errors import invalid
+
+
+def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
+    """Class ids of a batch, from integers or from the floats that they have become on their way through Keras.
+
+    A float holds a whole number exactly up to a bound of its type: 2^11 for float16, 2^24 for float32, 2^53 for
+    float64. Labels at the bound or beyond may already be those of other classes, so they are refused.
+
+    Args:
+        labels: `[batch]` or `[batch, 1]`; integers, or floats that are whole and below the bound of their type.
+
+    Returns:
+        int64 `[batch]`, and a bool scalar: whether all of them are exact. XLA drops the error below, and not this.
+
+    Raises:
+        InvalidInput: another shape (one-hot labels), or a type that is no number.
+        tf.errors.InvalidArgumentError: floats that are not whole, or too large (not checked inside XLA).
+    """
+    labels = tf.convert_to_tensor(labels)
+    if labels.shape.rank not in (None, 1) and tuple(labels.shape[1:]) != (1,):
+        fix = "Of one-hot labels: np.argmax(labels, axis=1). In a call of your own: loss(embeddings, labels)."
+        raise invalid(
+            "shape of labels", received=tuple(labels.shape), expected="class ids [batch] or [batch, 1]", fix=fix
+        )
+    labels = tf.reshape(labels, [-1])
+    if labels.dtype.is_integer:
+        return tf.cast(labels, tf.int64), tf.constant(True)
+    if not labels.dtype.is_floating:
+        raise invalid("labels", received=labels.dtype.name, expected="integers, or floats that are whole")
+    bits = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}[labels.dtype]
+    values = tf.cast(labels, tf.float64)
+    are_exact = tf.reduce_all((values == tf.round(values)) & (tf.abs(values) < 2.0**bits))
+    expected = (
+        f"Invalid labels: expected class ids that are whole and below 2^{bits}, for they are {labels.dtype.name}."
+    )
+    tf.debugging.Assert(are_exact, [f"{expected} Use integers of 64 bits. Received:", labels])
+    return tf.cast(values, tf.int64), are_exact

@@ -1,0 +1,217 @@
+"""Any network and any metric loss as one Keras model: what `compile(loss=...)` cannot express."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from common.errors import check_fraction, check_positive, invalid
+from common.losses.class_ids import class_ids
+from common.losses.loss_layer import refuse_sample_weights
+from common.losses.metric_loss import MetricLoss
+from common.ops.normalization import normalize
+from common.training.callback_order import Callbacks, check_callback_order
+from common.training.gradients import apply_gradients, loss_and_gradients, weighted_loss
+from common.training.optimizers import GradientTransform, ProxyRateOptimizer
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class MetricModel(keras.Model):
+    """Trains a network's embeddings under a metric loss that the model holds: `compile(optimizer)`, then `fit`.
+
+    The loss is a part of the model, so that its weights are trained and saved: proxies, boundaries, a cross-batch
+    memory, step counters. It hears of training, as a memory must. A loss without weights can also go into
+    `compile(loss=...)` of a plain model; see `common.losses.LossLayer`.
+
+    A `.keras` file holds all of it: weights, loss, what was compiled, the state of the optimisers. A model that is
+    loaded trains on as the saved one would have. Under a `mixed_float16` policy the loss is scaled, and the scale is
+    that of the file on Keras 3; Keras 2 does not save it.
+
+    `fit` and `evaluate` report the loss and the `metrics` of `compile`, which see class ids and embeddings, each for
+    one batch alone (`InBatchPrecision`). Retrieval among all validation samples is a callback: `RetrievalEvaluation`.
+
+    Args:
+        network: any built Keras model from inputs to embeddings `[batch, dim]`, or to a dictionary with `embeddings`
+            and, for an attribute loss, `attributes` `[batch, prototypes]`.
+        metric_loss: any `MetricLoss`.
+        attribute_loss: a layer called as `loss(attributes, labels)`, such as GSP's zero-shot prediction loss, or None.
+        attribute_weight: w of `(1 - w) * metric_loss + w * attribute_loss`, in [0, 1].
+        proxy_multiplier: how many times faster the `proxy_variables` of the loss (proxies) learn, above 0; see
+            `ProxyRateOptimizer`. Other than 1, it needs an optimiser with a number as its learning rate.
+        **kwargs: `name` and `dtype` of the model.
+
+    Input shape: what the network takes.
+    Output shape: `[batch, dim]`, normalised as the loss does.
+
+    Raises:
+        InvalidInput: a network without weights yet, a number out of its range, sample weights, one-hot labels, or
+            callbacks in an order in which one waits for a metric that comes after it.
+        tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids (not checked inside XLA;
+            there, such floats make the loss NaN).
+
+    Examples:
+        >>> network = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(8)])
+        >>> model = MetricModel(network, ProxyAnchorLoss(num_classes=10, embedding_dim=8), proxy_multiplier=100.0)
+        >>> model.compile(tf.keras.optimizers.Adam(1e-4))
+    """
+
+    def __init__(
+        self,
+        network: keras.Model,
+        metric_loss: MetricLoss,
+        *,
+        attribute_loss: keras.layers.Layer | None = None,
+        attribute_weight: float = 0.0,
+        proxy_multiplier: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not network.built:
+            fix = "Begin it with keras.Input, or call it once on a batch."
+            raise invalid("network", received="a model without weights", expected="one that is built", fix=fix)
+        if attribute_loss is None and attribute_weight != 0:
+            raise invalid("attribute_weight", received=attribute_weight, expected="0 without an attribute_loss")
+        self.network = network
+        self.metric_loss = metric_loss
+        self.attribute_loss = attribute_loss
+        self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
+        self.proxy_multiplier = check_positive("proxy_multiplier", proxy_multiplier)
+        self.mean_loss = keras.metrics.Mean(name="loss")
+        self.gradient_transforms: tuple[GradientTransform, ...] = ()
+        self.proxy_optimizer: keras.optimizers.Optimizer | None = None
+        self._update: ProxyRateOptimizer | None = None
+        self._metric_names: set[str] = set()
+        self.built = True
+
+    def compile(
+        self,
+        optimizer: str | keras.optimizers.Optimizer = "adam",
+        loss: None = None,
+        metrics: Sequence[keras.metrics.Metric] | None = None,
+        jit_compile: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """As Keras' `compile`, without `loss`, and without XLA by default: losses check labels, which XLA drops."""
+        if loss is not None:
+            fix = f"MetricModel(network, loss) has it already: {type(self.metric_loss).__name__}."
+            raise invalid("loss of compile", received=loss, expected="none", fix=fix)
+        super().compile(optimizer=optimizer, metrics=metrics, jit_compile=jit_compile, **kwargs)
+        self._metric_names = {getattr(metric, "name", str(metric)) for metric in metrics or ()}
+        slow, fast = self._split()
+        if fast:
+            self._update = ProxyRateOptimizer(self.optimizer, self.proxy_multiplier)
+            self._update.build(slow, fast)
+            self.proxy_optimizer = self._update.proxy_optimizer  # an attribute of the model, so that a file holds it
+        else:  # the slots must exist before a file is read into them, and a loss scale before a step is traced
+            self._update = self.proxy_optimizer = None
+            self.optimizer.build(slow)
+
+    def compile_from_config(self, config: dict) -> None:
+        """Compiles as the saved model was."""
+        config = keras.utils.deserialize_keras_object(config)
+        self.compile(**{name: value for name, value in config.items() if name not in ("loss", "loss_weights")})
+
+    def fit(self, *args: Any, callbacks: Callbacks = None, **kwargs: Any) -> keras.callbacks.History:
+        """As Keras' `fit`; first looks at the order of the callbacks (see `check_callback_order`)."""
+        check_callback_order(callbacks, self._metric_names)
+        return super().fit(*args, callbacks=callbacks, **kwargs)
+
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """Normalised embeddings `[batch, dim]`."""
+        return self.outputs_of(inputs, training=training)["embeddings"]
+
+    def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
+        """Normalised `embeddings` `[batch, dim]`, and whatever else the network gives."""
+        outputs = self.network(inputs, training=training)
+        outputs = outputs if isinstance(outputs, dict) else {"embeddings": outputs}
+        return {**outputs, "embeddings": normalize(outputs["embeddings"], self.metric_loss.normalization)}
+
+    def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
+        """One update, of a batch of inputs and class ids."""
+        inputs, labels = _unpacked(data)
+        variables, found = list(self.trainable_variables), {}
+
+        def compute_loss() -> tf.Tensor:
+            found.update(self.outputs_of(inputs, training=True))
+            return self._loss_of(found, labels, training=True)
+
+        loss, gradients = loss_and_gradients(compute_loss, variables, self.optimizer)
+        for transform in self.gradient_transforms:
+            gradients = transform(gradients, variables)
+        if self._update is None:
+            apply_gradients(self.optimizer, gradients, variables)
+        else:
+            self._update.apply(gradients, variables, self._split()[1])
+        return self._reported(inputs, labels, found, loss)
+
+    def test_step(self, data: tuple) -> dict[str, tf.Tensor]:
+        """The loss and metrics of a batch of inputs and class ids, in inference mode."""
+        inputs, labels = _unpacked(data)
+        outputs = self.outputs_of(inputs, training=False)
+        return self._reported(inputs, labels, outputs, self._loss_of(outputs, labels, training=False))
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The mean loss of the epoch, and the metrics of `compile`."""
+        return [self.mean_loss, *(metric for metric in super().metrics if metric.name != "loss")]
+
+    def embed(self, batches: Iterable) -> np.ndarray:
+        """Embeddings float32 `[inputs, dim]` of batches of inputs, in inference mode."""
+        return np.concatenate([self._embedding_step(inputs).numpy() for inputs in batches]).astype(np.float32)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _embedding_step(self, inputs: tf.Tensor) -> tf.Tensor:
+        return self(inputs, training=False)
+
+    def _split(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
+        """The trained variables: those of the optimiser's own rate, and those of the faster one."""
+        fast_ids = {id(variable) for variable in self.metric_loss.proxy_variables if self.proxy_multiplier != 1}
+        variables = list(self.trainable_variables)
+        return [v for v in variables if id(v) not in fast_ids], [v for v in variables if id(v) in fast_ids]
+
+    def _loss_of(self, outputs: dict[str, tf.Tensor], labels: tf.Tensor, *, training: bool) -> tf.Tensor:
+        ids, are_exact = class_ids(labels)
+        losses = self.metric_loss, self.attribute_loss, self.attribute_weight
+        loss = weighted_loss(outputs, ids, *losses, training=training)
+        return tf.where(are_exact, loss, tf.constant(float("nan"), loss.dtype))
+
+    def _reported(
+        self, inputs: tf.Tensor, labels: tf.Tensor, outputs: dict[str, tf.Tensor], loss: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        metrics = self.compute_metrics(inputs, labels, outputs["embeddings"], None)
+        self.mean_loss.update_state(loss)
+        return {**metrics, "loss": self.mean_loss.result()}
+
+    def get_config(self) -> dict:
+        """The constructor's arguments."""
+        policy = keras.utils.serialize_keras_object(self.dtype_policy)
+        parts = {"network": self.network, "metric_loss": self.metric_loss, "attribute_loss": self.attribute_loss}
+        return {
+            "name": self.name,
+            "dtype": policy,
+            **{name: part and keras.utils.serialize_keras_object(part) for name, part in parts.items()},
+            "attribute_weight": self.attribute_weight,
+            "proxy_multiplier": self.proxy_multiplier,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> MetricModel:
+        """The model that `get_config` describes, before it has the weights of a file."""
+        parts = {
+            name: value and keras.utils.deserialize_keras_object(value, custom_objects)
+            for name, value in config.items()
+            if name in ("dtype", "network", "metric_loss", "attribute_loss")
+        }
+        return cls(**{**config, **parts})
+
+
+def _unpacked(data: tuple) -> tuple[tf.Tensor, tf.Tensor]:
+    inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    refuse_sample_weights(sample_weight)
+    if labels is None:
+        raise invalid("data", received="inputs alone", expected="inputs and class ids, as in fit(inputs, labels)")
+    return inputs, labels

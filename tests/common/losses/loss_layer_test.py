@@ -1,0 +1,83 @@
+"""Both calls of a loss: the direct one, and that of Keras' `compile`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import InvalidInput
+from common.losses import CrossBatchMemoryLoss, LossLayer, MultiSimilarityLoss, ProxyAnchorLoss
+
+keras = tf.keras
+LABELS = np.repeat(np.arange(3), 2)
+EMBEDDINGS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+def compiled(loss, **settings):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, kernel_initializer="identity")])
+    model.compile(keras.optimizers.SGD(0.1), loss=loss, run_eagerly=True, **settings)
+    return model
+
+
+def test_it_is_a_layer_and_a_loss_of_keras():
+    assert issubclass(MultiSimilarityLoss, LossLayer)
+    assert isinstance(MultiSimilarityLoss(), keras.layers.Layer)
+    assert isinstance(MultiSimilarityLoss(), keras.losses.Loss)
+
+
+@pytest.mark.parametrize("labels", [LABELS, LABELS[:, None], LABELS.astype(np.float32), LABELS + 2**40])
+def test_both_calls_give_the_same_value(labels):
+    loss = MultiSimilarityLoss()
+    expected = loss(EMBEDDINGS, LABELS)
+    for found in (
+        loss(labels, EMBEDDINGS),
+        loss(labels, EMBEDDINGS, None),
+        loss(labels, tf.constant(EMBEDDINGS), sample_weight=None),
+        loss(y_true=labels, y_pred=EMBEDDINGS),
+    ):
+        assert found == expected
+
+
+def test_fit_and_evaluate_report_the_value():
+    loss = MultiSimilarityLoss()
+    model = compiled(loss)
+    expected = float(loss(EMBEDDINGS, LABELS))
+    assert model.evaluate(EMBEDDINGS, LABELS + 2**40, batch_size=6, verbose=0) == pytest.approx(expected)
+    assert model.fit(EMBEDDINGS, LABELS, batch_size=6, verbose=0).history["loss"] == [pytest.approx(expected)]
+    assert model.evaluate(EMBEDDINGS, LABELS, batch_size=6, verbose=0) < expected
+
+
+def test_a_memory_is_refused_and_stays_as_it_is():
+    loss = CrossBatchMemoryLoss(MultiSimilarityLoss(), 12, 4)
+    with pytest.raises(InvalidInput, match="received 'CrossBatchMemoryLoss', expected a loss without weights"):
+        compiled(loss).fit(EMBEDDINGS, LABELS, verbose=0)
+    assert int(np.array(loss.step)) == 0
+
+
+@pytest.mark.parametrize("weights", [{"sample_weight": np.ones(6)}, {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}])
+def test_sample_weights_are_refused(weights):
+    with pytest.raises(InvalidInput, match="sample_weight: received .* expected none. A metric loss is over pairs"):
+        compiled(MultiSimilarityLoss()).fit(EMBEDDINGS, LABELS, verbose=0, **weights)
+
+
+def test_one_hot_labels_are_refused():
+    with pytest.raises(InvalidInput, match=r"shape of labels: received \(6, 3\).*np.argmax\(labels, axis=1\)"):
+        compiled(MultiSimilarityLoss()).fit(EMBEDDINGS, np.eye(3)[LABELS], verbose=0)
+
+
+def test_labels_that_are_no_class_ids_stop_the_step_or_make_the_loss_not_a_number():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected class ids that are whole"):
+        compiled(MultiSimilarityLoss()).fit(EMBEDDINGS, LABELS + 0.5, verbose=0)
+    value = tf.function(MultiSimilarityLoss(), jit_compile=True)
+    assert np.isnan(value(tf.constant(LABELS + 0.5), tf.constant(EMBEDDINGS)))
+    assert np.isfinite(value(tf.constant(LABELS + 0.0), tf.constant(EMBEDDINGS)))
+
+
+def test_the_direct_call_stays_strict():
+    with pytest.raises(InvalidInput, match="labels: received 'float32', expected an integer type"):
+        ProxyAnchorLoss(3, 4)(EMBEDDINGS, LABELS.astype(np.float32))
+    assert np.isfinite(ProxyAnchorLoss(3, 4)(EMBEDDINGS, LABELS))
+
+
+def test_a_direct_call_with_one_hot_labels_names_the_order_of_arguments():
+    with pytest.raises(InvalidInput, match=r"received \(6, 4\).*In a call of your own: loss\(embeddings, labels\)"):
+        MultiSimilarityLoss()(EMBEDDINGS, np.eye(3)[LABELS])

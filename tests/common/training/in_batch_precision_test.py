@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.training import InBatchPrecision
+
+keras = tf.keras
+
+
+def by_hand(labels, embeddings):
+    """Hits and queries of a batch."""
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    hits = queries = 0
+    for i in range(len(labels)):
+        others = [j for j in range(len(labels)) if j != i]
+        if any(labels[j] == labels[i] for j in others):
+            queries += 1
+            hits += labels[max(others, key=lambda j: unit[i] @ unit[j])] == labels[i]
+    return hits, queries
+
+
+def batch(seed):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 6, 12), rng.normal(size=(12, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_hits_of_all_batches_over_queries_of_all_batches(shape):
+    metric, counts = InBatchPrecision(), []
+    for seed in range(4):
+        labels, embeddings = batch(seed)
+        metric.update_state(labels.reshape(shape), 3.0 * embeddings)
+        counts.append(by_hand(labels, embeddings))
+    hits, queries = np.sum(counts, axis=0)
+    assert 0 < hits < queries < 4 * 12
+    assert float(metric.result()) == pytest.approx(hits / queries)
+    metric.reset_state()
+    assert float(metric.result()) == 0.0
+
+
+def test_under_xla_and_in_half_precision():
+    metric, (labels, embeddings) = InBatchPrecision(), batch(0)
+    update = tf.function(metric.update_state, jit_compile=True)
+    update(tf.constant(labels), tf.cast(embeddings, tf.float16))
+    hits, queries = by_hand(labels, embeddings)
+    assert float(metric.result()) == pytest.approx(hits / queries)
+
+
+def test_a_batch_without_pairs_counts_nothing():
+    metric = InBatchPrecision()
+    metric.update_state(np.arange(3), np.ones((3, 2), np.float32))
+    assert float(metric.num_queries) == 0.0
+    assert float(metric.result()) == 0.0
+
+
+def test_the_configuration_round_trips():
+    metric = InBatchPrecision(name="P@1 in batches")
+    assert InBatchPrecision.from_config(metric.get_config()).name == "P@1 in batches"
+    assert InBatchPrecision().name == "in_batch_P@1"

@@ -1,0 +1,140 @@
+"""What is special about the model; that every loss trains in it, is in `conformance/keras_test.py`."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import InvalidInput
+from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss
+from common.training import InBatchPrecision, MetricModel, RetrievalEvaluation
+
+keras = tf.keras
+LABELS = np.repeat(np.arange(3), 2)
+INPUTS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+
+
+def network():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, kernel_initializer="identity")])
+
+
+def model_with(loss=None, compiled=True, **settings):
+    model = MetricModel(network(), loss or ContrastiveLoss(positive_margin=0.0), **settings)
+    if compiled:
+        model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    return model
+
+
+def fit(model, labels=LABELS, **settings):
+    return model.fit(INPUTS, labels, batch_size=6, shuffle=False, verbose=0, **settings)
+
+
+def test_the_loss_of_fit_and_evaluate_is_that_of_the_embeddings():
+    model = model_with()
+    model.compile(keras.optimizers.SGD(0.1), metrics=[InBatchPrecision()], run_eagerly=True)
+    expected = float(ContrastiveLoss(positive_margin=0.0)(INPUTS, LABELS))
+    names = [*model.evaluate(INPUTS, LABELS, batch_size=6, verbose=0, return_dict=True)]
+    values = model.evaluate(INPUTS, LABELS, batch_size=6, verbose=0)
+    assert (sorted(names), len(values)) == (["in_batch_P@1", "loss"], 2)
+    assert values[0] == pytest.approx(expected, rel=1e-5)
+    history = fit(model, validation_data=(INPUTS, LABELS), epochs=2).history
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
+    assert history["loss"][1] == pytest.approx(history["val_loss"][0], rel=1e-5)
+    assert history["loss"][1] < history["loss"][0]
+
+
+def test_embeddings_are_normalised_as_the_loss_does():
+    lengths = np.linalg.norm(model_with().embed([INPUTS[:4], INPUTS[4:]]), axis=1)
+    np.testing.assert_allclose(lengths, np.ones(6), rtol=1e-6)
+    clipped = model_with(ContrastiveLoss(normalization="clip")).predict(INPUTS, verbose=0)
+    np.testing.assert_allclose(clipped, INPUTS / np.maximum(1, np.linalg.norm(INPUTS, axis=1))[:, None], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_proxies_learn_faster_by_the_multiplier(scaled):
+    steps = []
+    for multiplier in (1.0, 8.0):
+        model = model_with(
+            ProxyAnchorLoss(3, 4, initializer=keras.initializers.Constant(1.0)),
+            compiled=False,
+            proxy_multiplier=multiplier,
+        )
+        optimizer = keras.optimizers.SGD(0.001)
+        model.compile(keras.mixed_precision.LossScaleOptimizer(optimizer) if scaled else optimizer, run_eagerly=True)
+        fit(model)
+        steps.append(
+            [np.array(model.network.layers[-1].kernel) - np.eye(4), np.array(model.metric_loss.weights[0]) - 1]
+        )
+    assert np.abs(steps[0][1]).max() > 1e-4
+    np.testing.assert_allclose(steps[1][0], steps[0][0], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(steps[1][1], 8 * steps[0][1], rtol=1e-3, atol=1e-5)
+
+
+def test_a_network_in_inference_mode_is_not_told_that_it_trains():
+    layers = [keras.Input((4,)), keras.layers.BatchNormalization()]
+    model = MetricModel(keras.Sequential(layers), MinedLoss(ContrastiveLoss()))
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    model.evaluate(INPUTS + 3, LABELS, verbose=0)
+    state = model.network.layers[0].moving_mean, model.metric_loss.step
+    assert (float(np.sum(state[0])), int(np.array(state[1]))) == (0.0, 0)
+    fit(model)
+    assert (float(np.sum(state[0])) != 0.0, int(np.array(state[1]))) == (True, 1)
+
+
+def test_early_stopping_behind_the_evaluation_stops_and_before_it_is_refused():
+    model = model_with()
+    evaluation = RetrievalEvaluation(lambda: {"MAP@R": 0.5})
+    stopping = keras.callbacks.EarlyStopping("MAP@R", mode="max", patience=2)
+    history = fit(model, epochs=9, callbacks=[evaluation, stopping]).history
+    assert history["MAP@R"] == [0.5] * 3
+    with pytest.raises(InvalidInput, match="Move EarlyStopping behind it"):
+        fit(model, epochs=9, callbacks=[stopping, evaluation])
+
+
+def test_labels_that_have_become_floats():
+    expected = fit(model_with()).history["loss"]
+    for labels in (LABELS.astype(np.float32), LABELS[:, None].astype(np.float64)):
+        assert fit(model_with(), labels).history["loss"] == expected
+    with pytest.raises(tf.errors.InvalidArgumentError, match="whole and below 2.24"):
+        fit(model_with(), LABELS.astype(np.float32) + 2.0**24)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: MetricModel(keras.Sequential([keras.layers.Dense(4)]), ContrastiveLoss()),
+            "network: .*one that is built",
+        ),
+        (lambda: model_with(proxy_multiplier=0.0), "proxy_multiplier: received 0.0, expected a number greater than 0"),
+        (lambda: model_with(attribute_weight=0.1), "attribute_weight: received 0.1, expected 0 without"),
+        (
+            lambda: model_with().compile("sgd", loss="mse"),
+            "loss of compile: .*MetricModel.network, loss. has it already",
+        ),
+        (
+            lambda: fit(model_with(), sample_weight=np.ones(6)),
+            "sample_weight: received weights of single|sample_weight",
+        ),
+        (lambda: fit(model_with(), np.eye(3)[LABELS]), r"shape of labels: received \(6, 3\)"),
+        (lambda: model_with().fit(INPUTS, verbose=0), "data: received 'inputs alone'"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+def test_a_schedule_needs_one_pace():
+    rate = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
+    model = model_with(ProxyAnchorLoss(3, 4), compiled=False, proxy_multiplier=2.0)
+    with pytest.raises(InvalidInput, match="learning_rate: received 'a LearningRateSchedule', expected a number"):
+        model.compile(keras.optimizers.SGD(rate))
+    model = model_with(ProxyAnchorLoss(3, 4), compiled=False)
+    model.compile(keras.optimizers.SGD(rate), run_eagerly=True)
+    fit(model)
+
+
+def test_the_precision_of_the_model_is_in_its_configuration():
+    model = model_with(compiled=False, name="mine", dtype="mixed_float16")
+    again = MetricModel.from_config(model.get_config())
+    assert (again.name, again.compute_dtype, again.variable_dtype) == ("mine", "float16", "float32")

@@ -1,0 +1,226 @@
+"""One table of all losses in Keras' own `compile` and `fit`: what holds for each of them on both stacks.
+
+Losses without weights go into `compile(loss=...)` of a plain model, the others into a `MetricModel`. Each class is in
+the table once, with the settings that it has first in the other table of losses.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel
+from common import losses
+from common.references import ProxyBank
+from common.training import InBatchPrecision, MetricModel
+from gsp_dml import ZeroShotPredictionLoss
+from tests.conformance.losses_test import BATCH, DIM, LOSSES, NUM_CLASSES
+
+keras = tf.keras
+INPUTS, ATTRIBUTES, LEARNING_RATE = 3, 6, 0.01
+ROWS = {name: make for name, make in LOSSES.items() if " " not in name}
+
+
+def network(outputs=DIM):
+    inputs = keras.Input((INPUTS,))
+    embeddings = keras.layers.Dense(outputs)(inputs)
+    return keras.Model(inputs, embeddings)
+
+
+def network_with_attributes():
+    inputs = keras.Input((INPUTS,))
+    layers = {"embeddings": keras.layers.Dense(DIM), "attributes": keras.layers.Dense(ATTRIBUTES, "softmax")}
+    return keras.Model(inputs, {name: layer(inputs) for name, layer in layers.items()})
+
+
+def zero_shot_model():
+    loss = ZeroShotPredictionLoss(NUM_CLASSES, DIM)
+    return MetricModel(
+        network_with_attributes(), losses.MultiSimilarityLoss(), attribute_loss=loss, attribute_weight=0.1
+    )
+
+
+def chance_constrained_model():
+    loss = ChanceConstrainedLoss(losses.ContrastiveLoss(), ProxyBank(NUM_CLASSES, 2, DIM), in_batch_weight=0.1)
+    return ChanceConstrainedModel(network(), loss, rate=0.0, proxy_multiplier=0.1)
+
+
+MODELS = {
+    **{name: lambda make=make: MetricModel(network(), make(), proxy_multiplier=5.0) for name, make in ROWS.items()},
+    "ZeroShotPredictionLoss": zero_shot_model,
+    "ChanceConstrainedLoss": chance_constrained_model,
+}
+WITHOUT_WEIGHTS = [name for name, make in ROWS.items() if not make().weights]
+WITH_WEIGHTS = [name for name in ROWS if name not in WITHOUT_WEIGHTS]
+IN_METRIC_MODEL = [name for name in MODELS if name not in WITHOUT_WEIGHTS]
+
+
+def model_of(name):
+    """The model of a row, with the same weights each time."""
+    model, rng = MODELS[name](), np.random.default_rng(1)
+    for variable in model.trainable_variables:
+        if len(variable.shape) == 2:
+            variable.assign(rng.normal(size=variable.shape) / 2)
+    return model
+
+
+def batches():
+    """Two batches of inputs and class ids in which every class has a pair."""
+    rng = np.random.default_rng(0)
+    labels = np.tile(np.arange(NUM_CLASSES), 2 * BATCH // NUM_CLASSES)
+    return rng.normal(size=(2 * BATCH, INPUTS)).astype(np.float32), labels
+
+
+def train(model, epochs=1):
+    """Two steps an epoch; returns the weights after them."""
+    inputs, labels = batches()
+    model.fit(inputs, labels, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=0)
+    return weights_of(model)
+
+
+def weights_of(model):
+    """Those of the model, without the sums of its metrics."""
+    parts = [model.network, model.metric_loss] if isinstance(model, MetricModel) else [model]
+    return [np.array(weight) for part in parts for weight in part.weights]
+
+
+def saved_and_loaded(model, folder):
+    model.save(folder / "model.keras")
+    return keras.models.load_model(folder / "model.keras")
+
+
+def assert_trains_on_alike(model, folder):
+    """A loaded model and the one that was saved take the same further steps, bit for bit."""
+    before = train(model)
+    loaded = saved_and_loaded(model, folder)
+    states = [optimizer_state(each) for each in (model, loaded)]
+    for found, expected in zip(states[1], states[0], strict=True):
+        np.testing.assert_array_equal(found, expected)
+    after = train(model)
+    for found, expected in zip(train(loaded), after, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert any(np.any(one != other) for one, other in zip(before, after)), "it is trained"
+
+
+def optimizer_state(model):
+    optimizers = [model.optimizer, getattr(model, "proxy_optimizer", None)]
+    return [np.array(variable) for optimizer in optimizers if optimizer for variable in optimizer.variables]
+
+
+def in_policy(policy, make):
+    """What `make` makes under a policy of precision."""
+    keras.mixed_precision.set_global_policy(policy)
+    try:
+        return make()
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+def sgd(policy):
+    """Gradient descent, in half precision from a scale at which no gradient overflows."""
+    optimizer = keras.optimizers.SGD(LEARNING_RATE)
+    is_half = policy == "mixed_float16"
+    return keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=64.0) if is_half else optimizer
+
+
+@functools.cache
+def steps_of_model(name, policy="float32", **settings):
+    """Weights of a row's model before and after two steps."""
+    model = in_policy(policy, lambda: model_of(name))
+    start = weights_of(model)
+    model.compile(sgd(policy), **settings)
+    return start, train(model)
+
+
+@functools.cache
+def steps_of_plain_model(policy="float32", **settings):
+    """Kernels before and after two steps of a plain model with a linear map for each loss without weights."""
+    model = in_policy(policy, plain_model_of_all)
+    start = {name: np.array(model.get_layer(name).kernel) for name in WITHOUT_WEIGHTS}
+    model.compile(sgd(policy), loss={name: ROWS[name]() for name in WITHOUT_WEIGHTS}, **settings)
+    inputs, labels = batches()
+    model.fit(inputs, dict.fromkeys(WITHOUT_WEIGHTS, labels), batch_size=BATCH, shuffle=False, verbose=0)
+    return start, {name: np.array(model.get_layer(name).kernel) for name in WITHOUT_WEIGHTS}
+
+
+def plain_model_of_all():
+    inputs, rng = keras.Input((INPUTS,)), np.random.default_rng(2)
+    model = keras.Model(inputs, {name: keras.layers.Dense(DIM, name=name)(inputs) for name in WITHOUT_WEIGHTS})
+    for name in WITHOUT_WEIGHTS:
+        model.get_layer(name).kernel.assign(rng.normal(size=(INPUTS, DIM)))
+    return model
+
+
+def assert_nearly_the_same_steps(found, expected, start):
+    assert np.linalg.norm(expected - start) > 0
+    assert np.linalg.norm(found - expected) <= 0.1 * np.linalg.norm(expected - start) + 1e-6
+
+
+def test_the_table_has_every_class_of_both_kinds():
+    assert {type(make()).__name__ for make in LOSSES.values()} == set(ROWS)
+    assert len(WITHOUT_WEIGHTS) >= 11
+    assert len(WITH_WEIGHTS) >= 8
+
+
+@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+def test_plain_model_saves_loads_and_trains_on(name, tmp_path):
+    model = network()
+    model.compile(keras.optimizers.Adam(0.01), loss=ROWS[name](), run_eagerly=True)
+    assert_trains_on_alike(model, tmp_path)
+
+
+@pytest.mark.parametrize("name", WITH_WEIGHTS)
+def test_plain_model_refuses_weights_that_it_would_not_train(name):
+    model = network()
+    model.compile("sgd", loss=ROWS[name](), run_eagerly=True)
+    before = model.get_weights()
+    with pytest.raises(
+        ValueError, match=r"loss of compile: received '\w+', expected a loss without weights.*MetricModel"
+    ):
+        train(model)
+    np.testing.assert_array_equal(model.get_weights()[0], before[0])
+
+
+@pytest.mark.parametrize("name", ["MultiSimilarity", *IN_METRIC_MODEL])
+def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
+    model = model_of(name)
+    model.compile(keras.optimizers.Adam(0.01), metrics=[InBatchPrecision()], run_eagerly=True)
+    start = [np.array(weight) for weight in model.metric_loss.weights]
+    assert_trains_on_alike(model, tmp_path)
+    for weight, value in zip(model.metric_loss.weights, start):
+        assert np.any(np.array(weight) != value), "proxies move, memories fill and counters advance"
+
+
+@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+def test_plain_model_in_half_precision(name):
+    """In a graph, both steps in one execution."""
+    start, expected = steps_of_plain_model(run_eagerly=True)
+    found = steps_of_plain_model("mixed_float16", steps_per_execution=2)[1]
+    assert_nearly_the_same_steps(found[name], expected[name], start[name])
+
+
+@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+def test_plain_model_under_xla(name):
+    expected, found = (
+        steps_of_plain_model(**settings)[1] for settings in ({"run_eagerly": True}, {"jit_compile": True})
+    )
+    np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", IN_METRIC_MODEL)
+def test_metric_model_in_half_precision(name):
+    start, expected = steps_of_model(name, run_eagerly=True)
+    found = steps_of_model(name, "mixed_float16", steps_per_execution=2)[1]
+    for half, full, before in zip(found, expected, start, strict=True):
+        if full.dtype.kind == "f" and np.any(full != before):
+            assert_nearly_the_same_steps(half, full, before)
+
+
+@pytest.mark.parametrize("name", IN_METRIC_MODEL)
+def test_metric_model_under_xla(name):
+    expected, found = (
+        steps_of_model(name, **settings)[1] for settings in ({"run_eagerly": True}, {"jit_compile": True})
+    )
+    for value, reference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, reference, rtol=1e-4, atol=1e-5)
