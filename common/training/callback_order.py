@@ -18,7 +18,7 @@ def check_callback_order(callbacks: Callbacks, metric_names: Collection[str] = (
     """Stops a `fit` in which a callback with a `monitor` stands before the one that measures.
 
     `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` only warn of a metric that is not in the logs yet; then
-    they do nothing, and training goes on to the last epoch. What `fit` itself measures (`loss`, the metrics of
+    they do nothing, and training continues to the last epoch. What `fit` itself measures (`loss`, the metrics of
     `compile`, and `val_...`) can be monitored anywhere.
 
     Args:

@@ -19,7 +19,7 @@ def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photograp
     The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network, or the head
     that alone is trained, begins at random, the first problem has to wait until the in-batch loss has converged, and
     one that ends below the one before is undone; at the 1e-3 of networks from scratch proxies learn at a tenth. With
-    none of it, CCP stays far below its plain loss (benchmarks/ccp_study.md).
+    none of it, CCP stays far below its plain loss (docs/results/ccp.md).
 
     Args:
         dataset: any data set's flag.
