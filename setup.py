@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
-EXTRAS = ("dev", "oracles", "peers", "torch")
+EXTRAS = ("dev", "faiss", "oracles", "parquet", "peers", "torch")
 
 
 def version() -> str:
