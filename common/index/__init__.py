@@ -1,7 +1,7 @@
 """An index of embeddings: saved, added to, searched exactly or approximately; duplicates, re-ranking, thresholds."""
 
 from common.index.approximate import ApproximateSearch
-from common.index.embedding_index import Embedder, EmbeddingIndex
+from common.index.embedding_index import EmbeddingIndex, ImageEmbedder
 from common.index.near_duplicates import DuplicatePairs, find_near_duplicates
 from common.index.neighbors import Neighbors
 from common.index.query_expansion import QueryExpansion, expand_queries
@@ -12,7 +12,7 @@ __all__ = [
     "ApproximateSearch",
     "CalibratedThreshold",
     "DuplicatePairs",
-    "Embedder",
+    "ImageEmbedder",
     "EmbeddingIndex",
     "Neighbors",
     "QueryExpansion",

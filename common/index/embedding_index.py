@@ -29,7 +29,7 @@ from common.ops.checks import check_choice, check_given, check_positive, invalid
 _DTYPES = ("float32", "float16")
 
 
-class Embedder(Protocol):
+class ImageEmbedder(Protocol):
     """What makes embeddings of images, such as `common.deployment.load_embedder` gives."""
 
     digest: str
@@ -55,7 +55,7 @@ class EmbeddingIndex:
     """
 
     def __init__(
-        self, rows: Rows, record: dict, folder: IndexFolder | None = None, embedder: Embedder | None = None
+        self, rows: Rows, record: dict, folder: IndexFolder | None = None, embedder: ImageEmbedder | None = None
     ) -> None:
         self._rows, self._record, self._folder = rows, record, folder
         self._approximate: ApproximateSearch | None = None
@@ -94,7 +94,7 @@ class EmbeddingIndex:
         return cls(rows, {**settings, "rounding_error": error, "approximate": None})
 
     @classmethod
-    def load(cls, folder: str | os.PathLike, embedder: Embedder | None = None) -> EmbeddingIndex:
+    def load(cls, folder: str | os.PathLike, embedder: ImageEmbedder | None = None) -> EmbeddingIndex:
         """Opens a saved index; embeddings, ids and labels stay on the disk until they are looked at.
 
         Args:
@@ -127,7 +127,7 @@ class EmbeddingIndex:
         if approximate is not None:
             self._keep_approximate(approximate)
 
-    def attach(self, embedder: Embedder) -> None:
+    def attach(self, embedder: ImageEmbedder) -> None:
         """Gives the index a model, so that `search` and `add` take images.
 
         Raises:

@@ -1,0 +1,15 @@
+"""Trained models as one file: images in, embeddings out, without the data or the code that trained them."""
+
+from common.deployment.deployable_model import deployable_model, save_model
+from common.deployment.embedder import Embedder, load_embedder
+from common.deployment.embedding_normalization import EmbeddingNormalization
+from common.deployment.image_preprocessing import ImagePreprocessing
+
+__all__ = [
+    "Embedder",
+    "EmbeddingNormalization",
+    "ImagePreprocessing",
+    "deployable_model",
+    "load_embedder",
+    "save_model",
+]
