@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 from types import ModuleType
@@ -22,7 +23,7 @@ _TRAINING_ROWS_PER_LIST = 40
 _ROWS_AT_ONCE = 65_536
 _MOST_EFFORT = {"hnsw": 1024, "ivf_pq": 256}
 _RECALL_DEPTH = 10
-_REFINED = 16  # rows whose full embeddings are compared, for each neighbour that is wanted
+REFINED = 16  # rows whose stored embeddings are compared, for each neighbour that is wanted
 
 
 class ApproximateSearch(NamedTuple):
@@ -51,13 +52,14 @@ class ApproximateSearch(NamedTuple):
 
     def candidates(self, queries: np.ndarray, count: int) -> np.ndarray:
         """Rows `[queries, at least count]` that are probably near, -1 where it found none."""
-        wanted = min(self.rows, count if self.kind == "hnsw" else _REFINED * count)
+        wanted = min(self.rows, count if self.kind == "hnsw" else REFINED * count)
         _set_effort(self.kind, self.index, max(self.effort, wanted if self.kind == "hnsw" else 1))
         return self.index.search(np.ascontiguousarray(queries, np.float32), wanted)[1]
 
 
 def import_faiss() -> ModuleType:
     """The module, or an `InvalidInput` that says how to install it."""
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it tells which of its builds it tries
     try:
         import faiss
     except ImportError as error:
@@ -136,6 +138,9 @@ def best_of(queries: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, k: in
 
     Equal ones are ordered by row; -1 among the proposed is none.
     """
+    if rows.shape[1] > 4 * k:  # most are dismissed in float32
+        rough = similarities_of(queries, embeddings, rows, metric, np.float32)
+        rows = np.take_along_axis(rows, np.argpartition(-rough, 2 * k, axis=1)[:, : 2 * k], axis=1)
     similarities = similarities_of(queries, embeddings, rows, metric)
     order = np.lexsort((rows, -similarities), axis=1)[:, :k]
     return np.take_along_axis(rows, order, axis=1)

@@ -272,6 +272,11 @@ class EmbeddingIndex:
         found = self._nearest(queries, k + 1, approximate, None, given=k)
         return self._described(queries, without_own_row(found, rows))
 
+    def similarities(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
+        left, right = self._checked_rows(first), self._checked_rows(second)
+        return similarities_of(self.embeddings[left], self.embeddings, right[:, np.newaxis], self.metric)[:, 0]
+
     def near_duplicates(
         self, threshold: float, *, approximate: bool = False, max_pairs: int = 1_000_000
     ) -> DuplicatePairs:

@@ -92,27 +92,34 @@ def unit_rows(embeddings: np.ndarray, first_row: int = 0) -> np.ndarray:
     return embeddings
 
 
-def similarities_of(queries: np.ndarray, gallery: np.ndarray, rows: np.ndarray, metric: str) -> np.ndarray:
-    """Similarities of each query with some rows of the gallery, in float64.
+def similarities_of(
+    queries: np.ndarray,
+    gallery: np.ndarray,
+    rows: np.ndarray,
+    metric: str,
+    precision: type[np.floating] = np.float64,
+) -> np.ndarray:
+    """Similarities of each query with some rows of the gallery.
 
     Args:
         queries: `[queries, dim]`, of unit norm for "cosine".
         gallery: stored rows `[gallery, dim]`, perhaps memory-mapped: only the named ones are read.
         rows: `[queries, k]`, of `gallery`; -1 stands for none.
         metric: "cosine" and "inner_product": <q, x>; "euclidean": minus the distance, -||q - x||.
+        precision: float64, or float32 to compare many roughly.
 
     Returns:
-        Similarities `[queries, k]`, float64; -inf where the row is -1.
+        Similarities `[queries, k]` in that precision; -inf where the row is -1.
     """
-    found = np.empty(rows.shape, np.float64)
+    found = np.empty(rows.shape, precision)
     step = max(1, _NUMBERS_AT_ONCE // max(1, rows.shape[1] * queries.shape[1]))
     for start in range(0, len(queries), step):
         part = slice(start, start + step)
-        items = gallery[rows[part]].astype(np.float64)  # [block, k, dim]
-        block = queries[part].astype(np.float64)[:, np.newaxis]
+        items = gallery[rows[part]].astype(precision, copy=False)  # [block, k, dim]
+        block = queries[part].astype(precision)[:, np.newaxis]
         if metric == "euclidean":
-            items -= block
-            found[part] = -np.sqrt(np.einsum("qkd,qkd->qk", items, items))
+            offsets = items - block
+            found[part] = -np.sqrt(np.einsum("qkd,qkd->qk", offsets, offsets))
         else:
             found[part] = np.matmul(items, block.transpose(0, 2, 1))[..., 0]
     found[rows < 0] = -np.inf
