@@ -22,7 +22,7 @@ import contextlib
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,9 +157,11 @@ def directly(built: ApproximateSearch, index: EmbeddingIndex) -> Callable[[np.nd
     return lambda queries: refined.search(queries, K)[1]
 
 
-def run(folder: str) -> tuple[list[list], list[list], dict]:
-    """Both tables and all figures."""
-    embeddings, queries = clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim)
+def run(
+    folder: str, num_embeddings: int, num_queries: int, dim: int, kinds: Sequence[str], repeats: int
+) -> tuple[list[list], list[list], dict]:
+    """Rows of both tables, and all figures; the index is written to `folder`."""
+    embeddings, queries = clustered(num_embeddings, num_queries, dim)
     index, build_seconds, build_extra = step(lambda: EmbeddingIndex.build(embeddings, range(len(embeddings))))
     _, save_seconds, save_extra = step(lambda: index.save(folder))
     del index
@@ -170,14 +172,14 @@ def run(folder: str) -> tuple[list[list], list[list], dict]:
         ["opened", f"{load_seconds:.4f}", f"{load_extra:.3f}"],
     ]
     figures = {"build_s": build_seconds, "save_s": save_seconds, "load_s": load_seconds, "load_extra_gb": load_extra}
-    row, more, exact = exact_figures(index, queries, _FLAGS.repeats)
+    row, more, exact = exact_figures(index, queries, repeats)
     rows = [row]
     figures |= more
-    for kind in _FLAGS.kinds:
-        row, more = approximate_figures(kind, folder, queries, exact, _FLAGS.repeats)
+    for kind in kinds:
+        row, more = approximate_figures(kind, folder, queries, exact, repeats)
         rows.append(row)
         figures |= more
-    first = _FLAGS.kinds[0]
+    first = kinds[0]
     figures["recall_at_10"] = figures[f"{first}_recall_at_10"]
     figures["search_over_faiss"] = figures[f"{first}_over_faiss"]
     figures["extra_gb"] = figures["load_extra_gb"] + figures[f"{first}_extra_gb"]
@@ -191,7 +193,9 @@ def main(argv) -> None:
         range(500), 5
     )  # warm up
     with tempfile.TemporaryDirectory(dir=_FLAGS.folder) as folder:
-        steps, rows, figures = run(f"{folder}/index")
+        steps, rows, figures = run(
+            f"{folder}/index", _FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim, _FLAGS.kinds, _FLAGS.repeats
+        )
     size = f"{_FLAGS.num_embeddings:,} x {_FLAGS.dim}"
     measure.print_table([size, "seconds", "extra GB"], steps)
     print()

@@ -1,13 +1,22 @@
 """`python -m experiments.search`, as a user runs it; what its parts do: the other files here."""
 
 import csv
+import importlib.util
+import re
+import shlex
 import shutil
 
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 from common.deployment import load_embedder, save_model
 from common.index import EmbeddingIndex
+from common.ops.checks import InvalidInput
+from experiments.photo_search.actions import FLAGS, run
+from experiments.search import define_flags
+from tests.architecture_test import ROOT
 from tests.command_line import check_clean_failure, run_module
 from tests.common.deployment.small_models import of_images
 from tests.experiments.photo_search.conftest import write_photo
@@ -22,6 +31,26 @@ def done(action, cwd, *arguments):
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == ""  # no progress bar in a file
     return finished.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run(model, photos, tmp_path):
+    """Those that need no faiss, in their order; what is before them makes a model."""
+    text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    commands = [
+        shlex.split(line) for line in re.findall(r"^    python -m experiments\.search (.*)$", text, re.MULTILINE)
+    ]
+    assert {action for action, *_ in commands} == set(FLAGS)
+    shutil.copy(model, tmp_path / "model.keras")
+    write_photo(tmp_path / "new.jpg", 20)
+    names = [tmp_path / "photos" / "jay" / f"{place}.png" for place in range(3)]
+    (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
+    has_faiss = importlib.util.find_spec("faiss") is not None
+    for action, *arguments in commands:
+        if has_faiss or not re.search("approximate", " ".join(arguments)):
+            done(action, tmp_path, *arguments)
+    assert (tmp_path / "found.html").exists()
+    assert (tmp_path / "duplicates.html").exists()
 
 
 @pytest.mark.slow
@@ -118,10 +147,33 @@ def test_approximate_search_states_its_recall(tmp_path):
     assert len(reranked.splitlines()) == len(exact.splitlines())
 
 
-@pytest.mark.slow
-def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_path):
+@pytest.fixture
+def run_here(tmp_path, monkeypatch):
+    """Runs an action in this process, where another command's flags may be defined already."""
+    names = [name for name in {name for names in FLAGS.values() for name in names} if name in flags.FLAGS]
+    others = {name: flags.FLAGS[name] for name in names}
+    for name in others:
+        delattr(flags.FLAGS, name)
+    before = set(flags.FLAGS)
+    define_flags()
+    own = set(flags.FLAGS) - before
+    monkeypatch.chdir(tmp_path)
+
+    def run_with(action, *arguments):
+        with flagsaver.flagsaver():
+            flags.FLAGS(["search", *arguments])
+            run(action)
+
+    yield run_with
+    for name in own:
+        delattr(flags.FLAGS, name)
+    for name, flag in others.items():
+        flags.FLAGS[name] = flag
+
+
+def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_path, run_here):
     made = [f"--model={model}", "--images=photos"]
-    done("index", tmp_path, "--index=index", *made)
+    run_here("index", "--index=index", *made)
     (tmp_path / "empty").mkdir()
     other = tmp_path / "other.keras"
     save_model(of_images()[0], other)
@@ -135,8 +187,6 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
     (tmp_path / "broken" / "a.jpg").write_bytes(b"\xff\xd8\xff no photo")
     look_up = ["neighbours", "--index=index"]
     cases = [
-        ([], "action", "one of embed, index, neighbours, duplicates"),
-        (["find"], "action", "'find'", "duplicates"),
         (["embed", *made], "--output"),
         (["embed", *made, "--output=x.txt"], "--output", ".npz or .parquet"),
         (["embed", f"--model={model}", "--images=empty", "--output=x.npz"], "--images", "empty", "image files"),
@@ -155,7 +205,21 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
         (["duplicates", "--index=index"], "--threshold", "--pairs"),
         (["duplicates", "--index=index", "--threshold=0.9", "--precision=0.9"], "--precision", "no --pairs"),
     ]
-    for arguments, *phrases in cases:
-        finished = run_module("experiments.search", *arguments, cwd=tmp_path)
-        check_clean_failure(finished, *phrases)
+    for (action, *arguments), *phrases in cases:
+        with pytest.raises(InvalidInput) as error:
+            run_here(action, *arguments)
+        assert [phrase for phrase in phrases if phrase not in str(error.value)] == []
     assert not list(tmp_path.glob("x.*[!s]"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        ([], ("action", "''", "one of embed, index, neighbours, duplicates")),
+        (["find", "--k=2"], ("action", "'find'", "duplicates")),
+        (["neighbours", "--index=nothing"], ("index folder", "nothing", "index.json")),
+    ],
+    ids=["no action", "another action", "no index"],
+)
+def test_errors_end_in_one_message(arguments, phrases, tmp_path):
+    check_clean_failure(run_module("experiments.search", *arguments, cwd=tmp_path), *phrases)
