@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import re
 import secrets
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -22,6 +23,7 @@ _FORMAT = 1
 _COLUMNS = ("embeddings", "ids", "id_ends", "labels", "label_ends")
 _SETTINGS = {"dim", "dtype", "metric", "model_digest", "rounding_error", "approximate"}
 _KEYS = {"rows", "files", "bytes", "has_labels", *_SETTINGS}
+_OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
 _ROWS_AT_ONCE = 65_536
 
 
@@ -115,7 +117,7 @@ class IndexFolder:
         record = read_json(path)
         if record is not None and record.get("format", _FORMAT) != _FORMAT:
             raise InvalidInput(f"{path} has format {record['format']!r}, this version of the code reads {_FORMAT}.")
-        if record is None or not record.keys() >= _KEYS:
+        if record is None or not _is_sound(record):
             raise InvalidInput(f"{path} is damaged, so the index cannot be read. Build it again.")
         return record
 
@@ -128,6 +130,20 @@ class IndexFolder:
                 f"{path} is damaged: it has {size} bytes, expected {wanted} or more. Build the index again."
             )
         return np.memmap(path, dtype, "r", shape=shape) if wanted else np.zeros(shape, dtype)
+
+
+def _is_sound(record: dict) -> bool:
+    """Whether a record says all that it has to, of files in its own folder."""
+    if not record.keys() >= _KEYS or not isinstance(record["files"], dict):
+        return False
+    approximate = record["approximate"] or {"file": "approximate-00000000.faiss"}
+    names = [str(record["files"].get(column)) for column in _COLUMNS] + [str(approximate.get("file"))]
+    sizes = [record["rows"], record["dim"], *(record["bytes"].get(column) for column in ("ids", "labels"))]
+    return (
+        all(_OWN_NAME.fullmatch(name) for name in names)
+        and all(isinstance(size, int) and size >= 0 for size in sizes)
+        and record["dtype"] in ("float32", "float16")
+    )
 
 
 def _filled(folder: pathlib.Path, record: dict, rows: Rows) -> dict:

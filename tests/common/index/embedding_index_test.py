@@ -1,10 +1,11 @@
+import fcntl
 import json
 import os
 
 import numpy as np
 import pytest
 
-from common.index import EmbeddingIndex, QueryExpansion, Reranking
+from common.index import EmbeddingIndex, QueryExpansion, Reranking, index_folder
 from common.ops.checks import InvalidInput
 
 
@@ -109,6 +110,33 @@ def test_remains_of_a_stopped_write_do_not_count(tmp_path):
     assert len(index) == 40
     index.add(rows(2, seed=1), names(2, 40))
     assert EmbeddingIndex.load(folder).search(rows(2, seed=1), 1).ids == [[name] for name in names(2, 40)]
+
+
+def test_a_write_that_is_stopped_before_its_end_changes_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+
+    def stopped(path, content):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index_folder, "write_json", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            EmbeddingIndex.load(folder).add(rows(5, seed=1), names(5, 40))
+        with pytest.raises(KeyboardInterrupt):
+            EmbeddingIndex.build(rows(3), names(3)).save(folder, replace=True)
+    index = EmbeddingIndex.load(folder)
+    assert list(index.ids) == names(40)
+    assert index.search(rows(40), 1).rows[:, 0].tolist() == list(range(40))
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+    with open(folder / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InvalidInput, match="which another process writes.*one writer"):
+            EmbeddingIndex.load(folder).add(rows(5, seed=1), names(5, 40))
 
 
 def test_a_reader_keeps_what_it_has_opened(tmp_path):
@@ -253,7 +281,8 @@ def test_bad_folders_are_named(tmp_path):
     (folder / "index.json").write_text(json.dumps({**record, "format": 2}))
     with pytest.raises(InvalidInput, match="format 2.*reads 1"):
         EmbeddingIndex.load(folder)
-    for text in ("{", "{}"):
+    elsewhere = {**record, "files": {**record["files"], "ids": "../secret.bin"}}
+    for text in ("{", "{}", json.dumps(elsewhere), json.dumps({**record, "rows": -1})):
         (folder / "index.json").write_text(text)
         with pytest.raises(InvalidInput, match="damaged"):
             EmbeddingIndex.load(folder)
