@@ -71,7 +71,7 @@ def _beside(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A temporary folder on the same file system."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(dir=path.parent, prefix=".export.", suffix=".tmp")
+        folder = tempfile.mkdtemp(dir=path.parent, prefix=".export.")
     except OSError as error:
         raise invalid("--output", received=str(path), expected=f"a place that can be written to ({error})") from error
     try:
