@@ -12,7 +12,7 @@ Cost: seconds to a minute on one CPU core, of which the conversion to TFLite or 
 
 from __future__ import annotations
 
-from absl import flags
+from absl import flags, logging
 
 from experiments.process.quiet_start import quiet_start
 
@@ -24,6 +24,7 @@ with quiet_start():
 
 def main() -> None:
     """Writes the model and its card, and says how far it is from the run."""
+    logging.set_verbosity(logging.WARNING)  # converters tell of every pass
     values = flags.FLAGS
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
     written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)

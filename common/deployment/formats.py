@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pathlib
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -103,7 +105,13 @@ def _write_saved_model(model: keras.Model, path: pathlib.Path) -> None:
             return {"embeddings": layers[NETWORK](images(contents), training=False)}
 
         archive.add_endpoint("encoded", embed_encoded, [tf.TensorSpec([None], tf.string, name="contents")])
-    archive.write_out(str(path))
+    _write_out(archive, path)
+
+
+def _write_out(archive: keras.export.ExportArchive, path: pathlib.Path) -> None:
+    """Writes a SavedModel; what Keras prints about it is kept from a command's output."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        archive.write_out(str(path))
 
 
 def _from_contents(preprocessing: ImagePreprocessing, channels: int) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -134,7 +142,7 @@ def _write_tflite(model: keras.Model, path: pathlib.Path) -> None:
     archive.track(network)
     spec = tf.TensorSpec((1, *network.input_shape[1:]), network.inputs[0].dtype, name="inputs")
     archive.add_endpoint("serve", lambda inputs: network(inputs, training=False), [spec])
-    archive.write_out(str(path.with_suffix("")))  # a SavedModel, whose variables the converter makes constants
+    _write_out(archive, path.with_suffix(""))  # whose variables the converter makes constants
     converter = tf.lite.TFLiteConverter.from_saved_model(str(path.with_suffix("")))
     try:
         path.write_bytes(converter.convert())
@@ -143,7 +151,9 @@ def _write_tflite(model: keras.Model, path: pathlib.Path) -> None:
 
 
 def _read_tflite(path: pathlib.Path) -> Embed:
-    interpreter = tf.lite.Interpreter(str(path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it will move to a package of its own
+        interpreter = tf.lite.Interpreter(str(path))
     interpreter.allocate_tensors()
     (inputs,), (outputs,) = interpreter.get_input_details(), interpreter.get_output_details()
 

@@ -62,6 +62,31 @@ def test_a_run_is_exported_and_compared(finished, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_run_on_cached_features_has_the_whole_network(finished, tmp_path):
+    """Its features were kept in half precision, so that the model is compared with the network of the run."""
+    places, _, _ = finished
+    cut = ["--trained_from=head", "--views=1", "--fold=0", f"--runs_dir={tmp_path}"]
+    said = run_small("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, *cut)
+    assert said.returncode == 0, said.stderr
+    (model,) = tmp_path.rglob("model.keras")
+    text = model.with_name("README.md").read_text()
+    stored, network = re.search(r"test embeddings (\S+), from its network computed again (\S+)\.", text).groups()
+    assert float(network) <= 1e-6 < float(stored) < 1e-2
+
+
+@pytest.mark.slow
+def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
+    few = ["--max_steps=4", "--steps_per_evaluation=2", f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
+    tokens = ["--dataset=synthetic_tokens", "--loss=pnca", "--pooling=gap", "--budget=smoke", "--fold=0"]
+    said = run_small("experiments.fair_eval", *tokens, *few)
+    assert said.returncode == 0, said.stderr
+    (model,) = tmp_path.rglob("model.keras")
+    embedder = load_embedder(model)
+    assert (embedder.image_size, embedder.channels) == (None, None)
+    assert "Maps tokens to embeddings" in model.with_name("README.md").read_text()
+
+
+@pytest.mark.slow
 def test_the_final_model_stands_beside_the_folds(finished):
     places, method, _ = finished
     said = run_small("experiments.train_final", f"--run={method}", *places)

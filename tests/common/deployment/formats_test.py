@@ -1,6 +1,5 @@
 """A deployable model in every format gives the model's embeddings, and a wrong one is not written."""
 
-import importlib.util
 import io
 
 import numpy as np
@@ -11,10 +10,7 @@ from PIL import Image
 from common.deployment.formats import FORMATS, write_format
 from common.ops.checks import InvalidInput
 from gsp_dml import GeneralizedSumPooling
-from tests.common.deployment.small_models import of_images, of_tokens
-
-HAS_ONNX = tf.__version__ >= "2.16" and all(map(importlib.util.find_spec, ("onnx", "tf2onnx", "onnxruntime")))
-needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="needs Keras 3 and the extra onnx")
+from tests.common.deployment.small_models import needs_onnx, of_images, of_tokens
 
 
 def names():

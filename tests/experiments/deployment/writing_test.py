@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from common.deployment import load_embedder
+from common.deployment.formats import FORMATS
 from common.ops.checks import InvalidInput
 from common.training import read_json, write_json
 from common.training.test_embeddings import read_test_embeddings
 from experiments.deployment.writing import MODEL, default_output, export_run, model_writer
 from tests.command_line import run_program
+from tests.common.deployment.small_models import needs_onnx
 from tests.experiments.deployment.small_runs import finish_untrained, loaded_as
 from tests.experiments.tiny_study import TinyStudy
 
@@ -64,10 +66,10 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["keras", "savedmodel"])
+@pytest.mark.parametrize("name", ["keras", "savedmodel", "tflite", pytest.param("onnx", marks=needs_onnx)])
 def test_the_card_s_code_runs_in_a_fresh_process(study, run, name, tmp_path, monkeypatch):
     with loaded_as(monkeypatch, study.dataset):
-        written = export_run(run, name, tmp_path / ("model.keras" if name == "keras" else "saved_model"))
+        written = export_run(run, name, tmp_path / f"model{FORMATS[name].ending}")
     found = re.search(r"```python\n(.*?)```\n```text\n(.*?)```", written.card.read_text(), re.DOTALL)
     said = run_program(["-c", found[1]], tmp_path, fresh="what a stranger's process has imported")
     assert (said.returncode, said.stdout) == (0, found[2]), said.stderr
