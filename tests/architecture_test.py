@@ -25,6 +25,7 @@ ROOMS = {
     "preparation": ("settings",),
     "protocols": ("settings", "reports", "units"),
     "analyses": ("settings", "reports", "units"),
+    "deployment": ("settings", "reports", "units", "protocols"),
     "evidence": ("settings", "reports", "units", "protocols", "analyses"),
     "site": ("settings", "reports", "units", "protocols", "analyses"),
     "photo_search": ("settings", "site"),

@@ -65,6 +65,8 @@ def save_model(model: keras.Model, path: str | os.PathLike) -> None:
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}.tmp.keras")
     try:
         model.save(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.number_ranges import RANGES, check_number
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
+FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
 def _field(help_text: str, default=dataclasses.MISSING):
@@ -160,7 +161,7 @@ class ExperimentConfig:
         None,
     )
     seed: int = _field("seed of weights, batches and augmentation; fold and repeat are mixed in", 0)
-    protocol: str | None = _field("`conventional`, or `held_out` beside it; none: the fair protocol", None)
+    protocol: str | None = _field("`conventional`, `held_out` beside it, or `final`; none: the fair protocol", None)
     held_out_fraction: float | None = _field("held_out: share of the training classes kept back to stop on", None)
 
     def __post_init__(self):
@@ -183,7 +184,7 @@ class ExperimentConfig:
                 "--ccp_goes_back none does: give --ccp_goes_back, too, or --ccp_max_failures=0."
             )
         if self.protocol is not None:
-            check_choice("protocol", self.protocol, CONVENTIONAL_PROTOCOLS)
+            check_choice("protocol", self.protocol, (*CONVENTIONAL_PROTOCOLS, FINAL))
 
     @property
     def batch_size(self) -> int:
@@ -193,7 +194,7 @@ class ExperimentConfig:
     @property
     def monitor(self) -> str:
         """The validation metric that decides: R@1 in the conventional protocol (the same as P@1), else MAP@R."""
-        return "P@1" if self.protocol else "MAP@R"
+        return "P@1" if self.protocol in CONVENTIONAL_PROTOCOLS else "MAP@R"
 
     @property
     def name(self) -> str:

@@ -67,6 +67,11 @@ def define_replace_flag() -> None:
     flags.DEFINE_boolean("replace", False, "Rows of the study make way for new results with the same key.")
 
 
+def define_export_flag() -> None:
+    """Defines whether each finished run gets its `model.keras`."""
+    flags.DEFINE_boolean("export_model", True, "Write model.keras, which needs no data, into each finished run.")
+
+
 def define_session_flags() -> None:
     """Defines how often a training is saved, and whether operations that are not deterministic are refused."""
     flags.DEFINE_float(

@@ -1,5 +1,8 @@
 """Deployable models of one convolution, and of tokens."""
 
+import importlib.util
+
+import pytest
 import tensorflow as tf
 
 from common.backbones import token_embedding
@@ -11,6 +14,8 @@ from tests.experiments.tiny_network import tiny_network
 
 keras = tf.keras
 SIZE, DIM = 16, 4
+HAS_ONNX = tf.__version__ >= "2.16" and all(map(importlib.util.find_spec, ("onnx", "tf2onnx", "onnxruntime")))
+needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="needs Keras 3 and the extra onnx")
 
 
 def of_images(channels=3, *, crop="center", normalization="unit", backbone=None, pooling=None):
