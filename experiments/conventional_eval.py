@@ -15,11 +15,16 @@ Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=f
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Callable
+
 from absl import flags
 
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
+    from common.data import Dataset
+    from experiments.deployment.writing import model_writer
     from experiments.evidence.recording import record_finished
     from experiments.protocols.conventional import DEFAULT_REPEATS
     from experiments.protocols.conventional_evaluation import define_flags, evaluate
@@ -30,10 +35,15 @@ DEFAULT_POOLING = "gap+gmp"
 
 def main() -> None:
     """Runs what is missing of every method that the flags name, reports and records."""
-    record_finished(evaluate())
+    record_finished(evaluate(afterwards=_writer if flags.FLAGS.export_model else None))
+
+
+def _writer(dataset: Dataset) -> Callable[[pathlib.Path], None]:
+    return model_writer(dataset, flags.FLAGS.cache_dir)
 
 
 if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
+    experiment_flags.define_export_flag()
     flags.FLAGS.set_default("pooling", DEFAULT_POOLING)
     experiment_flags.run_command(main)

@@ -16,6 +16,7 @@ from absl import flags
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
+    from experiments.deployment.writing import model_writer
     from experiments.evidence.recording import record_finished
     from experiments.protocols.fair import FairProtocol, check_unit_flags
     from experiments.settings import build
@@ -33,7 +34,12 @@ def main() -> None:
     dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
     protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
     if not values.report_only:
-        protocol.run(fold=values.fold, repeat=values.repeat, checkpoint_seconds=values.checkpoint_seconds)
+        protocol.run(
+            fold=values.fold,
+            repeat=values.repeat,
+            checkpoint_seconds=values.checkpoint_seconds,
+            afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
+        )
     print(protocol.report())
     record_finished(protocol.finished(fold=values.fold, repeat=values.repeat))
 
@@ -42,4 +48,5 @@ if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags()
     experiment_flags.define_methods_flags()
+    experiment_flags.define_export_flag()
     experiment_flags.run_command(main)

@@ -21,11 +21,12 @@ from common.data.glyph_collage import load_glyph_collage
 from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
 from common.data.glyphs import load_glyphs
 from common.data.image_checks import check_images
-from common.data.image_folder import load_image_folder
+from common.data.image_folder import find_image_files, load_image_folder
 from common.data.images import (
     CenterCrop,
     Identity,
     ImageTransform,
+    NativeCrop,
     NoAugmentation,
     PublishedCodeCrop,
     RandomShift,
@@ -34,7 +35,7 @@ from common.data.images import (
 from common.data.in_shop import load_in_shop
 from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
 from common.data.inspection import Inspection, inspect_dataset, parts_of
-from common.data.manifest import load_manifest
+from common.data.manifest import load_manifest, read_image_table
 from common.data.mnist import load_mnist
 from common.data.prepared_images import prepare_images
 from common.data.random_batches import MPerClassBatches, RandomPairBatches
@@ -53,6 +54,7 @@ __all__ = [
     "Inspection",
     "ImageTransform",
     "InputReaders",
+    "NativeCrop",
     "NoAugmentation",
     "PublishedCodeCrop",
     "RandomShift",
@@ -63,6 +65,7 @@ __all__ = [
     "check_training_pairs",
     "contiguous_folds",
     "dataset_fingerprint",
+    "find_image_files",
     "evaluation_batches",
     "fixed_views",
     "inspect_dataset",
@@ -86,6 +89,7 @@ __all__ = [
     "load_synthetic_tokens",
     "parts_of",
     "prepare_images",
+    "read_image_table",
     "random_class_split",
     "tile_of",
     "training_batches",

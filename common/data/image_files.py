@@ -44,14 +44,33 @@ def read_image(path: tf.Tensor, transform: ImageTransform, seed: tf.Tensor | tup
         tf.errors.NotFoundError: no such file; the message has its name.
         tf.errors.InvalidArgumentError: the file is no readable image; the message has its name.
     """
-    contents = tf.io.read_file(path)
+    return decode_image(tf.io.read_file(path), path, transform, seed)
+
+
+def decode_image(
+    contents: tf.Tensor, name: tf.Tensor | str, transform: ImageTransform, seed: tf.Tensor | tuple[int, int] = (0, 0)
+) -> tf.Tensor:
+    """Decodes a file's contents in a TensorFlow graph and transforms the image, as `read_image` does.
+
+    Args:
+        contents: scalar string, of a file in a format that Pillow reads.
+        name: scalar string, for the error.
+        transform: which window is needed, and what is made of it.
+        seed: int32 `[2]`, of the example.
+
+    Returns:
+        uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: they are no readable image; the message has the name.
+    """
     is_jpeg = _is_complete_jpeg(contents)
     # Only what differs is inside the branches: a graph's optimiser does not look into them.
-    shape = tf.cond(is_jpeg, lambda: tf.image.extract_jpeg_shape(contents), lambda: _shape_by_pillow(path, contents))
+    shape = tf.cond(is_jpeg, lambda: tf.image.extract_jpeg_shape(contents), lambda: _shape_by_pillow(name, contents))
     height, width = shape[0], shape[1]
     window = transform.window(height, width, seed)
     pixels = tf.cond(
-        is_jpeg, lambda: _decode_jpeg(contents, window), lambda: cut(_decode_by_pillow(path, contents), window)
+        is_jpeg, lambda: _decode_jpeg(contents, window), lambda: cut(_decode_by_pillow(name, contents), window)
     )
     image = transform.finish(pixels, height, width, seed)
     return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
@@ -103,11 +122,11 @@ def _decode_jpeg(contents: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     return tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method="INTEGER_ACCURATE")
 
 
-def _shape_by_pillow(path: tf.Tensor, contents: tf.Tensor) -> tf.Tensor:
+def _shape_by_pillow(path: tf.Tensor | str, contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(_shape_of_pixels, [path, contents], tf.int32), [3])
 
 
-def _decode_by_pillow(path: tf.Tensor, contents: tf.Tensor) -> tf.Tensor:
+def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.numpy_function(_pixels, [path, contents], tf.uint8), [None, None, 3])
 
 

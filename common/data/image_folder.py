@@ -57,6 +57,28 @@ def load_image_folder(
     )
 
 
+def find_image_files(folder: str) -> list[tuple[str, str]]:
+    """Image files at any depth of a folder, in the order of their paths, each with the folder that it is in.
+
+    Links are followed as by `load_image_folder`; hidden files and folders are left out.
+
+    Args:
+        folder: where to look.
+
+    Returns:
+        Absolute path, and the path of its folder relative to `folder` with `/` ("" for files in `folder` itself).
+
+    Raises:
+        InvalidInput: there is no such folder, or one below it cannot be read.
+    """
+    root = os.path.abspath(folder)
+    found = []
+    for directory, _, images in _folders_with_images(root, ()):
+        relative = os.path.relpath(directory, root).replace(os.sep, "/")
+        found += [(image.path, "" if relative == "." else relative) for image in images]
+    return found
+
+
 def _find_classes(root: str) -> dict[str, list[str]]:
     """Image files of every class, by the class folder's path relative to `root`; hidden folders are left out."""
     files_of_class: dict[str, list[str]] = {}

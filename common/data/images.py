@@ -209,11 +209,8 @@ class RandomShift(ImageTransform):
 
 
 @dataclass(frozen=True)
-class CenterCrop(ImageTransform):
-    """The evaluation of the thesis: shorter side to 256/227 of `size`, then the central `size` x `size` crop.
-
-    Reference: Gürbüz's thesis, set-up of the experiments of chapters 3 and 5 (256 and 227); other sizes keep the
-    proportion, rounded to a pixel.
+class ResizedCenter(ImageTransform):
+    """Resizes the shorter side to `shorter_side`, then takes the central `size` x `size` crop.
 
     Args:
         size: height and width of the result in pixels.
@@ -232,9 +229,9 @@ class CenterCrop(ImageTransform):
         return self.size
 
     @property
+    @abc.abstractmethod
     def shorter_side(self) -> int:
         """Shorter side in pixels to which an image is resized before the crop; best for prepared copies."""
-        return round(self.size * _RESIZE_PER_CROP)
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """The central crop where nothing is to be resized, else the whole image."""
@@ -259,6 +256,33 @@ class CenterCrop(ImageTransform):
         height, width = (scaled_side(side, shorter, self.shorter_side) for side in (height, width))
         resized = resize(image, height, width, antialias=self.antialias)
         return to_uint8(cut(resized, self._center(height, width)))
+
+
+@dataclass(frozen=True)
+class CenterCrop(ResizedCenter):
+    """The evaluation of the thesis: shorter side to 256/227 of `size`, then the central `size` x `size` crop.
+
+    Reference: Gürbüz's thesis, set-up of the experiments of chapters 3 and 5 (256 and 227); other sizes keep the
+    proportion, rounded to a pixel.
+    """
+
+    @property
+    def shorter_side(self) -> int:
+        """256/227 of the size, rounded."""
+        return round(self.size * _RESIZE_PER_CROP)
+
+
+@dataclass(frozen=True)
+class NativeCrop(ResizedCenter):
+    """Images as data sets of one native size have them: an image of that size stays, others are brought to it.
+
+    The shorter side is resized to `size`, and the centre is taken, without the margin of `CenterCrop`.
+    """
+
+    @property
+    def shorter_side(self) -> int:
+        """The size."""
+        return self.size
 
 
 def random_resized_crop_window(

@@ -66,6 +66,24 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
     )
 
 
+def read_image_table(path: str) -> tuple[list[str], list[str] | None]:
+    """Absolute paths of the images that a table lists, and their labels if it has a column of them.
+
+    Args:
+        path: a `.csv` or `.parquet` file with a column `path` (relative to the table's folder, or absolute), and
+            possibly one named `label`; other columns, such as a manifest's `split`, are ignored.
+
+    Raises:
+        InvalidInput: no table, no such column, no row, or an image that is missing; with the row.
+    """
+    path = os.path.abspath(path)
+    read = _read_parquet if path.endswith(".parquet") else _read_csv
+    places, columns = read(path, ("path",), ("label",))
+    if not places:
+        raise _wrong(path, "no row", "a row for each image")
+    return _existing(path, columns["path"], places).tolist(), columns.get("label")
+
+
 def _find(data_dir: str | None) -> str:
     candidates = [] if data_dir is None else [data_dir, *(os.path.join(data_dir, name) for name in _DEFAULT_NAMES)]
     for candidate in candidates:
@@ -80,17 +98,20 @@ def _find(data_dir: str | None) -> str:
     )
 
 
-def _read_csv(path: str) -> tuple[list[str], dict[str, list[str]]]:
-    """Places of the rows, for errors, and the three columns."""
+def _read_csv(
+    path: str, required: Sequence[str] = _COLUMNS, optional: Sequence[str] = ()
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Places of the rows, for errors, and the columns: the required ones and the optional ones that it has."""
     places: list[str] = []
-    columns: dict[str, list[str]] = {name: [] for name in _COLUMNS}
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            _check_columns(path, reader.fieldnames or ())
+            present = reader.fieldnames or ()
+            _check_columns(path, present, required)
+            columns: dict[str, list[str]] = {name: [] for name in (*required, *set(optional).intersection(present))}
             for row in reader:
                 places.append(f"{path}, line {reader.line_num}")
-                for name in _COLUMNS:
+                for name in columns:
                     if row[name] is None:
                         raise _wrong(places[-1], "too few columns", f"a value for {name}")
                     columns[name].append(row[name].strip())
@@ -99,7 +120,9 @@ def _read_csv(path: str) -> tuple[list[str], dict[str, list[str]]]:
     return places, columns
 
 
-def _read_parquet(path: str) -> tuple[list[str], dict[str, list[str]]]:
+def _read_parquet(
+    path: str, required: Sequence[str] = _COLUMNS, optional: Sequence[str] = ()
+) -> tuple[list[str], dict[str, list[str]]]:
     """The same of a Parquet file."""
     try:
         from pyarrow import ArrowException, parquet
@@ -109,20 +132,22 @@ def _read_parquet(path: str) -> tuple[list[str], dict[str, list[str]]]:
             "save the table as .csv."
         ) from error
     try:
-        _check_columns(path, parquet.read_schema(path).names)
-        table = parquet.read_table(path, columns=list(_COLUMNS))
+        present = parquet.read_schema(path).names
+        _check_columns(path, present, required)
+        names = [*required, *set(optional).intersection(present)]
+        table = parquet.read_table(path, columns=names)
     except (OSError, ArrowException) as error:
         raise invalid("table", received=path, expected=f"a Parquet file ({error})") from error
     places = [f"{path}, row {number}" for number in range(1, table.num_rows + 1)]
-    columns = {name: table[name].to_pylist() for name in _COLUMNS}
+    columns = {name: table[name].to_pylist() for name in names}
     return places, {name: ["" if value is None else str(value) for value in values] for name, values in columns.items()}
 
 
-def _check_columns(path: str, present: Sequence[str]) -> None:
-    missing = [name for name in _COLUMNS if name not in present]
+def _check_columns(path: str, present: Sequence[str], required: Sequence[str]) -> None:
+    missing = [name for name in required if name not in present]
     if missing:
-        raise _wrong(path, f"the columns {', '.join(present)}", f"a header with {', '.join(_COLUMNS)}")
-    repeated = [name for name in _COLUMNS if list(present).count(name) > 1]
+        raise _wrong(path, f"the columns {', '.join(present)}", f"a header with {', '.join(required)}")
+    repeated = [name for name in required if list(present).count(name) > 1]
     if repeated:
         raise _wrong(path, f"{list(present).count(repeated[0])} columns {repeated[0]}", "one column of each name")
 

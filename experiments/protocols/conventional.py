@@ -55,6 +55,7 @@ class ConventionalProtocol:
         repeat: int | None = None,
         monitors: Iterable[str] = tuple(MONITORS),
         checkpoint_seconds: float = 30.0,
+        afterwards: Callable[[pathlib.Path], None] | None = None,
     ) -> None:
         """Trains every unit that has no result yet; a unit that was stopped resumes from its last checkpoint.
 
@@ -62,6 +63,7 @@ class ConventionalProtocol:
             repeat: this repeat only.
             monitors: which of `MONITORS`.
             checkpoint_seconds: shortest time between two checkpoints.
+            afterwards: called with the folder of each unit, once it has finished.
 
         Raises:
             InvalidInput: a repeat or monitor that the protocol does not have, or a unit that cannot be trained; then
@@ -78,6 +80,8 @@ class ConventionalProtocol:
         self.runs.check(units)
         for config, fold, index in units:
             self.runs.train(config, fold, index, checkpoint_seconds)
+            if afterwards is not None:
+                afterwards(self.runs.unit_dir(config, fold, index))
 
     def methods(self) -> list[ConventionalReport]:
         """What is on disk of each method."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 
 from absl import flags
 
+from common.data import Dataset
 from common.errors import InvalidInput, check_choice
 from experiments.protocols.conventional import MONITORS, ConventionalProtocol
 from experiments.protocols.conventional_report import write_report
@@ -18,11 +20,15 @@ from experiments.units.start_checks import check_configurations
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 
-def evaluate(write: Callable = write_report) -> list[UnitRun]:
+def evaluate(
+    write: Callable = write_report,
+    afterwards: Callable[[Dataset], Callable[[pathlib.Path], None]] | None = None,
+) -> list[UnitRun]:
     """Runs what is missing of every method that the flags name, then reports.
 
     Args:
         write: the report, see `ConventionalProtocol.report`.
+        afterwards: makes of the data set what is called with the folder of each unit, once it has finished.
 
     Returns:
         All finished runs of these methods.
@@ -44,7 +50,9 @@ def evaluate(write: Callable = write_report) -> list[UnitRun]:
         dataset, configs, held_out_configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats
     )
     if not values.report_only:
-        protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=values.checkpoint_seconds)
+        after_each = afterwards(dataset) if afterwards is not None else None
+        seconds = values.checkpoint_seconds
+        protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=seconds, afterwards=after_each)
     print(protocol.report(write))
     found = [runs for method in protocol.methods() for runs in (method.runs, method.held_out_runs) if runs]
     return [unit for runs in found for unit in runs.finished.values()]

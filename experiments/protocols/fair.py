@@ -7,6 +7,8 @@ are cut into four folds, each model validates on one of them and trains on the r
 from __future__ import annotations
 
 import itertools
+import pathlib
+from collections.abc import Callable
 
 from common.data import Dataset
 from common.errors import invalid
@@ -45,8 +47,21 @@ class FairProtocol:
         repeats = range(self.repeats) if repeat is None else [repeat]
         return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
 
-    def run(self, *, fold: int | None = None, repeat: int | None = None, checkpoint_seconds: float = 30.0) -> None:
+    def run(
+        self,
+        *,
+        fold: int | None = None,
+        repeat: int | None = None,
+        checkpoint_seconds: float = 30.0,
+        afterwards: Callable[[pathlib.Path], None] | None = None,
+    ) -> None:
         """Trains every unit that has no result yet; a unit that was stopped resumes from its last checkpoint.
+
+        Args:
+            fold: this fold only.
+            repeat: this repeat only.
+            checkpoint_seconds: shortest time between two checkpoints.
+            afterwards: called with the folder of each unit, once it has finished.
 
         Raises:
             InvalidInput: any of the units cannot be trained; then none is.
@@ -55,6 +70,8 @@ class FairProtocol:
         self.runs.check(units)
         for config, fold_index, repeat_index in units:
             self.runs.train(config, fold_index, repeat_index, checkpoint_seconds)
+            if afterwards is not None:
+                afterwards(self.runs.unit_dir(config, fold_index, repeat_index))
 
     def finished(self, *, fold: int | None = None, repeat: int | None = None) -> list[UnitRun]:
         """The finished units of all folds and repeats, or of one fold or one repeat."""

@@ -15,6 +15,7 @@ from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.methods import AROUND, LOSSES, parts_of
 from experiments.settings.run_settings import (
     CONVENTIONAL_PROTOCOLS,
+    FINAL,
     RUN_SECTIONS,
     ComparisonSettings,
     ImageSettings,
@@ -110,7 +111,7 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
     @property
     def monitor(self) -> str:
         """The validation metric that decides: R@1 in the conventional protocol (the same as P@1), else MAP@R."""
-        return "P@1" if self.protocol else "MAP@R"
+        return "P@1" if self.protocol in CONVENTIONAL_PROTOCOLS else "MAP@R"
 
     @property
     def name(self) -> str:
@@ -200,4 +201,4 @@ _SETTINGS = tuple(_declared())
 _FLAG_OF = {each.metadata["stored_as"]: each.name for each in _SETTINGS if each.metadata["stored_as"]}
 _PART_SETTINGS = {each.name for each in _SETTINGS} - {name for section in RUN_SECTIONS for name in section.names()}
 
-__all__ = ["CONVENTIONAL_PROTOCOLS", "ExperimentConfig", "Setting", "all_settings", "by_flag_names"]
+__all__ = ["CONVENTIONAL_PROTOCOLS", "FINAL", "ExperimentConfig", "Setting", "all_settings", "by_flag_names"]

@@ -72,6 +72,11 @@ def define_replace_flag() -> None:
     flags.DEFINE_boolean("replace", False, "Rows of the study make way for new results with the same key.")
 
 
+def define_export_flag() -> None:
+    """Defines whether each finished run gets its `model.keras`."""
+    flags.DEFINE_boolean("export_model", True, "Write model.keras, which needs no data, into each finished run.")
+
+
 def define_session_flags() -> None:
     """Defines how often a run is saved, and whether operations that are not deterministic are refused."""
     flags.DEFINE_float(
@@ -204,15 +209,21 @@ def _methods() -> list[tuple[str, str, str]]:
     return [build.parse_method(name) for name in values.methods]
 
 
-def run_command(main: typing.Callable[[], None], kept: str | None = None) -> None:
+def run_command(main: typing.Callable[..., None], kept: str | None = None, actions: typing.Sequence[str] = ()) -> None:
     """Runs `main` under absl; see `exit_code_of`.
 
     Args:
         main: the command.
         kept: what it has kept when it is stopped, a sentence; by default that of commands which train.
+        actions: words of which the command line has to have one, which `main` receives; none for most commands.
     """
 
     def wrapped(arguments: list[str]) -> None:
+        if actions:
+            if len(arguments) != 2 or arguments[1] not in actions:
+                raise invalid("action", received=" ".join(arguments[1:]), expected=f"one of {', '.join(actions)}")
+            main(arguments[1])
+            return
         if len(arguments) > 1:
             raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:

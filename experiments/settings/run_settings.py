@@ -9,6 +9,7 @@ from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRan
 from experiments.settings.setting import Settings, setting
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
+FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,9 @@ class ProtocolSettings(Settings):
         choices=("forward", "backward"),
     )
     protocol: str | None = setting(
-        "`conventional`, or `held_out` beside it; none: the fair protocol", None, choices=CONVENTIONAL_PROTOCOLS
+        "`conventional`, `held_out` beside it, or `final`; none: the fair protocol",
+        None,
+        choices=(*CONVENTIONAL_PROTOCOLS, FINAL),
     )
     held_out_fraction: float | None = setting(
         "held_out: share of the training classes kept back to stop on", None, within=NumberRange(0, 1)

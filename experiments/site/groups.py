@@ -15,7 +15,7 @@ from experiments.protocols import revisiting_report
 from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
 from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, partial_lines
 from experiments.protocols.one_split import SplitScores, cell
-from experiments.settings.config import ExperimentConfig
+from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.conventional_recipe import HELD_OUT_FRACTION
 from experiments.settings.revisiting_recipe import RECIPE
 from experiments.site.markup import plural
@@ -85,6 +85,9 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
             config = stored_configuration(runs.config, runs.path)
         except InvalidInput as error:
             problems.append(str(error))
+            continue
+        if config.protocol == FINAL:
+            problems.append(f"{runs.path} is a model to deploy (experiments.train_final), which no table compares.")
             continue
         # The conventional protocol has no folds, and its table tells itself what is missing of either rule's repeats.
         counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))

@@ -16,13 +16,14 @@ _FEW = 6  # lines that are shown without a click
 _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive": "? "}
 
 
-def page(title: str, *content: Markup, is_index: bool = False) -> str:
+def page(title: str, *content: Markup, is_index: bool = False, generator: str = GENERATOR) -> str:
     """A whole HTML document that loads nothing but images beside it.
 
     Args:
         title: of the page and its heading.
         *content: below the heading.
         is_index: whether no link to the index is needed.
+        generator: the command that makes it.
     """
     style = (resources.files("experiments.site") / "style.css").read_text(encoding="utf-8")
     head = tag(
@@ -30,7 +31,7 @@ def page(title: str, *content: Markup, is_index: bool = False) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name_="color-scheme", content="light dark"),
-        tag("meta", name_="generator", content=GENERATOR),
+        tag("meta", name_="generator", content=generator),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
         tag("style", Markup(style)),

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.data import Dataset, Examples, contiguous_folds, random_class_split
 from common.errors import check_given, invalid
-from experiments.settings.config import ExperimentConfig
+from experiments.settings.config import FINAL, ExperimentConfig
 
 
 class Split(NamedTuple):
@@ -58,6 +58,8 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
 
     - fair: folds are contiguous blocks of the training classes (recipes: `fold_order`); one of them validates.
     - conventional: learns from all training classes and validates on the test set, as the literature does.
+    - final: learns from all training classes for a fixed number of steps; the images of one fold's classes among them
+      are embedded at each validation, of which nothing is selected.
     - held_out: validates on some training classes, drawn at random for each repeat, and learns from the rest.
 
     A data set with a fixed validation set (collages, tokens) trains on all its training classes and validates on that
@@ -72,4 +74,6 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     else:
         folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
         training_classes, validation_classes = folds[fold if config.fold_order == "forward" else -1 - fold]
+    if config.protocol == FINAL:
+        return Split(dataset.train, dataset.train.select_classes(validation_classes))
     return Split(dataset.train.select_classes(training_classes), dataset.train.select_classes(validation_classes))

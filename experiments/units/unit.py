@@ -30,12 +30,17 @@ from common.training.optimizers import GradientTransform
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.run_settings import FINAL
 from experiments.units.cached_training import FeaturePlace, features_below_cut
 from experiments.units.pooling_weights import image_batches, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
 
-MONITORED = {"conventional": "stops on the test set", "held_out": "stops on held-out classes"}
+MONITORED = {
+    "conventional": "stops on the test set",
+    "held_out": "stops on held-out classes",
+    FINAL: "all training classes",
+}
 
 
 def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:

@@ -10,9 +10,11 @@ import sys
 import tarfile
 import zipfile
 
+import numpy as np
 import pytest
 
 import common
+from common.data import load_glyphs
 from tests.architecture_test import PACKAGES
 from tests.command_line import ROOT
 
@@ -31,6 +33,13 @@ features = np.random.default_rng(0).normal(size=(2, 4, 4, 8)).astype("float32")
 assert gsp_dml.GeneralizedSumPooling(4)(features).shape == (2, 8)
 assert environment()["version"] == VERSION
 assert environment()["commit"] is None
+"""
+EMBED = """
+import numpy as np
+from common.deployment import load_embedder
+
+ten = np.load("ten.npz")
+print(np.abs(load_embedder("model.keras").embed(ten["images"]) - ten["stored"]).max())
 """
 
 pytestmark = pytest.mark.slow
@@ -129,7 +138,7 @@ def test_the_wheel_has_the_four_packages_and_their_data(wheel):
     assert data - names == set()
     assert fields["Version"] == common.__version__
     assert any(value.startswith("tensorboard") for value in fields.get_all("Requires-Dist"))
-    assert {"dev", "oracles", "peers", "torch"} == set(fields.get_all("Provides-Extra"))
+    assert {"dev", "onnx", "oracles", "peers", "torch"} == set(fields.get_all("Provides-Extra"))
 
 
 def test_layers_are_used_from_an_empty_folder(site, empty):
@@ -152,3 +161,7 @@ def test_a_smoke_training_ends_with_its_table(site, empty, glyph_cache):
     (path,) = empty.rglob("result.json")
     made = json.loads(path.read_text())["environment"]
     assert (made["version"], made["commit"]) == (common.__version__, None)
+    images = load_glyphs(cache_dir=glyph_cache, seed=0).test.arrays[:10]
+    np.savez(empty / "ten.npz", images=images, stored=np.load(path.with_name("test_embeddings.npz"))["queries"][:10])
+    shutil.copy(path.with_name("model.keras"), empty)
+    assert float(run(["-c", EMBED], empty, PYTHONPATH=str(site))) <= 1e-6

@@ -1,0 +1,216 @@
+"""Time, memory and recall of an index of a million embeddings, beside faiss called directly.
+
+Command: python -m benchmarks.index [--num_embeddings=1000000] [--dim=128] [--num_queries=1000] [--kinds=hnsw,ivf_pq]
+    [--repeats=3] [--folder=/tmp]
+
+The embeddings are clustered as trained ones are: groups of classes of 20 items, each level with Gaussian offsets of
+its own whose variance falls with the coordinate's number as 1/j (so that few directions hold most of it), turned by a
+random rotation, unit norm. Queries are further items of the same classes, which the index does not have.
+
+Steps: built (a copy with unit norm, checked), saved, opened again (memory-mapped), searched. "Ours" is
+`EmbeddingIndex`; "faiss" is the same search by faiss called directly: `IndexFlatIP` for exact search; for approximate
+search the same faiss index with the same effort ("ivf_pq": with `IndexRefineFlat`, which compares as many proposals
+again as ours does, and holds a copy of all embeddings for it). Sides are timed in turn. Memory is what a step takes of
+anonymous memory above that at its start; pages of the memory-mapped file, which the system takes back when it needs
+them, are not in it. Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and
+searching) are those of the first of --kinds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from absl import app, flags
+
+from benchmarks import measure
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+
+with silence_tensorflow_import():
+    from common.index import EmbeddingIndex
+    from common.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
+
+ITEMS_PER_CLASS = 20
+CLASSES_PER_GROUP = 50
+SPREAD = (1.0, 0.7, 0.5)  # of groups, of classes in a group, of items in a class
+K = 10
+_ROWS_AT_ONCE = 65_536
+_FLAGS = flags.FLAGS
+
+
+def clustered(count: int, num_queries: int, dim: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings `[count, dim]` and queries `[num_queries, dim]`, float32 of unit norm; see the module."""
+    rng = np.random.default_rng(seed)
+    scale = (np.arange(1, dim + 1) ** -0.5).astype(np.float32)
+    rotation = np.linalg.qr(rng.normal(size=(dim, dim)))[0].astype(np.float32) * scale[:, np.newaxis]
+    num_classes = max(2, count // ITEMS_PER_CLASS)
+    groups = SPREAD[0] * rng.standard_normal((max(1, num_classes // CLASSES_PER_GROUP), dim), np.float32)
+    classes = SPREAD[1] * rng.standard_normal((num_classes, dim), np.float32)
+    classes += groups[rng.integers(0, len(groups), num_classes)]
+
+    def items(number: int) -> np.ndarray:
+        rows = classes[rng.integers(0, num_classes, number)]
+        rows += SPREAD[2] * rng.standard_normal(rows.shape, np.float32)
+        rows = rows @ rotation
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    embeddings = np.empty((count, dim), np.float32)
+    for start in range(0, count, _ROWS_AT_ONCE):
+        embeddings[start : start + _ROWS_AT_ONCE] = items(min(_ROWS_AT_ONCE, count - start))
+    return embeddings, items(num_queries)
+
+
+def step(function: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a function returns, its seconds, and the GB (10^9 bytes) that it took of anonymous memory at its peak."""
+    peak, done = [anonymous_bytes()], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            peak.append(anonymous_bytes())
+
+    before, watcher = peak[0], threading.Thread(target=watch)
+    watcher.start()
+    start = time.perf_counter()
+    try:
+        result = function()
+    finally:
+        seconds = time.perf_counter() - start
+        done.set()
+        watcher.join()
+    return result, seconds, max(0, *peak, anonymous_bytes()) / 1e9 - before / 1e9
+
+
+def anonymous_bytes() -> int:
+    """Resident memory of this process that is no file's; 0 where the system does not tell."""
+    with contextlib.suppress(OSError), open("/proc/self/status") as file:
+        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon")), 0)
+    return 0
+
+
+def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> tuple[list, dict, np.ndarray]:
+    """A row of the table, figures, and the exact neighbours `[queries, K]`."""
+    faiss = import_faiss()
+    flat = faiss.IndexFlatIP(index.dim)
+    found, _, extra = step(lambda: index.search(queries, K))
+    _, one, _ = step(lambda: index.search(queries[:1], K))
+    flat.add(np.asarray(index.embeddings, np.float32))
+    times = measure.paired_seconds(
+        {"ours": lambda: index.search(queries, K), "faiss": lambda: flat.search(queries, K)}, repeats
+    )
+    ratio = measure.paired_ratio(times["ours"], times["faiss"])
+    agreement = recall_of(flat.search(queries, K)[1], found.rows)
+    row = ["exact", "-", measure.spread(times["ours"]), measure.spread(times["faiss"]), f"{ratio:.2f}"]
+    figures = {
+        "exact_over_faiss": ratio,
+        "exact_extra_gb": extra,
+        "exact_one_query_s": one,
+        "faiss_agreement": agreement,
+    }
+    return [*row, "1", f"{one * 1e3:.0f}", f"{extra:.3f}"], figures, found.rows
+
+
+def approximate_figures(
+    kind: str, folder: str, queries: np.ndarray, exact: np.ndarray, repeats: int
+) -> tuple[list, dict]:
+    """The same of an approximate index, which is built and opened again."""
+    index = EmbeddingIndex.load(folder)
+    built, build_seconds, build_extra = step(lambda: index.build_approximate(kind))
+    stated = built.recall_at_10
+    direct = directly(built, index)
+    loaded = EmbeddingIndex.load(folder)
+    found, _, extra = step(lambda: loaded.search(queries, K, approximate=True))
+    _, one, _ = step(lambda: loaded.search(queries[:1], K, approximate=True))
+    times = measure.paired_seconds(
+        {"ours": lambda: loaded.search(queries, K, approximate=True), "faiss": lambda: direct(queries)}, repeats
+    )
+    recall, ratio = recall_of(found.rows, exact), measure.paired_ratio(times["ours"], times["faiss"])
+    figures = {
+        f"{kind}_recall_at_10": recall,
+        f"{kind}_stated_recall_at_10": stated,
+        f"{kind}_faiss_recall_at_10": recall_of(direct(queries), exact),
+        f"{kind}_over_faiss": ratio,
+        f"{kind}_extra_gb": extra,
+        f"{kind}_build_s": build_seconds,
+        f"{kind}_build_extra_gb": build_extra,
+        f"{kind}_one_query_s": one,
+        f"{kind}_effort": built.effort,
+    }
+    row = [kind, f"{build_seconds:.0f}", measure.spread(times["ours"]), measure.spread(times["faiss"]), f"{ratio:.2f}"]
+    return [*row, f"{recall:.3f} (stated {stated:.3f})", f"{one * 1e3:.1f}", f"{extra:.3f}"], figures
+
+
+def directly(built: ApproximateSearch, index: EmbeddingIndex) -> Callable[[np.ndarray], np.ndarray]:
+    """Rows `[queries, K]` by faiss alone, as its users write it."""
+    if built.kind == "hnsw":
+        built.index.hnsw.efSearch = max(built.effort, K)
+        return lambda queries: built.index.search(queries, K)[1]
+    faiss = import_faiss()
+    built.index.nprobe = built.effort
+    vectors = np.ascontiguousarray(index.embeddings, np.float32)
+    refined = faiss.IndexRefineFlat(built.index, faiss.swig_ptr(vectors))
+    refined.k_factor = REFINED
+    return lambda queries: refined.search(queries, K)[1]
+
+
+def run(
+    folder: str, num_embeddings: int, num_queries: int, dim: int, kinds: Sequence[str], repeats: int
+) -> tuple[list[list], list[list], dict]:
+    """Rows of both tables, and all figures; the index is written to `folder`."""
+    embeddings, queries = clustered(num_embeddings, num_queries, dim)
+    index, build_seconds, build_extra = step(lambda: EmbeddingIndex.build(embeddings, range(len(embeddings))))
+    _, save_seconds, save_extra = step(lambda: index.save(folder))
+    del index
+    index, load_seconds, load_extra = step(lambda: EmbeddingIndex.load(folder))
+    steps = [
+        ["built in memory", f"{build_seconds:.2f}", f"{build_extra:.3f}"],
+        ["saved", f"{save_seconds:.2f}", f"{save_extra:.3f}"],
+        ["opened", f"{load_seconds:.4f}", f"{load_extra:.3f}"],
+    ]
+    figures = {"build_s": build_seconds, "save_s": save_seconds, "load_s": load_seconds, "load_extra_gb": load_extra}
+    row, more, exact = exact_figures(index, queries, repeats)
+    rows = [row]
+    figures |= more
+    for kind in kinds:
+        row, more = approximate_figures(kind, folder, queries, exact, repeats)
+        rows.append(row)
+        figures |= more
+    first = kinds[0]
+    figures["recall_at_10"] = figures[f"{first}_recall_at_10"]
+    figures["search_over_faiss"] = figures[f"{first}_over_faiss"]
+    figures["extra_gb"] = figures["load_extra_gb"] + figures[f"{first}_extra_gb"]
+    return steps, rows, figures
+
+
+def main(argv) -> None:
+    """Measures, prints both tables and the figures."""
+    del argv
+    EmbeddingIndex.build(*(lambda x: (x, range(len(x))))(clustered(2_000, 1, 16)[0])).neighbors_of(
+        range(500), 5
+    )  # warm up
+    with tempfile.TemporaryDirectory(dir=_FLAGS.folder) as folder:
+        steps, rows, figures = run(
+            f"{folder}/index", _FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim, _FLAGS.kinds, _FLAGS.repeats
+        )
+    size = f"{_FLAGS.num_embeddings:,} x {_FLAGS.dim}"
+    measure.print_table([size, "seconds", "extra GB"], steps)
+    print()
+    header = ["search", "built, s", f"ours, s ({_FLAGS.num_queries} queries)", "faiss, s", "ours / faiss", "recall@10"]
+    measure.print_table([*header, "one query, ms", "extra GB"], rows)
+    measure.print_figures(figures)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_integer("num_embeddings", 1_000_000, "Rows of the index.", lower_bound=1_000)
+    flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=2)
+    flags.DEFINE_integer("num_queries", 1_000, "Queries that are searched together.", lower_bound=1)
+    flags.DEFINE_list("kinds", ["hnsw", "ivf_pq"], "Approximate indexes; the last line's short keys are of the first.")
+    flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_string(
+        "folder", None, "Where the index is written meanwhile (default: the system's temporary folder)."
+    )
+    app.run(main)

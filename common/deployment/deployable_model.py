@@ -1,0 +1,72 @@
+"""A backbone, a head and what stands around them at evaluation, as one functional Keras model."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import secrets
+
+from tensorflow import keras
+
+from common.deployment.embedding_normalization import EmbeddingNormalization
+from common.deployment.image_preprocessing import ImagePreprocessing
+from common.errors import invalid
+
+PREPROCESSING, NETWORK = "preprocessing", "network"
+
+
+def deployable_model(
+    backbone: keras.Model,
+    head: keras.layers.Layer,
+    *,
+    normalization: str,
+    preprocessing: ImagePreprocessing | None,
+    input_shape: tuple[int, ...],
+) -> keras.Model:
+    """One model from images (or tokens) to embeddings; it shares all weights with what it is made of.
+
+    Args:
+        backbone: images `[batch, height, width, channels]`, values 0..255, to feature maps; or tokens to features.
+        head: feature maps to a dictionary with `embeddings` `[batch, dim]`, such as an `EmbeddingHead`.
+        normalization: how embeddings leave the model: `unit`, `clip` or `none`.
+        preprocessing: what is done to images of any size first; None: inputs are taken as they are.
+        input_shape: of one input of the backbone: (height, width, channels), or (tokens,).
+
+    Returns:
+        A model from `[batch, height, width, channels]` of any height and width (float32, or uint8, which Keras casts;
+        values 0..255), or from integer tokens `[batch, tokens]`, to `[batch, dim]`. Its layer "network" is what comes
+        after the preprocessing, for inputs of `input_shape`.
+    """
+    kind = "int32" if len(input_shape) == 1 else "float32"
+    inputs = keras.Input(input_shape, name="inputs", dtype=kind)
+    embeddings = head(backbone(inputs, training=False), training=False)["embeddings"]
+    outputs = EmbeddingNormalization(normalization, name="normalization")(embeddings)
+    network = keras.Model(inputs, outputs, name=NETWORK)
+    if preprocessing is None:
+        tokens = keras.Input(input_shape, name="tokens", dtype=kind)
+        return keras.Model(tokens, network(tokens), name="embedder")
+    images = keras.Input((None, None, input_shape[-1]), name="images", dtype=kind)
+    return keras.Model(images, network(preprocessing(images)), name="embedder")
+
+
+def save_model(model: keras.Model, path: str | os.PathLike) -> None:
+    """Writes a `.keras` file under its name only once it is complete.
+
+    Args:
+        model: what `deployable_model` made.
+        path: ends in `.keras`; its folder exists.
+
+    Raises:
+        InvalidInput: another ending.
+    """
+    path = pathlib.Path(path)
+    if path.suffix != ".keras":
+        raise invalid("path of a model", received=str(path), expected="a file whose name ends in .keras")
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}.tmp.keras")
+    try:
+        model.save(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

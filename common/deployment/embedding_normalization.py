@@ -1,0 +1,40 @@
+"""How embeddings leave a deployed model, as its last layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.errors import check_choice
+from common.ops.normalization import NORMALIZATIONS, normalize
+from common.ops.shapes import InputShape
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class EmbeddingNormalization(keras.layers.Layer):
+    """`normalize` of embeddings as a layer: `unit`, `clip` or `none`.
+
+    Args:
+        mode: `unit` (v / |v|), `clip` (v / max(1, |v|)) or `none`.
+
+    Input shape:
+        `[batch, dim]`
+
+    Output shape:
+        `[batch, dim]`, at least float32. Exact gradient.
+    """
+
+    def __init__(self, mode: str = "unit", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mode = check_choice("mode", mode, NORMALIZATIONS)
+
+    def call(self, embeddings: tf.Tensor) -> tf.Tensor:  # noqa: D102
+        return normalize(embeddings, self.mode)
+
+    def compute_output_shape(self, input_shape: InputShape) -> InputShape:  # noqa: D102
+        return input_shape
+
+    def get_config(self) -> dict:  # noqa: D102
+        return {**super().get_config(), "mode": self.mode}

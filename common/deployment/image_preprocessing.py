@@ -1,0 +1,70 @@
+"""What evaluation makes of an image before the network, as the first layer of a model that is deployed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.data import CenterCrop, NativeCrop
+from common.data.images import ResizedCenter
+from common.errors import check_choice, check_positive
+from common.ops.shapes import InputShape
+
+CROPS: dict[str, type[ResizedCenter]] = {"center": CenterCrop, "native": NativeCrop}
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class ImagePreprocessing(keras.layers.Layer):
+    """Resizes the shorter side of images, takes the centre, and rounds pixels to whole numbers.
+
+    The computation is that of evaluation (`CenterCrop`, `NativeCrop`): half-pixel centres, bilinear, with a low-pass
+    filter where an image shrinks. An image whose shorter side is right already is only cropped.
+
+    During training and evaluation, image files are read from prepared copies: JPEG files of quality 95 that Pillow has
+    resized to the same shorter side. On a copy this layer gives the same pixels; on the original file they differ by
+    that compression and by rounding (`experiments.export` measures by how much for the run's own images).
+
+    Args:
+        image_size: height and width of the result in pixels, > 0.
+        crop: "center": the shorter side is resized to 256/227 of `image_size` first (image files); "native": to
+            `image_size` (data sets whose images all have that size).
+        antialias: low-pass filter where images shrink.
+
+    Input shape:
+        `[batch, height, width, channels]`, values 0..255 (values outside are clipped).
+
+    Output shape:
+        `[batch, image_size, image_size, channels]` float32, whole numbers in 0..255. No gradient.
+    """
+
+    supports_jit = False  # XLA needs sizes that are known
+
+    def __init__(self, image_size: int, crop: str = "center", antialias: bool = True, **kwargs: Any) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.image_size = int(check_positive("image_size", image_size))
+        self.crop = check_choice("crop", crop, CROPS)
+        self.antialias = bool(antialias)
+
+    @property
+    def transform(self) -> ResizedCenter:
+        """The same for a single image `[height, width, channels]`, to uint8."""
+        return CROPS[self.crop](self.image_size, self.antialias)
+
+    def call(self, images: tf.Tensor) -> tf.Tensor:  # noqa: D102
+        images = tf.clip_by_value(tf.cast(images, tf.float32), 0.0, 255.0)
+        shape = [self.image_size, self.image_size, images.shape[-1]]
+
+        def prepared(image: tf.Tensor) -> tf.Tensor:
+            return tf.ensure_shape(tf.cast(self.transform(image), tf.float32), shape)
+
+        plain = tf.autograph.experimental.do_not_convert(prepared)
+        return tf.map_fn(plain, images, fn_output_signature=tf.TensorSpec(shape, tf.float32))
+
+    def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:  # noqa: D102
+        return (input_shape[0], self.image_size, self.image_size, input_shape[-1])
+
+    def get_config(self) -> dict:  # noqa: D102
+        settings = {"image_size": self.image_size, "crop": self.crop, "antialias": self.antialias}
+        return {**super().get_config(), **settings}

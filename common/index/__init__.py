@@ -1,0 +1,25 @@
+"""An index of embeddings: saved, added to, searched exactly or approximately; duplicates, re-ranking, thresholds."""
+
+from common.index.approximate import ApproximateSearch
+from common.index.embedding_index import EmbeddingIndex, ImageEmbedder
+from common.index.near_duplicates import DuplicatePairs, find_near_duplicates
+from common.index.neighbors import Neighbors
+from common.index.query_expansion import QueryExpansion, expand_queries
+from common.index.reranking import Reranking, k_reciprocal_distances
+from common.index.thresholds import CalibratedThreshold, calibrate_threshold, precision_interval
+
+__all__ = [
+    "ApproximateSearch",
+    "CalibratedThreshold",
+    "DuplicatePairs",
+    "ImageEmbedder",
+    "EmbeddingIndex",
+    "Neighbors",
+    "QueryExpansion",
+    "Reranking",
+    "calibrate_threshold",
+    "expand_queries",
+    "find_near_duplicates",
+    "k_reciprocal_distances",
+    "precision_interval",
+]

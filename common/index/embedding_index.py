@@ -1,0 +1,400 @@
+"""An index of embeddings: kept on the disk, searched exactly or approximately, added to."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from common.errors import check_choice, check_given, check_positive, invalid
+from common.index.approximate import (
+    ApproximateSearch,
+    build_approximate,
+    read_approximate,
+    without_own_row,
+    write_approximate,
+)
+from common.index.index_folder import IndexFolder, remove_other_files
+from common.index.near_duplicates import DuplicatePairs, find_near_duplicates
+from common.index.neighbors import Neighbors
+from common.index.query_expansion import QueryExpansion, checked_expansion, expand_queries
+from common.index.reranking import Reranking
+from common.index.row_search import nearest_approximately, nearest_exactly, reranked
+from common.index.rows import Rows, new_rows
+from common.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
+
+_DTYPES = ("float32", "float16")
+
+
+class ImageEmbedder(Protocol):
+    """What makes embeddings of images, such as `common.deployment.load_embedder` gives."""
+
+    digest: str
+
+    def embed(self, items: Any, batch_size: int = 64) -> np.ndarray:  # noqa: ANN401
+        """Embeddings `[items, dim]`, float32, of file paths, encoded bytes or an array of images."""
+
+
+class EmbeddingIndex:
+    """Embeddings with an id and possibly a label each, searched by similarity.
+
+    Made by `build`, or read by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
+    `approximate=True` asks for the faiss index that `build_approximate` has made.
+
+    A saved index is memory-mapped: only what is looked at is read. `add` appends to it and writes nothing again; a
+    process that is killed meanwhile leaves the index as it was. Ids are unique texts, such as paths.
+
+    Examples:
+        >>> index = EmbeddingIndex.build(np.eye(3, dtype="float32"), ["a", "b", "c"])
+        >>> found = index.search(np.float32([[1, 0.5, 0]]), k=2)
+        >>> found.ids, found.similarities.round(3).tolist()
+        ([['a', 'b']], [[0.894, 0.447]])
+    """
+
+    def __init__(
+        self, rows: Rows, record: dict, folder: IndexFolder | None = None, embedder: ImageEmbedder | None = None
+    ) -> None:
+        self._rows, self._record, self._folder = rows, record, folder
+        self._approximate: ApproximateSearch | None = None
+        self.embedder = embedder
+
+    @classmethod
+    def build(
+        cls,
+        embeddings: np.ndarray,
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        *,
+        metric: str = "cosine",
+        dtype: str = "float32",
+        model_digest: str | None = None,
+    ) -> EmbeddingIndex:
+        """Makes an index in memory.
+
+        Args:
+            embeddings: `[rows, dim]`, float16, float32 or float64; possibly no rows.
+            ids: a text, path or number for each row, kept as text; unique.
+            labels: the same, of classes; None for none.
+            metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
+            dtype: "float32", or "float16", which takes half the room; `rounding_error` says what it costs.
+            model_digest: of the model that made the embeddings; queries of another are refused.
+
+        Raises:
+            InvalidInput: shapes that do not fit, a number that is not finite, a row of zeros under "cosine", an id that
+                occurs twice.
+        """
+        check_choice("metric", metric, METRICS)
+        check_choice("dtype", dtype, _DTYPES)
+        stored, error = stored_rows(embeddings, metric, dtype)
+        rows = new_rows(stored, ids, labels, ())
+        settings = {"dim": stored.shape[1], "dtype": dtype, "metric": metric, "model_digest": model_digest}
+        return cls(rows, {**settings, "rounding_error": error, "approximate": None})
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike, embedder: ImageEmbedder | None = None) -> EmbeddingIndex:
+        """Opens a saved index; embeddings, ids and labels stay on the disk until they are looked at.
+
+        Args:
+            folder: that `save` wrote.
+            embedder: embeds images for `search` and `add`.
+
+        Raises:
+            InvalidInput: there is no index, it is damaged, or the embedder is another model than the index was made by.
+        """
+        opened = IndexFolder(folder)
+        index = cls(opened.rows(), opened.record, opened)
+        if embedder is not None:
+            index.attach(embedder)
+        return index
+
+    def save(self, folder: str | os.PathLike, *, replace: bool = False) -> None:
+        """Writes the index to a folder, from which it is memory-mapped from then on.
+
+        Args:
+            folder: made if need be.
+            replace: an index that is there makes way, once this one is written.
+
+        Raises:
+            InvalidInput: there is an index already, or another process is writing one.
+        """
+        settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
+        approximate = self._loaded_approximate() if self._record["approximate"] else None
+        opened = IndexFolder.create(folder, {**settings, "approximate": None}, self._rows, replace=replace)
+        self._folder, self._record, self._rows = opened, opened.record, opened.rows()
+        if approximate is not None:
+            self._keep_approximate(approximate)
+
+    def attach(self, embedder: ImageEmbedder) -> None:
+        """Gives the index a model, so that `search` and `add` take images.
+
+        Raises:
+            InvalidInput: the model's digest is not that of the model that made the index.
+        """
+        if self.model_digest is not None:
+            self.check_model(embedder.digest)
+        self.embedder = embedder
+
+    def check_model(self, digest: str | None) -> None:
+        """Raises `InvalidInput` unless embeddings of the model with this digest belong into the index."""
+        if digest != self.model_digest:
+            raise invalid(
+                "model",
+                received=f"one with digest {digest}",
+                expected=f"digest {self.model_digest}, which made the index",
+                fix="Embeddings of two models cannot be compared: take that model, or build a new index with this one.",
+            )
+
+    def __len__(self) -> int:
+        return len(self._rows.embeddings)
+
+    @property
+    def embeddings(self) -> np.ndarray:
+        """Embeddings as stored `[rows, dim]`, of unit norm under "cosine"; read-only where memory-mapped."""
+        return self._rows.embeddings
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The id of each row."""
+        return self._rows.ids
+
+    @property
+    def labels(self) -> Sequence[str] | None:
+        """The label of each row, or None."""
+        return self._rows.labels
+
+    @property
+    def dim(self) -> int:
+        """Number of components of an embedding."""
+        return self._record["dim"]
+
+    @property
+    def metric(self) -> str:
+        """Which of cosine, inner_product and euclidean."""
+        return self._record["metric"]
+
+    @property
+    def model_digest(self) -> str | None:
+        """Digest of the model that made the embeddings, or None."""
+        return self._record["model_digest"]
+
+    @property
+    def rounding_error(self) -> float:
+        """Largest Euclidean distance between an embedding and what is stored of it; 0 for float32.
+
+        A similarity of a query of unit norm is off by at most this, under every metric.
+        """
+        return self._record["rounding_error"]
+
+    @property
+    def approximate(self) -> dict | None:
+        """What is known of the approximate index (see `ApproximateSearch`), or None."""
+        return self._record["approximate"]
+
+    def add(self, items: Any, ids: Sequence[object], labels: Sequence[object] | None = None) -> None:  # noqa: ANN401
+        """Adds rows; on the disk they are appended, and what is there is not written again.
+
+        Rows that an approximate index does not cover are searched exactly, until it is built again.
+
+        Args:
+            items: embeddings `[rows, dim]`, or images for the embedder (see `search`).
+            ids: as in `build`; none may be in the index already.
+            labels: for each row, if the index has labels.
+
+        Raises:
+            InvalidInput: as in `build`, or labels where the index has none, or none where it has.
+        """
+        if (labels is None) != (self._rows.labels is None) and len(self):
+            has = "none" if self._rows.labels is None else "one for each row"
+            raise invalid("labels", received="none" if labels is None else "labels", expected=f"{has}, as in the index")
+        embeddings = checked_embeddings("embeddings", self._embeddings_of(items), self.dim)
+        stored, error = stored_rows(embeddings, self.metric, self._record["dtype"])
+        new = new_rows(stored, ids, labels, self._rows.ids)
+        error = max(error, self.rounding_error)
+        if self._folder is not None:
+            self._folder.append(new, rounding_error=error, has_labels=labels is not None)
+            self._record, self._rows = self._folder.record, self._folder.rows()
+            return
+        texts = None if labels is None else [*(self._rows.labels or ()), *(new.labels or ())]
+        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts)
+        self._record = {**self._record, "rounding_error": error}
+
+    def search(
+        self,
+        queries: Any,  # noqa: ANN401
+        k: int = 10,
+        *,
+        approximate: bool = False,
+        among: np.ndarray | None = None,
+        expansion: QueryExpansion | None = None,
+        reranking: Reranking | None = None,
+    ) -> Neighbors:
+        """The k nearest rows of each query.
+
+        Args:
+            queries: embeddings `[queries, dim]`; or, with an embedder, images: file paths, encoded bytes, or an array
+                `[queries, height, width, channels]`.
+            k: at most the number of rows that are searched.
+            approximate: by the approximate index; queries for which it finds fewer than k rows are searched exactly.
+            among: rows `[any]`, int: only these are searched, exactly.
+            expansion: queries first take in what they find (under "cosine" only).
+            reranking: what is found is re-ranked by k-reciprocal neighbours.
+
+        Returns:
+            Rows and similarities, float64; equal ones are ordered by row.
+
+        Raises:
+            InvalidInput: queries that do not fit, k larger than the number of rows, no approximate index, images
+                without an embedder.
+        """
+        prepared = self._prepared_queries(queries)
+        if expansion is not None:
+            prepared = self._expanded(prepared, checked_expansion(expansion), approximate, among)
+        count = k if reranking is None else max(k, min(reranking.num_candidates, self._num_searched(among)))
+        rows = self._nearest(prepared, count, approximate, among)
+        if reranking is not None:
+            rows = reranked(prepared, self.embeddings, rows, reranking)[:, :k]
+        return self._described(prepared, rows)
+
+    def neighbors_of(self, rows: Sequence[int] | np.ndarray, k: int = 10, *, approximate: bool = False) -> Neighbors:
+        """The k nearest rows of rows of the index, each without itself ("more like this").
+
+        Args:
+            rows: `[queries]`, int, in [0, number of rows).
+            k: less than the number of rows.
+            approximate: as in `search`.
+        """
+        rows = self._checked_rows(rows)
+        check_positive("k", k)
+        queries = np.asarray(self.embeddings[rows])
+        found = self._nearest(queries, k + 1, approximate, None, given=k)
+        return self._described(queries, without_own_row(found, rows))
+
+    def similarities(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
+        left, right = self._checked_rows(first), self._checked_rows(second)
+        return similarities_of(self.embeddings[left], self.embeddings, right[:, np.newaxis], self.metric)[:, 0]
+
+    def near_duplicates(
+        self, threshold: float, *, approximate: bool = False, max_pairs: int = 1_000_000
+    ) -> DuplicatePairs:
+        """All pairs of rows whose similarity is at least `threshold`, the most similar first.
+
+        Args:
+            threshold: in the unit of the metric; `calibrate_threshold` finds one for a precision.
+            approximate: searches by the approximate index, so that pairs are missed as its recall says.
+            max_pairs: more than these are an error, for a threshold that low is a mistake.
+
+        Raises:
+            InvalidInput: more pairs than `max_pairs`.
+        """
+        search = (lambda rows, k: self.neighbors_of(rows, k, approximate=True).rows) if approximate else None
+        return find_near_duplicates(
+            self.embeddings, threshold, metric=self.metric, max_pairs=max_pairs, nearest_rows=search
+        )
+
+    def build_approximate(
+        self, kind: str = "hnsw", *, target_recall: float = 0.95, num_queries: int = 500, seed: int = 0
+    ) -> ApproximateSearch:
+        """Builds a faiss index over all rows, measures its recall, and keeps it (in the folder of a saved index).
+
+        Args:
+            kind: "hnsw" (fast; needs the embeddings and half as much again in memory) or "ivf_pq" (small).
+            target_recall: of ten neighbours; the effort of searches is raised until it is reached.
+            num_queries: rows that measure it.
+            seed: of their draw and of faiss' k-means.
+
+        Returns:
+            The index, with the recall that was reached, which may lie below the target.
+
+        Raises:
+            InvalidInput: faiss is missing, or too few rows.
+        """
+        found = build_approximate(
+            self.embeddings, self.metric, kind, target_recall=target_recall, num_queries=num_queries, seed=seed
+        )
+        self._keep_approximate(found)
+        return found
+
+    def _keep_approximate(self, found: ApproximateSearch) -> None:
+        record = found.as_record()
+        if self._folder is not None:
+            record["file"] = f"approximate-{secrets.token_hex(4)}.faiss"
+            write_approximate(self._folder.folder / record["file"], found)
+            self._folder.change(approximate=record)
+            remove_other_files(self._folder.folder, {record["file"], *self._folder.record["files"].values()})
+        self._record = {**self._record, "approximate": record}
+        self._approximate = found
+
+    def _loaded_approximate(self) -> ApproximateSearch:
+        record = self._record["approximate"]
+        if record is None:
+            fix = "Build one with build_approximate(), or search exactly."
+            raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
+        if self._approximate is None and self._folder is not None:
+            known = {key: value for key, value in record.items() if key != "file"}
+            self._approximate = read_approximate(self._folder.folder / record["file"], known)
+        return check_given("approximate", self._approximate)
+
+    def _embeddings_of(self, items: Any) -> np.ndarray:  # noqa: ANN401
+        if isinstance(items, np.ndarray) and items.ndim != 4 and items.dtype.kind not in "OSU":
+            return items
+        if self.embedder is None:
+            fix = "Load the index with embedder=load_embedder(...), or embed the images yourself."
+            raise invalid("queries", received=type(items).__name__, expected="an array [queries, dim]", fix=fix)
+        if isinstance(items, (str, bytes, os.PathLike)):
+            items = [items]
+        return self.embedder.embed(items)
+
+    def _prepared_queries(self, queries: Any) -> np.ndarray:  # noqa: ANN401
+        embeddings = checked_embeddings("queries", self._embeddings_of(queries), self.dim)
+        return unit_rows(embeddings) if self.metric == "cosine" else embeddings
+
+    def _num_searched(self, among: np.ndarray | None) -> int:
+        return len(self) if among is None else len(among)
+
+    def _checked_rows(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        rows = np.asarray(rows)
+        if (
+            rows.ndim != 1
+            or rows.dtype.kind not in "iu"
+            or (len(rows) and not 0 <= rows.min() <= rows.max() < len(self))
+        ):
+            raise invalid("rows", received=rows, expected=f"integers [any] in [0, {len(self)})")
+        return rows.astype(np.int64)
+
+    def _nearest(
+        self, queries: np.ndarray, k: int, approximate: bool, among: np.ndarray | None, given: int | None = None
+    ) -> np.ndarray:
+        """Rows `[queries, k]`; `given` is the k of the caller's caller, for errors."""
+        check_positive("k", k)
+        searched = self._num_searched(among)
+        if k > searched:
+            less = k - (given or k)
+            expected = f"at most {searched - less}, the number of rows that can be found"
+            raise invalid("k", received=given or k, expected=expected)
+        if not len(queries):
+            return np.empty((0, k), np.int64)
+        if approximate and among is None:
+            return nearest_approximately(queries, self.embeddings, k, self.metric, self._loaded_approximate())
+        if approximate:
+            raise invalid("approximate", received=True, expected="False together with `among`")
+        if among is None:
+            return nearest_exactly(queries, self.embeddings, k, self.metric)
+        rows = np.sort(self._checked_rows(among))
+        return rows[nearest_exactly(queries, self.embeddings[rows], k, self.metric)]
+
+    def _expanded(
+        self, queries: np.ndarray, expansion: QueryExpansion, approximate: bool, among: np.ndarray | None
+    ) -> np.ndarray:
+        if self.metric != "cosine":
+            raise invalid("expansion", received=f"the metric {self.metric}", expected="the metric cosine")
+        count = min(expansion.num_neighbors, self._num_searched(among))
+        rows = self._nearest(queries, count, approximate, among)
+        return expand_queries(queries, np.asarray(self.embeddings[rows], np.float32), expansion.alpha)
+
+    def _described(self, queries: np.ndarray, rows: np.ndarray) -> Neighbors:
+        similarities = similarities_of(queries, self.embeddings, rows, self.metric)
+        return Neighbors(rows, similarities, self.ids, self.labels)

@@ -1,0 +1,203 @@
+"""An index on the disk: columns that only grow, and a record of how much of them counts."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import re
+import secrets
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from common.errors import InvalidInput, invalid
+from common.files import read_json, write_json
+from common.index.rows import Rows
+from common.index.text_column import TextColumn, encoded
+
+RECORD = "index.json"
+_FORMAT = 1
+_COLUMNS = ("embeddings", "ids", "id_ends", "labels", "label_ends")
+_SETTINGS = {"dim", "dtype", "metric", "model_digest", "rounding_error", "approximate"}
+_KEYS = {"rows", "files", "bytes", "has_labels", *_SETTINGS}
+_OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
+_ROWS_AT_ONCE = 65_536
+
+
+class IndexFolder:
+    """The files of one index. `index.json` says how many rows count; bytes behind them are remains of a stopped write.
+
+    Rows are appended to the files and then counted by replacing `index.json`, so that a process that is killed at any
+    moment leaves the index as it was, and a reader sees the old rows or all new ones. A second writer is refused.
+
+    Args:
+        folder: with an `index.json`; see `create`.
+
+    Raises:
+        InvalidInput: there is no index, it is damaged, or another version of the code wrote it.
+    """
+
+    def __init__(self, folder: str | os.PathLike) -> None:
+        self.folder = pathlib.Path(folder)
+        self.record = self._read()
+
+    @classmethod
+    def create(
+        cls, folder: str | os.PathLike, settings: dict, rows: Rows, *, replace: bool = False, **more: object
+    ) -> IndexFolder:
+        """Writes a new index.
+
+        Args:
+            folder: made if need be.
+            settings: `dim`, `dtype`, `metric`, `model_digest`, `rounding_error`, `approximate`.
+            rows: all that it holds at first, of the stored type; possibly none.
+            replace: an index that is there makes way once the new one is complete; else it is an `InvalidInput`.
+            **more: entries of the record that only the caller reads.
+        """
+        folder = pathlib.Path(folder)
+        if (folder / RECORD).exists() and not replace:
+            fix = "Add to it, name another folder, or say that it may be replaced."
+            raise invalid("index folder", received=str(folder), expected="a folder without an index", fix=fix)
+        folder.mkdir(parents=True, exist_ok=True)
+        token = secrets.token_hex(4)
+        files = {column: f"{column}-{token}.bin" for column in _COLUMNS}
+        empty = {"format": _FORMAT, "rows": 0, "files": files, "bytes": {"ids": 0, "labels": 0}}
+        with _locked(folder):
+            for name in files.values():
+                (folder / name).touch()
+            record = {**empty, **settings, "has_labels": rows.labels is not None, **more}
+            write_json(folder / RECORD, _filled(folder, record, rows))
+            remove_other_files(folder, set(files.values()))
+        return cls(folder)
+
+    def rows(self) -> Rows:
+        """All rows, memory-mapped."""
+        count, dim, sizes = self.record["rows"], self.record["dim"], self.record["bytes"]
+        embeddings = self._mapped("embeddings", np.dtype(self.record["dtype"]), (count, dim))
+        ids = TextColumn(self._mapped("ids", np.uint8, (sizes["ids"],)), self._mapped("id_ends", np.int64, (count,)))
+        if not self.record["has_labels"]:
+            return Rows(embeddings, ids, None)
+        ends = self._mapped("label_ends", np.int64, (count,))
+        return Rows(embeddings, ids, TextColumn(self._mapped("labels", np.uint8, (sizes["labels"],)), ends))
+
+    def append(self, rows: Rows, **changes: object) -> None:
+        """Adds rows behind those that are there, which are not written again.
+
+        Args:
+            rows: of the stored type, with labels if the index has labels.
+            **changes: of the record, such as a new largest rounding error.
+
+        Raises:
+            InvalidInput: another process is writing, or has added rows since this one read the index.
+        """
+        with _locked(self.folder):
+            record = self._read()
+            if record["rows"] != self.record["rows"] or record["files"] != self.record["files"]:
+                fix = "Load the index again and repeat the step."
+                raise invalid("index", received=f"{self.folder}, changed meanwhile", expected="one writer", fix=fix)
+            self._commit({**_filled(self.folder, record, rows), **changes})
+
+    def change(self, **changes: object) -> None:
+        """Changes entries of the record, such as what is known of an approximate index."""
+        with _locked(self.folder):
+            self._commit({**self._read(), **changes})
+
+    def _commit(self, record: dict) -> None:
+        write_json(self.folder / RECORD, record)
+        self.record = record
+
+    def _read(self) -> dict:
+        path = self.folder / RECORD
+        if not path.is_file():
+            fix = "Build one and save it there, or correct the path."
+            raise invalid("index folder", received=str(self.folder), expected=f"a folder with {RECORD}", fix=fix)
+        record = read_json(path)
+        if record is not None and record.get("format", _FORMAT) != _FORMAT:
+            raise InvalidInput(f"{path} has format {record['format']!r}, this version of the code reads {_FORMAT}.")
+        if record is None or not _is_sound(record):
+            raise InvalidInput(f"{path} is damaged, so the index cannot be read. Build it again.")
+        return record
+
+    def _mapped(self, column: str, dtype: np.dtype | type, shape: tuple[int, ...]) -> np.ndarray:
+        path = self.folder / self.record["files"][column]
+        wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        size = path.stat().st_size if path.is_file() else 0
+        if size < wanted:
+            raise InvalidInput(
+                f"{path} is damaged: it has {size} bytes, expected {wanted} or more. Build the index again."
+            )
+        return np.memmap(path, dtype, "r", shape=shape) if wanted else np.zeros(shape, dtype)
+
+
+def _is_sound(record: dict) -> bool:
+    """Whether a record says all that it has to, of files in its own folder."""
+    if not record.keys() >= _KEYS or not isinstance(record["files"], dict):
+        return False
+    approximate = record["approximate"] or {"file": "approximate-00000000.faiss"}
+    names = [str(record["files"].get(column)) for column in _COLUMNS] + [str(approximate.get("file"))]
+    sizes = [record["rows"], record["dim"], *(record["bytes"].get(column) for column in ("ids", "labels"))]
+    return (
+        all(_OWN_NAME.fullmatch(name) for name in names)
+        and all(isinstance(size, int) and size >= 0 for size in sizes)
+        and record["dtype"] in ("float32", "float16")
+    )
+
+
+def _filled(folder: pathlib.Path, record: dict, rows: Rows) -> dict:
+    """Writes rows behind those that a record counts, and returns the record that counts them, too."""
+    count, files, sizes = record["rows"], record["files"], dict(record["bytes"])
+    row_bytes = record["dim"] * np.dtype(record["dtype"]).itemsize
+    with _appending(folder / files["embeddings"], count * row_bytes) as file:
+        for start in range(0, len(rows.embeddings), _ROWS_AT_ONCE):
+            file.write(np.ascontiguousarray(rows.embeddings[start : start + _ROWS_AT_ONCE]).data)
+    for column, ends_column, texts in (("ids", "id_ends", rows.ids), ("labels", "label_ends", rows.labels or ())):
+        content, ends = encoded(texts, sizes[column])
+        with _appending(folder / files[column], sizes[column]) as file:
+            file.write(content)
+        with _appending(folder / files[ends_column], count * ends.itemsize) as file:
+            file.write(ends.data)
+        sizes[column] += len(content)
+    return {**record, "rows": count + len(rows.embeddings), "bytes": sizes}
+
+
+@contextlib.contextmanager
+def _appending(path: pathlib.Path, end: int) -> Iterator[BinaryIO]:
+    """A file open for writing from byte `end` on, flushed to the disk at last; what was behind it is cut off."""
+    with path.open("r+b") as file:
+        file.truncate(end)
+        file.seek(end)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove_other_files(folder: pathlib.Path, keep: set[str]) -> None:
+    """Removes files of this folder's earlier indexes, approximate ones too, that no record names any more."""
+    _remove([path for path in _files_of(folder) if path.name not in keep])
+
+
+def _files_of(folder: pathlib.Path) -> list[pathlib.Path]:
+    names = (*_COLUMNS, "approximate")
+    return [path for name in names for ending in ("bin", "faiss") for path in folder.glob(f"{name}-????????.{ending}")]
+
+
+def _remove(paths: list[pathlib.Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            fix = "Wait until it has ended."
+            raise invalid(
+                "index folder", received=f"{folder}, which another process writes", expected="one writer", fix=fix
+            ) from error
+        yield

@@ -1,0 +1,59 @@
+"""The k nearest of stored rows: exactly, approximately, or re-ranked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.index.approximate import ApproximateSearch, best_of
+from common.index.few_queries import nearest_units
+from common.index.reranking import Reranking, k_reciprocal_distances
+from common.index.similarity import search_similarity
+from common.retrieval import find_nearest_neighbors
+
+_FEW_QUERIES = 256  # with more, the project's exact search is faster
+
+
+def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric: str) -> np.ndarray:
+    """Rows `[queries, k]`, int64, of `embeddings` `[rows, dim]`, nearest first, equal ones by row.
+
+    Few queries have a way of their own, with the same result: `find_nearest_neighbors` prepares the gallery first.
+    """
+    if metric == "cosine" and len(queries) <= _FEW_QUERIES and k <= len(embeddings) // 32:
+        return nearest_units(queries, embeddings, k)
+    return find_nearest_neighbors(queries, embeddings, num_neighbors=k, similarity=search_similarity(metric))
+
+
+def nearest_approximately(
+    queries: np.ndarray, embeddings: np.ndarray, k: int, metric: str, search: ApproximateSearch
+) -> np.ndarray:
+    """The same by an approximate index, and exactly among the rows behind those that it covers.
+
+    A query for which fewer than k rows are found is searched exactly.
+    """
+    rows = search.candidates(queries, k)
+    added = len(embeddings) - search.rows
+    if added:
+        tail = nearest_exactly(queries, embeddings[search.rows :], min(k, added), metric)
+        rows = np.concatenate([rows, tail + search.rows], axis=1)
+    if rows.shape[1] < k:
+        return nearest_exactly(queries, embeddings, k, metric)
+    rows = best_of(queries, embeddings, rows, k, metric)
+    incomplete = np.flatnonzero((rows < 0).any(axis=1))
+    if len(incomplete):
+        rows[incomplete] = nearest_exactly(queries[incomplete], embeddings, k, metric)
+    return rows
+
+
+def reranked(queries: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, reranking: Reranking) -> np.ndarray:
+    """Rows of each query `[queries, candidates]` in the order of their k-reciprocal distances among themselves."""
+    ordered = np.empty_like(rows)
+    for place, (query, candidates) in enumerate(zip(queries, rows)):
+        distances = k_reciprocal_distances(
+            query[np.newaxis],
+            embeddings[candidates],
+            k1=reranking.k1,
+            k2=reranking.k2,
+            original_weight=reranking.original_weight,
+        )
+        ordered[place] = candidates[np.argsort(distances[0], kind="stable")]
+    return ordered

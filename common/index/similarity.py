@@ -1,0 +1,126 @@
+"""What an index compares by: cosine, inner product or Euclidean distance, each as a similarity (larger is nearer)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from common.errors import check_choice, invalid
+
+METRICS = ("cosine", "inner_product", "euclidean")
+_NUMBERS_AT_ONCE = 2**22  # coordinates of pairs held in float64 at a time
+
+
+def search_similarity(metric: str) -> str:
+    """The `similarity` of `common.retrieval.find_nearest_neighbors` that ranks stored rows as `metric` does."""
+    return "euclidean" if check_choice("metric", metric, METRICS) == "euclidean" else "inner_product"
+
+
+def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int = 0) -> tuple[np.ndarray, float]:
+    """Embeddings as an index keeps them, and the largest rounding error among them.
+
+    Args:
+        embeddings: `[rows, dim]`, float16, float32 or float64.
+        metric: for "cosine" rows are divided by their Euclidean norms.
+        dtype: "float32" or "float16".
+        first_row: number of the first row, for errors.
+
+    Returns:
+        Rows `[rows, dim]` of `dtype`, and the largest Euclidean distance between a row and what is stored of it (0 for
+        "float32": what a float32 cannot hold of a float64 is not counted). It bounds the error of an inner product
+        with a unit vector.
+
+    Raises:
+        InvalidInput: a wrong shape or type, a number that is not finite or too large for `dtype`, or with "cosine" a
+            row of zeros; it names the row.
+    """
+    embeddings = checked_embeddings("embeddings", embeddings, first_row=first_row)
+    rows = unit_rows(embeddings, first_row=first_row) if metric == "cosine" else embeddings
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(rows, dtype)
+    if not np.isfinite(stored).all():
+        row = first_row + int(np.flatnonzero(~np.isfinite(stored).all(axis=1))[0])
+        fix = 'Build the index with dtype="float32", or scale the embeddings.'
+        raise invalid("embeddings", received=f"a number too large for {dtype} in row {row}", expected=dtype, fix=fix)
+    if dtype == "float32" or not len(stored):
+        return stored, 0.0
+    return stored, float(np.linalg.norm(rows - stored.astype(np.float32), axis=1).max())
+
+
+def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None, first_row: int = 0) -> np.ndarray:
+    """`embeddings` `[rows, dim]` if they are finite floating-point numbers of that shape, else raises `InvalidInput`.
+
+    Args:
+        name: of the argument, for the error.
+        embeddings: to be checked; no row at all is allowed.
+        dim: that they must have; None allows any.
+        first_row: number of the first row, for errors.
+    """
+    embeddings = np.asarray(embeddings)
+    if embeddings.ndim != 2 or embeddings.shape[1] == 0 or embeddings.dtype not in (np.float16, np.float32, np.float64):
+        raise invalid(
+            name,
+            received=f"{embeddings.dtype} array of shape {embeddings.shape}",
+            expected="a float16, float32 or float64 array [rows, dim]",
+        )
+    if dim is not None and embeddings.shape[1] != dim:
+        raise invalid(
+            name,
+            received=f"{embeddings.shape[1]} components",
+            expected=f"{dim}, as the index has",
+            fix="They come from different models: embed both with the same one.",
+        )
+    if not np.isfinite(embeddings).all():
+        row = first_row + int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
+        raise invalid(name, received=f"NaN or infinity in row {row} (from 0)", expected="finite numbers")
+    return embeddings
+
+
+def unit_rows(embeddings: np.ndarray, first_row: int = 0) -> np.ndarray:
+    """Rows `[rows, dim]` divided by their Euclidean norms, float32 (float64 for float64); zeros are refused."""
+    embeddings = embeddings.astype(np.float64 if embeddings.dtype == np.float64 else np.float32)
+    largest = np.abs(embeddings).max(axis=1, keepdims=True, initial=0.0)  # the square of a tiny number is zero
+    if (largest == 0).any():
+        row = first_row + int(np.flatnonzero(largest == 0)[0])
+        raise invalid(
+            "embeddings",
+            received=f"zeros only in row {row} (from 0)",
+            expected="a direction",
+            fix='Leave the row out, or use metric="euclidean".',
+        )
+    embeddings /= largest
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return embeddings
+
+
+def similarities_of(
+    queries: np.ndarray,
+    gallery: np.ndarray,
+    rows: np.ndarray,
+    metric: str,
+    precision: type[np.floating] = np.float64,
+) -> np.ndarray:
+    """Similarities of each query with some rows of the gallery.
+
+    Args:
+        queries: `[queries, dim]`, of unit norm for "cosine".
+        gallery: stored rows `[gallery, dim]`, perhaps memory-mapped: only the named ones are read.
+        rows: `[queries, k]`, of `gallery`; -1 stands for none.
+        metric: "cosine" and "inner_product": <q, x>; "euclidean": minus the distance, -||q - x||.
+        precision: float64, or float32 to compare many roughly.
+
+    Returns:
+        Similarities `[queries, k]` in that precision; -inf where the row is -1.
+    """
+    found = np.empty(rows.shape, precision)
+    step = max(1, _NUMBERS_AT_ONCE // max(1, rows.shape[1] * queries.shape[1]))
+    for start in range(0, len(queries), step):
+        part = slice(start, start + step)
+        items = gallery[rows[part]].astype(precision, copy=False)  # [block, k, dim]
+        block = queries[part].astype(precision)[:, np.newaxis]
+        if metric == "euclidean":
+            offsets = items - block
+            found[part] = -np.sqrt(np.einsum("qkd,qkd->qk", offsets, offsets))
+        else:
+            found[part] = np.matmul(items, block.transpose(0, 2, 1))[..., 0]
+    found[rows < 0] = -np.inf
+    return found

@@ -1,0 +1,54 @@
+"""Texts, one per row, in two files that only grow: UTF-8 bytes, and where each text ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import overload
+
+import numpy as np
+
+
+class TextColumn(Sequence[str]):
+    """Reads single texts out of memory-mapped files; nothing is decoded before it is asked for.
+
+    Args:
+        content: uint8 `[bytes]`, all texts one after the other.
+        ends: int64 `[rows]`, the end of each in `content`.
+    """
+
+    def __init__(self, content: np.ndarray, ends: np.ndarray) -> None:
+        self._content, self._ends = content, ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[each] for each in range(*row.indices(len(self)))]
+        row = range(len(self))[row]  # counts from the end, too; refuses what there is not
+        start = int(self._ends[row - 1]) if row else 0
+        return decoded(self._content[start : int(self._ends[row])].tobytes())
+
+
+def encoded(texts: Iterable[str], start: int = 0) -> tuple[bytes, np.ndarray]:
+    """The bytes of texts, and their ends `[texts]`, int64, if the first begins at `start`.
+
+    File names that are no UTF-8 (`os.fsdecode`) survive the round trip.
+    """
+    parts = [text.encode("utf-8", "surrogateescape") for text in texts]
+    return b"".join(parts), start + np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+
+def decoded(content: bytes) -> str:
+    """The text of such bytes."""
+    return content.decode("utf-8", "surrogateescape")
+
+
+def as_texts(values: Iterable[object]) -> list[str]:
+    """Paths, labels or numbers as texts; integers of NumPy lose their type's name."""
+    return [os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in values]

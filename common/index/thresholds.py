@@ -1,0 +1,127 @@
+"""A threshold on similarities for a wanted precision, from pairs that people have labelled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import beta
+
+from common.errors import check_choice, invalid
+
+
+class CalibratedThreshold(NamedTuple):
+    """A threshold, and what the labelled pairs say of it.
+
+    Attributes:
+        threshold: pairs that are at least this similar count as the same.
+        precision: share of the same among them.
+        low, high: Clopper-Pearson interval of the precision.
+        recall: share of the same pairs that are at least this similar.
+        num_accepted: pairs that are at least this similar.
+        num_pairs: all labelled pairs.
+    """
+
+    threshold: float
+    precision: float
+    low: float
+    high: float
+    recall: float
+    num_accepted: int
+    num_pairs: int
+
+
+def calibrate_threshold(
+    similarities: np.ndarray,
+    same: np.ndarray,
+    target_precision: float,
+    *,
+    criterion: str = "estimate",
+    confidence: float = 0.95,
+) -> CalibratedThreshold:
+    """The lowest threshold, so the one of the largest recall, at which labelled pairs reach a precision.
+
+    The precision holds for pairs drawn as the labelled ones were: label pairs out of what a search proposes, not half
+    same and half different. The threshold is chosen by the pairs that measure it, so that the estimate is optimistic,
+    and the interval, which knows nothing of the choice, a little too high; label more pairs to check one that matters.
+
+    Args:
+        similarities: of the pairs `[pairs]`; larger is more similar.
+        same: whether each pair is the same thing `[pairs]`, bool.
+        target_precision: in (0, 1].
+        criterion: what is to reach the target: "estimate", the share itself, or "lower", the lower end of the interval.
+        confidence: of the interval, in (0, 1).
+
+    Raises:
+        InvalidInput: arrays that do not fit, no pair, a target out of range or that no threshold reaches; it names the
+            best that is reached.
+    """
+    similarities, same = _checked_pairs(similarities, same)
+    check_choice("criterion", criterion, ("estimate", "lower"))
+    for name, value, closed in (("target_precision", target_precision, True), ("confidence", confidence, False)):
+        if not (0 < value < 1 or (closed and value == 1)):
+            raise invalid(name, received=value, expected="a number in (0, 1]" if closed else "a number in (0, 1)")
+    order = np.argsort(-similarities, kind="stable")
+    ordered = similarities[order]
+    ends = np.flatnonzero(np.r_[ordered[1:] < ordered[:-1], True])  # equal similarities are accepted together
+    accepted, correct = ends + 1, np.cumsum(same[order])[ends]
+    low, high = precision_interval(correct, accepted, confidence)
+    precision = correct / accepted
+    reached = low if criterion == "lower" else precision
+    fitting = np.flatnonzero(reached >= target_precision)
+    if not len(fitting):
+        best = int(np.argmax(reached))
+        what = "precision" if criterion == "estimate" else f"lower end of its {100 * confidence:g} % interval"
+        raise invalid(
+            "target_precision",
+            received=target_precision,
+            expected=f"at most {reached[best]:.4f}, the best {what} of these {len(same)} pairs "
+            f"(threshold {ordered[ends[best]]:.4f})",
+            fix="Lower the target, or label more pairs of high similarity.",
+        )
+    at = int(fitting[-1])
+    return CalibratedThreshold(
+        threshold=float(ordered[ends[at]]),
+        precision=float(precision[at]),
+        low=float(low[at]),
+        high=float(high[at]),
+        recall=float(correct[at] / max(1, same.sum())),
+        num_accepted=int(accepted[at]),
+        num_pairs=len(same),
+    )
+
+
+def precision_interval(
+    correct: np.ndarray | int, accepted: np.ndarray | int, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """The Clopper-Pearson interval of a share: at least `confidence` of such intervals cover the true one.
+
+    Reference: C. Clopper, E. Pearson: The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
+    Biometrika 1934.
+
+    Args:
+        correct: successes `[...]`, int.
+        accepted: trials `[...]`, int, at least 1.
+        confidence: in (0, 1).
+
+    Returns:
+        Lower and upper ends `[...]`.
+    """
+    correct, accepted = np.asarray(correct), np.asarray(accepted)
+    tail = (1 - confidence) / 2
+    with np.errstate(invalid="ignore"):
+        low = np.where(correct > 0, beta.ppf(tail, correct, accepted - correct + 1), 0.0)
+        high = np.where(correct < accepted, beta.ppf(1 - tail, correct + 1, accepted - correct), 1.0)
+    return low, high
+
+
+def _checked_pairs(similarities: np.ndarray, same: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    similarities, same = np.asarray(similarities, np.float64), np.asarray(same)
+    if similarities.ndim != 1 or same.shape != similarities.shape or not len(same):
+        received = f"arrays of shapes {similarities.shape} and {same.shape}"
+        raise invalid("pairs", received=received, expected="similarities and same, both [pairs], at least one pair")
+    if not np.isin(same, (0, 1)).all():
+        raise invalid("same", received=str(np.unique(same)[:5]), expected="true or false (1 or 0) for each pair")
+    if np.isnan(similarities).any():
+        raise invalid("similarities", received="NaN", expected="numbers")
+    return similarities, same.astype(bool)

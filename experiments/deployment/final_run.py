@@ -1,0 +1,213 @@
+"""One model on all training classes, with the settings and the number of steps that the folds of a study chose."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data import Dataset
+from common.errors import InvalidInput, invalid
+from experiments import reports
+from experiments.deployment.run_model import RunModel
+from experiments.deployment.writing import MODEL, Written, write_run
+from experiments.protocols.fair_report import METRICS, concatenated_embeddings
+from experiments.settings import build
+from experiments.settings.config import FINAL, ExperimentConfig
+from experiments.settings.initial_weights import is_file, weights_file
+from experiments.units.same_data import check_same_data
+from experiments.units.trained_model import stored_configuration
+from experiments.units.unit import evaluate_embeddings, per_query_scores
+from experiments.units.unit_runs import UnitRuns
+
+
+class FinishedStudy(NamedTuple):
+    """All folds of one method under the fair protocol.
+
+    Attributes:
+        path: the method's folder, `<runs_dir>/fair/<data set>/<method>-<hash>`.
+        config: of the folds; `weights` of a file are its digest.
+        data: fingerprint of the data.
+        units: finished, of all folds and repeats.
+    """
+
+    path: pathlib.Path
+    config: ExperimentConfig
+    data: str
+    units: Mapping[tuple[int, int], reports.UnitRun]
+
+    @property
+    def selected_steps(self) -> list[int]:
+        """At which step each unit's weights were taken, in order of folds and repeats."""
+        return [int(unit.measured["validation"]["best"]["step"]) for _, unit in sorted(self.units.items())]
+
+    @property
+    def final_steps(self) -> int:
+        """The median of these steps, up to a whole number of validations."""
+        period = self.config.steps_per_evaluation
+        return int(-(-np.median(self.selected_steps) // period) * period)
+
+
+def read_study(path: str | os.PathLike) -> FinishedStudy:
+    """A method's folder under the fair protocol, all of whose folds have finished.
+
+    Raises:
+        InvalidInput: another folder, a fold that is missing, or a method that needs validation classes while it trains.
+    """
+    folder = pathlib.Path(path)
+    runs = reports.collect_method(folder)
+    if not runs.config:
+        fix = "Give the folder of a method, such as runs/fair/glyphs/c2+gap-0123456789."
+        raise invalid("--run", received=str(path), expected="a folder with the runs of all folds", fix=fix)
+    config = stored_configuration(runs.config, folder)
+    if config.protocol is not None:
+        raise invalid("--run", received=f"a run of the protocol {config.protocol}", expected="one of the fair protocol")
+    if config.method == "ccp":
+        raise InvalidInput(
+            "Invalid --run: received a method with CCP, expected one without: validation on classes that are not "
+            "learnt from decides when its problems end, and here all are learnt from. Deploy one of its folds."
+        )
+    missing = runs.missing(config.num_folds, 1)
+    if missing:
+        names = ", ".join(str(fold) for fold, _ in missing)
+        raise InvalidInput(f"{folder} is not complete: fold {names} has not finished. Finish the study first.")
+    return FinishedStudy(folder, config, str(runs.config.get("data")), runs.finished)
+
+
+def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
+    """The settings of the folds, for all training classes and a fixed number of steps.
+
+    Args:
+        study: whose folds chose.
+        weights: the file of initial weights, where the folds began with one.
+
+    Raises:
+        InvalidInput: another file than the folds began with, or one where they began with none.
+    """
+    config, steps = study.config, study.final_steps
+    if not is_file(config.weights):
+        if weights not in (None, config.weights):
+            raise invalid("--weights", received=weights, expected=f"{config.weights}, as the folds began with")
+        weights = config.weights
+    elif weights is None or weights_file(weights).digest != config.weights:
+        raise invalid(
+            "--weights", received=weights, expected=f"the file that the folds began with ({config.weights[:32]}...)"
+        )
+    return dataclasses.replace(
+        config,
+        protocol=FINAL,
+        weights=weights,
+        max_steps=steps,
+        selection_start=steps - config.steps_per_evaluation,  # the last weights are taken, whatever is measured before
+        plateau_patience=0,
+    )
+
+
+def train_final(
+    study: FinishedStudy,
+    dataset: Dataset,
+    config: ExperimentConfig,
+    *,
+    runs_dir: str | os.PathLike | None = None,
+    cache_dir: str | None = None,
+    checkpoint_seconds: float = 30.0,
+) -> Written:
+    """Trains the final model where it has not finished, or goes on with it, and writes it with its card.
+
+    Args:
+        study: whose folds chose.
+        dataset: that they were trained on, as loaded.
+        config: from `final_configuration`.
+        runs_dir: the folder for results; None: that of the study.
+        cache_dir: the folder for prepared images, or None for the default.
+        checkpoint_seconds: shortest time between two checkpoints.
+
+    Raises:
+        InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
+    """
+    check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), study.data, os.fspath(study.path))
+    runs = UnitRuns(dataset, os.fspath(runs_dir or study.path.parents[2]), cache_dir)
+    runs.train(config, 0, 0, checkpoint_seconds)
+    run = RunModel(runs.unit_dir(config, 0, 0), dataset, cache_dir)
+    return write_run(run, "keras", run.path / MODEL, _notes(study, config))
+
+
+def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
+    steps = ", ".join(f"{step:,}" for step in study.selected_steps)
+    notes = [
+        f"The settings are those of {len(study.units)} runs on {config.num_folds} folds of the training classes, and "
+        f"{config.max_steps:,} steps are the median of those that validation chose there ({steps}). Nothing was chosen "
+        "by this run itself: there are no training classes left to validate on."
+    ]
+    if study.config.plateau_patience:
+        notes.append("The folds halved their learning rate where validation did not improve; this run keeps it.")
+    return notes
+
+
+def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
+    """The final model beside the folds' single models, their mean and their concatenation, on the same test queries.
+
+    Args:
+        study: the folds; their repeat 0 is shown.
+        final: the folder of the final run.
+    """
+    units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
+    arrays = [unit.test_embeddings() for unit in units]
+    dim = arrays[0]["queries"].shape[1]
+    members = [_Scores(of_fold) for of_fold in arrays]
+    joined = _Scores(concatenated_embeddings(arrays))
+    unit = reports.collect_method(final.parent).finished[0, 0]
+    trained = _Scores(unit.test_embeddings())
+    steps = [int(of_fold.measured["validation"]["best"]["step"]) for of_fold in units]
+    rows = [[f"fold {fold}", f"{dim}", f"{steps[fold]:,}", *scores.texts(), ""] for fold, scores in enumerate(members)]
+    mean = _mean(members)
+    rows += [
+        [f"mean of the {len(units)} folds", f"{dim}", "", *mean.texts(), trained.minus(mean)],
+        [f"concatenation of the {len(units)}", f"{dim * len(units)}", "", *joined.texts(), trained.minus(joined)],
+        ["final, all training classes", f"{dim}", f"{unit.measured['steps']:,}", *trained.texts(), ""],
+    ]
+    header = ["model", "dim", "steps", *(f"{metric}, %" for metric in METRICS), "final minus it, MAP@R"]
+    notes = [
+        "95 % intervals for other test classes of the same kind, of these trained networks: how much another training "
+        "would differ is not in them."
+    ]
+    title = f"{study.config.name} on {study.config.dataset}: test set"
+    return reports.PlainTable(title, header, rows, notes).as_text()
+
+
+class _Scores:
+    """Per-query scores of one model, by metric."""
+
+    def __init__(self, arrays: dict[str, np.ndarray]):
+        result = evaluate_embeddings(arrays)
+        self.labels = arrays["query_labels"][result.query_rows]
+        self.values = per_query_scores(result)
+
+    def texts(self) -> list[str]:
+        """Each metric with its interval."""
+        return [_text(reports.class_clustered_interval(self.of(metric)), False) for metric in METRICS]
+
+    def of(self, metric: str) -> reports.ClassScores:
+        """The scores of a metric, class by class."""
+        return reports.ClassScores.from_queries(self.values[metric][None], self.labels)
+
+    def minus(self, other: _Scores) -> str:
+        """The difference of MAP@R, paired query by query, with its interval."""
+        return _text(reports.paired_difference(self.of("MAP@R"), other.of("MAP@R")), True)
+
+
+def _mean(members: list[_Scores]) -> _Scores:
+    mean = object.__new__(_Scores)
+    mean.labels = members[0].labels
+    mean.values = {metric: np.mean([one.values[metric] for one in members], axis=0) for metric in METRICS}
+    return mean
+
+
+def _text(interval: reports.Interval, is_difference: bool) -> str:
+    low, high = (100 * end for end in interval.ends(of_difference=is_difference))
+    sign = "+" if is_difference else ""
+    return f"{100 * interval.estimate:{sign}.2f} [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,176 @@
+"""A finished run as a model from images to embeddings, compared with what the run itself has measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+from tensorflow import keras
+
+from common.data import Dataset
+from common.data.image_files import load_rgb
+from common.deployment import Embedder, ImagePreprocessing, deployable_model
+from common.deployment.deployable_model import PREPROCESSING
+from common.deployment.formats import FORMATS, Embed
+from common.errors import InvalidInput
+from common.training.test_embeddings import read_test_embeddings
+from experiments.settings.config import ExperimentConfig
+from experiments.units.pooling_weights import image_batches
+from experiments.units.trained_model import TrainedModel, load_trained_model
+
+# How far embeddings that are computed again may be from those that the run has stored.
+_ROUNDING = 1e-4  # another processor, or number of threads
+_HALF_PRECISION = 1e-2  # features of the run were cached in float16; the model computes in float32
+_NUM_ORIGINALS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How a model that was written compares with its run.
+
+    Attributes:
+        num_checked: test images that were embedded.
+        difference: the largest difference of a component from the run's stored test embeddings.
+        from_network: the same from the run's own network, computed now.
+        originals: cosine similarities `[images]` of embeddings of original files and of their prepared copies, which
+            the run was evaluated on; empty where there are no copies.
+    """
+
+    num_checked: int
+    difference: float
+    from_network: float
+    originals: np.ndarray
+
+    def sentences(self) -> list[str]:
+        """What was found, for people."""
+        found = [
+            f"Checked on {self.num_checked} test images: largest difference of a component from the run's test "
+            f"embeddings {self.difference:.1e}, from its network computed again {self.from_network:.1e}."
+        ]
+        if self.originals.size:
+            found.append(
+                f"Original files instead of the prepared copies ({self.originals.size} test images): cosine similarity "
+                f"of the embeddings {self.originals.mean():.4f} on average, {self.originals.min():.4f} at least."
+            )
+        return found
+
+
+class RunModel:
+    """A finished run, ready to be written as a model.
+
+    Args:
+        path: the run directory.
+        dataset: that it was trained on, as loaded.
+        cache_dir: the folder for prepared images, or None for the default.
+        num_checked: test images, spread over the test set, on which a model is compared with the run.
+
+    Attributes:
+        path: the run directory.
+        trained: the run as it was trained.
+        model: from images (or tokens) to embeddings.
+
+    Raises:
+        InvalidInput: the run has not finished, the data are others, or its weights do not give its test embeddings.
+    """
+
+    def __init__(self, path: str | os.PathLike, dataset: Dataset, cache_dir: str | None, num_checked: int = 256):
+        self.path = pathlib.Path(path)
+        self.trained: TrainedModel = load_trained_model(path, dataset=dataset, cache_dir=cache_dir)
+        self.model = model_of(self.trained)
+        test, loaded = self.trained.dataset.test, dataset.test
+        chosen = np.unique(np.linspace(0, len(test) - 1, num_checked).astype(int))
+        self._examples = test.subset(chosen)
+        self._stored = read_test_embeddings(path)["queries"][chosen]
+        batches = image_batches(self._examples, self.config, self.trained.dataset)
+        self._network = self.trained.model.embed(batches)
+        self._originals: list[str] | None = None
+        if test.paths is not None and loaded.paths is not None and not np.array_equal(test.paths, loaded.paths):
+            self._originals = [loaded.file_names[place] for place in chosen[:_NUM_ORIGINALS]]
+        self._check_network()
+
+    @property
+    def config(self) -> ExperimentConfig:
+        """The run's configuration."""
+        return self.trained.config
+
+    def _check_network(self) -> None:
+        """Raises `InvalidInput` unless the weights give, to rounding, the embeddings that the run has stored."""
+        limit = _HALF_PRECISION if self.config.cached_features else _ROUNDING
+        drift = _largest_difference(self._network, self._stored)
+        if not drift <= limit * max(1.0, float(np.abs(self._stored).max())):
+            raise InvalidInput(
+                f"The weights in {self.path} give test embeddings that differ by {drift:.1e} from those that it has "
+                f"stored, expected at most {limit:.0e}: they are not of one run. Delete {self.path} and give the "
+                "command that trained this run again."
+            )
+
+    def agreement(self, embed: Embed, name: str) -> Agreement:
+        """Compares what was read back with the run.
+
+        Args:
+            embed: from inputs to embeddings.
+            name: of the format, which says what its inputs are and how large a difference may be.
+
+        Raises:
+            InvalidInput: it is not the run's model.
+        """
+        form = FORMATS[name]
+        embeddings = np.concatenate([embed(inputs) for inputs in self._inputs(form.takes_crops)])
+        from_network = _largest_difference(embeddings, self._network)
+        if not from_network <= form.tolerance * max(1.0, float(np.abs(self._network).max())):
+            raise InvalidInput(
+                f"The model as {name} gives embeddings that differ by {from_network:.1e} from those of the run, "
+                f"expected at most {form.tolerance:.0e}. Nothing was written. Take another --format."
+            )
+        difference = _largest_difference(embeddings, self._stored)
+        return Agreement(len(embeddings), difference, from_network, self._similarities())
+
+    def _inputs(self, takes_crops: bool) -> Iterator[np.ndarray]:
+        """Batches of inputs of the model, or of its network, in order."""
+        if takes_crops:
+            for batch in image_batches(self._examples, self.config, self.trained.dataset):
+                batch = batch.numpy()
+                yield batch if batch.dtype == np.int32 else batch.astype(np.float32)
+        elif self._examples.paths is None:
+            for start in range(0, len(self._examples), 64):
+                yield self._examples.arrays[start : start + 64]
+        else:
+            for path in self._examples.file_names:
+                yield np.asarray(load_rgb(path, path), np.float32)[None]
+
+    def _similarities(self) -> np.ndarray:
+        if self._originals is None:
+            return np.zeros(0)
+        originals = Embedder(self.model, "").embed(self._originals)
+        copies = self._network[: len(originals)]
+        norms = np.linalg.norm(originals, axis=1) * np.linalg.norm(copies, axis=1)
+        return (originals * copies).sum(axis=1) / np.maximum(norms, 1e-12)
+
+
+def model_of(trained: TrainedModel) -> keras.Model:
+    """The model from images of any size (or from tokens) to embeddings; it shares the weights of the trained one."""
+    config, dataset = trained.config, trained.dataset
+    preprocessing = None
+    if dataset.kind == "tokens":
+        input_shape: tuple[int, ...] = dataset.train.arrays.shape[1:]
+    elif dataset.kind == "image_files":
+        antialias = config.evaluation_antialias is not False
+        preprocessing = ImagePreprocessing(config.image_size, "center", antialias, name=PREPROCESSING)
+        input_shape = (config.image_size, config.image_size, dataset.channels)
+    else:
+        input_shape = dataset.train.arrays.shape[1:]
+        preprocessing = ImagePreprocessing(min(input_shape[:2]), "native", name=PREPROCESSING)
+    return deployable_model(
+        trained.model.backbone,
+        trained.model.head,
+        normalization=config.normalization,
+        preprocessing=preprocessing,
+        input_shape=input_shape,
+    )
+
+
+def _largest_difference(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.abs(first - second).max())

@@ -1,0 +1,109 @@
+"""Writes the model of a run with its card: one format by a command, `model.keras` at the end of a training."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+
+from tqdm import tqdm
+
+from common.data import Dataset
+from common.deployment.formats import FORMATS, Embed, write_format
+from common.errors import InvalidInput, check_choice, check_given, check_positive
+from common.training import training_session
+from experiments.deployment.model_card import Written, check_card, write_card
+from experiments.deployment.run_model import Agreement, RunModel
+from experiments.settings import build
+from experiments.units.trained_model import run_configuration
+
+MODEL = "model.keras"
+_NAMES = {"keras": MODEL, "savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"}
+_CHECKED_AFTER_TRAINING = 32  # test images
+
+
+def default_output(run: str | os.PathLike, name: str) -> pathlib.Path:
+    """Where a run's model goes: `model.keras` beside its other files, other formats in a folder of their own."""
+    folder = pathlib.Path(run)
+    return folder / MODEL if name == "keras" else folder / f"export_{name}" / _NAMES[name]
+
+
+def export_run(
+    run: str | os.PathLike,
+    name: str,
+    output: str | os.PathLike | None = None,
+    *,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+    num_checked: int = 256,
+) -> Written:
+    """Writes a finished run as a model in a format, with its card, after a comparison with the run's test embeddings.
+
+    Args:
+        run: the run directory.
+        name: of the format, one of `FORMATS`.
+        output: the model's path; None: see `default_output`.
+        data_dir: the folder of the data set's files, for data that are not embedded.
+        cache_dir: the folder for prepared images, or None for the default.
+        num_checked: test images that are compared.
+
+    Raises:
+        InvalidInput: no finished run, other data, a place that cannot be written to, or a model that is not the run's.
+    """
+    check_choice("--format", name, FORMATS)
+    check_positive("--num_checked", num_checked)
+    path = default_output(run, name) if output is None else pathlib.Path(output)
+    check_card(path, name)
+    config, _ = run_configuration(run)
+    dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
+    return write_run(RunModel(run, dataset, cache_dir, num_checked), name, path)
+
+
+def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str] = ()) -> Written:
+    """Writes a model with its card.
+
+    Args:
+        run: the run.
+        name: of the format.
+        path: of the model.
+        notes: sentences for the card on where the settings come from.
+
+    Raises:
+        InvalidInput: as `export_run`.
+    """
+    found: list[Agreement] = []
+
+    def check(embed: Embed) -> None:
+        found.append(run.agreement(embed, name))
+
+    write_format(run.model, path, name, check)
+    written = Written(name, path, check_given("agreement", found[0]), notes)
+    write_card(run, written)
+    return written
+
+
+def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.Path], None]:
+    """What writes `model.keras` and its card into the folder of a finished run that has none yet.
+
+    A run that cannot be written is no failed run: why is said once.
+
+    Args:
+        dataset: that the runs are trained on, as loaded.
+        cache_dir: the folder for prepared images, or None for the default.
+    """
+    told: set[str] = set()
+
+    def write(path: pathlib.Path) -> None:
+        if (path / MODEL).exists():
+            return
+        try:
+            with training_session(0):
+                write_run(RunModel(path, dataset, cache_dir, _CHECKED_AFTER_TRAINING), "keras", path / MODEL)
+        except (InvalidInput, ValueError, TypeError, NotImplementedError, OSError) as error:
+            reason = str(error).replace(str(path), "the run")
+            if reason not in told:
+                told.add(reason)
+                tqdm.write(f"warning: no {MODEL} in {path}: {error}", file=sys.stderr)
+
+    return write

@@ -1,0 +1,41 @@
+"""A finished run as a model that others can use: Keras, SavedModel, TFLite or ONNX, with a model card.
+
+The model holds the network and, in the first two formats, all that evaluation does to an image before it. Before
+anything is written under its name, it is read back and compared with the test embeddings that the run has stored.
+
+Regenerates: no table; docs/deploy.md says which run to export.
+Command: python -m experiments.export --run=runs/fair/glyphs/c2+gap-0123456789/fold0-repeat0 --format=keras
+    [--output=model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run by themselves)
+Expected: differences from the stored embeddings below 1e-6 (keras, savedmodel), 1e-4 (tflite), 1e-5 (onnx).
+Cost: seconds to a minute on one CPU core, of which the conversion to TFLite or ONNX is most.
+"""
+
+from __future__ import annotations
+
+from absl import flags, logging
+
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+
+with silence_tensorflow_import():
+    from common.deployment.formats import FORMATS
+    from experiments.deployment.writing import export_run
+    from experiments.settings import flags as experiment_flags
+
+
+def main() -> None:
+    """Writes the model and its card, and says how far it is from the run."""
+    logging.set_verbosity(logging.WARNING)  # converters tell of every pass
+    values = flags.FLAGS
+    places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
+    written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)
+    print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
+    flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMATS)}.")
+    flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in the run's directory).")
+    flags.DEFINE_integer("num_checked", 256, "Test images on which the model is compared with the run.", lower_bound=1)
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.run_command(main)

@@ -1,0 +1,148 @@
+"""Embeddings with paths, labels and the model's digest, in one file: `.npz` or `.parquet`."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from common.errors import InvalidInput, invalid
+from common.files import write_atomically
+
+ENDINGS = (".npz", ".parquet")
+_DIGEST = "model_digest"
+
+
+class EmbeddingTable(NamedTuple):
+    """Embeddings of photos.
+
+    Attributes:
+        embeddings: `[photos, dim]`, float32.
+        paths: one of each.
+        labels: the class of each as text, or None.
+        model_digest: of the model that made them, or None where that is not known.
+    """
+
+    embeddings: np.ndarray
+    paths: list[str]
+    labels: list[str] | None
+    model_digest: str | None
+
+
+def check_table_name(flag: str, path: str) -> None:
+    """Raises `InvalidInput` unless a table could be written to `path`, or pyarrow is missing for it."""
+    if not path.endswith(ENDINGS):
+        raise invalid(flag, received=path, expected=f"a file that ends in {' or '.join(ENDINGS)}")
+    if not pathlib.Path(path).absolute().parent.is_dir():
+        raise invalid(flag, received=path, expected="a file in a folder that exists")
+    if path.endswith(".parquet"):
+        _pyarrow(path)
+
+
+def write_table(path: str, table: EmbeddingTable) -> None:
+    """Writes the file atomically.
+
+    `.npz`: `embeddings`, `paths`, `model_digest`, and with labels `labels` (numbers, as `experiments.evaluate` reads
+    them) and `class_names`. `.parquet`: columns `path`, `label` and `embedding`; the digest is metadata of the schema.
+    """
+    if path.endswith(".parquet"):
+        _write_parquet(path, table)
+        return
+    arrays = {
+        "embeddings": table.embeddings,
+        "paths": np.array(table.paths, np.str_),
+        _DIGEST: np.array(table.model_digest or ""),
+    }
+    if table.labels is not None:
+        names, numbers = np.unique(np.array(table.labels, np.str_), return_inverse=True)
+        arrays |= {"labels": numbers.astype(np.int64), "class_names": names}
+    # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+    write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+
+
+def read_table(path: str) -> EmbeddingTable:
+    """Reads what `write_table` wrote, or a file of another origin with `embeddings` and `paths`.
+
+    Raises:
+        InvalidInput: no such file, or one that cannot be read or lacks something.
+    """
+    if not os.path.isfile(path):
+        fix = "`python -m experiments.search embed` writes one."
+        raise invalid("--embeddings", received=path, expected="an .npz or .parquet file that exists", fix=fix)
+    table = _read_parquet(path) if path.endswith(".parquet") else _read_npz(path)
+    if table.embeddings.ndim != 2 or len(table.paths) != len(table.embeddings):
+        received = f"{path} with {len(table.paths)} paths and embeddings of shape {table.embeddings.shape}"
+        raise invalid("--embeddings", received=received, expected="[photos, dim] and a path for each")
+    return table
+
+
+def _read_npz(path: str) -> EmbeddingTable:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except PermissionError:
+        raise
+    except Exception as error:
+        raise invalid(
+            "--embeddings", received=f"{path} ({error})", expected="a NumPy archive of named arrays"
+        ) from error
+    missing = {"embeddings", "paths"} - arrays.keys()
+    if missing:
+        received = f"{path} with {', '.join(arrays) or 'nothing'}"
+        raise invalid("--embeddings", received=received, expected="arrays named embeddings and paths")
+    labels = None
+    if "labels" in arrays:
+        names = arrays.get("class_names")
+        labels = [str(label) if names is None else str(names[label]) for label in arrays["labels"]]
+    digest = str(arrays[_DIGEST]) if _DIGEST in arrays else ""
+    return EmbeddingTable(arrays["embeddings"], arrays["paths"].astype(str).tolist(), labels, digest or None)
+
+
+def _write_parquet(path: str, table: EmbeddingTable) -> None:
+    _pyarrow(path)
+    import pyarrow
+    from pyarrow import parquet
+
+    values = pyarrow.array(np.ascontiguousarray(table.embeddings, np.float32).ravel())
+    columns = {"path": pyarrow.array(table.paths, pyarrow.string())}
+    if table.labels is not None:
+        columns["label"] = pyarrow.array(table.labels, pyarrow.string())
+    columns["embedding"] = pyarrow.FixedSizeListArray.from_arrays(values, table.embeddings.shape[1])
+    metadata = {_DIGEST: table.model_digest or ""}
+    write_atomically(path, lambda file: parquet.write_table(pyarrow.table(columns, metadata=metadata), file))
+
+
+def _read_parquet(path: str) -> EmbeddingTable:
+    _pyarrow(path)
+    from pyarrow import ArrowException, parquet
+
+    try:
+        found = parquet.read_table(path)
+    except (OSError, ArrowException) as error:
+        raise invalid("--embeddings", received=path, expected=f"a Parquet file ({error})") from error
+    missing = {"path", "embedding"} - set(found.column_names)
+    if missing:
+        received = f"{path} with the columns {', '.join(found.column_names)}"
+        raise invalid("--embeddings", received=received, expected="columns path and embedding")
+    try:
+        embeddings = np.stack(found["embedding"].to_numpy()).astype(np.float32)
+    except ValueError as error:
+        raise invalid("--embeddings", received=f"{path} ({error})", expected="embeddings of one length") from error
+    labels = found["label"].to_pylist() if "label" in found.column_names else None
+    digest = (found.schema.metadata or {}).get(_DIGEST.encode(), b"").decode()
+    texts = None if labels is None else ["" if label is None else str(label) for label in labels]
+    return EmbeddingTable(embeddings, [str(each) for each in found["path"].to_pylist()], texts, digest or None)
+
+
+def _pyarrow(path: str) -> ModuleType:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InvalidInput(
+            f"{path} needs pyarrow, which cannot be imported ({error}). Install it (pip install pyarrow, or the extra "
+            "parquet of this package), or use .npz."
+        ) from error
+    return pyarrow

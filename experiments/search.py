@@ -1,0 +1,62 @@
+"""From a trained model and a folder of photos to neighbours of a photo, and to near-duplicates.
+
+Regenerates: no table; searches photos of your own.
+Command: python -m experiments.search embed --model=model.keras --images=photos --output=photos.npz
+    python -m experiments.search index --index=photo_index --embeddings=photos.npz   (or --model, --images at once)
+    python -m experiments.search neighbours --index=photo_index --model=model.keras --images=new.jpg --html=found.html
+    python -m experiments.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
+Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
+Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
+
+--images is a folder (labels are the names of the folders in it), a CSV or Parquet table with a column path and possibly
+label, or one file. An index takes more photos by the same command; photos that it has, by their path, stay as they are.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+
+with silence_tensorflow_import():
+    from common.index.approximate import KINDS
+    from common.index.similarity import METRICS
+    from experiments.photo_search import actions
+    from experiments.settings import flags as experiment_flags
+
+
+def define_flags() -> None:
+    """Defines the flags of all actions."""
+    flags.DEFINE_string("model", None, "The model.keras that embeds, as `experiments.export` writes it.")
+    flags.DEFINE_string("images", None, "Photos: a folder, a .csv or .parquet table, or one image file.")
+    flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
+    flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
+    flags.DEFINE_string("index", None, "Folder of the index.")
+    flags.DEFINE_integer("batch_size", 64, "Photos in a pass through the network.", lower_bound=1)
+    flags.DEFINE_boolean("skip_unreadable", False, "Leave photos out that cannot be read, and name them.")
+    flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")
+    flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "index: how embeddings are stored.")
+    flags.DEFINE_enum("approximate", None, KINDS, "index: also build an approximate index (needs faiss).")
+    flags.DEFINE_float("target_recall", 0.95, "index: recall@10 at which its effort is enough; in (0, 1].", 0.0, 1.0)
+    flags.DEFINE_integer("k", 10, "neighbours: how many for each photo.")
+    flags.DEFINE_enum(
+        "search", "exact", ("exact", "approximate"), "Compare with every photo, or ask the approximate index."
+    )
+    flags.DEFINE_integer("expand", 0, "neighbours: photos that each query takes in first (0: none).", lower_bound=0)
+    flags.DEFINE_integer(
+        "rerank", 0, "neighbours: candidates re-ranked by k-reciprocal neighbours (0: none).", lower_bound=0
+    )
+    flags.DEFINE_float("threshold", None, "duplicates: similarity from which on photos are near-duplicates.")
+    flags.DEFINE_string("pairs", None, "duplicates: CSV file with first, second, same; chooses the threshold.")
+    flags.DEFINE_float(
+        "precision", 0.95, "duplicates: share of the same that --pairs is to reach; in (0, 1].", 0.0, 1.0
+    )
+    flags.DEFINE_string("csv", None, "Also write the table to this file.")
+    flags.DEFINE_string("html", None, "Also write a page with pictures to this file.")
+    flags.DEFINE_integer("shown", 50, "Most queries or groups on the page.", lower_bound=1)
+
+
+if __name__ == "__main__":
+    define_flags()
+    kept = "What is embedded is kept; run the same command to resume."
+    experiment_flags.run_command(actions.run, kept=kept, actions=tuple(actions.FLAGS))

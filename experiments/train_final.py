@@ -1,0 +1,45 @@
+"""One model to deploy: trained on all training classes, with the settings and number of steps that the folds chose.
+
+The fair protocol says what a method is worth, and leaves one model per fold, each trained without that fold's classes.
+This trains once more on all of them, for the median of the steps at which validation selected the folds' weights, and
+writes model.keras with its card. Beside it stand the folds' single models and their concatenation on the test classes.
+
+Regenerates: no table of the thesis; docs/deploy.md.
+Command: python -m experiments.train_final --run=runs/fair/glyphs/c2+gap-0123456789 (a method's folder, as `fair_eval`
+    leaves it; --weights=FILE.npz where the folds began with a file)
+Expected: on glyphs (`--budget=demo`), c2+gap: see docs/deploy.md.
+Cost: that of one fold, a third more images.
+"""
+
+from __future__ import annotations
+
+from absl import flags
+
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+
+with silence_tensorflow_import():
+    from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+
+
+def main() -> None:
+    """Trains the final model, writes it and prints it beside the folds."""
+    values = flags.FLAGS
+    study = read_study(values.run)
+    config = final_configuration(study, values.weights)
+    dataset = build.load_dataset(config.dataset, values.data_dir, values.cache_dir, config.seed)
+    places = {"runs_dir": values.runs_dir, "cache_dir": values.cache_dir}
+    written = train_final(study, dataset, config, checkpoint_seconds=values.checkpoint_seconds, **places)
+    print(comparison(study, written.path.parent))
+    print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("run", None, "Folder of a method, all of whose folds have finished.", required=True)
+    flags.DEFINE_string("weights", None, "File of initial weights, where the folds began with one.")
+    flags.DEFINE_string("runs_dir", None, "Folder for results (default: that of the folds).")
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_session_flags()
+    experiment_flags.run_command(main)

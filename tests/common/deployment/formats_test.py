@@ -1,0 +1,100 @@
+"""A deployable model in every format gives the model's embeddings, and a wrong one is not written."""
+
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from common.deployment.formats import FORMATS, write_format
+from common.errors import InvalidInput
+from gsp_dml import GeneralizedSumPooling
+from tests.common.deployment.small_models import needs_onnx, of_images, of_tokens
+
+
+def names():
+    return [pytest.param(name, marks=needs_onnx) if name == "onnx" else name for name in FORMATS]
+
+
+@pytest.fixture(scope="module")
+def models():
+    """Models of images under average pooling and GSP, and of tokens."""
+    pooling = GeneralizedSumPooling(2, return_attributes=True)
+    return {"gap": of_images(3)[0], "gsp": of_images(3, pooling=pooling)[0], "tokens": of_tokens()}
+
+
+def inputs_of(model, count=3):
+    generator = np.random.default_rng(0)
+    if model.input_shape[1:] == (6,):
+        return generator.integers(0, 9, (count, 6)).astype(np.int32)
+    return generator.integers(0, 256, (count, 30, 22, 3)).astype(np.float32)
+
+
+def ignore(embed):
+    del embed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("kind", ["gap", "gsp", "tokens"])
+def test_what_is_read_back_gives_the_same_embeddings(models, kind, name, tmp_path):
+    model, form = models[kind], FORMATS[name]
+    images = inputs_of(model)
+    expected = np.asarray(model(images))
+    has_crops = form.takes_crops and kind != "tokens"
+    inputs = np.asarray(model.get_layer("preprocessing")(images)) if has_crops else images
+    seen = []
+    path = tmp_path / f"model{form.ending}"
+    write_format(model, path, name, seen.append)
+    assert list(tmp_path.iterdir()) == [path]
+    for embed in (seen[0], form.read(path)):
+        np.testing.assert_allclose(embed(inputs), expected, atol=form.tolerance)
+
+
+def test_a_saved_model_takes_encoded_images(models, tmp_path):
+    write_format(models["gap"], tmp_path / "model", "savedmodel", ignore)
+    images = inputs_of(models["gap"], 2).astype(np.uint8)
+    contents = []
+    for image in images:
+        file = io.BytesIO()
+        Image.fromarray(image).save(file, "PNG")
+        contents.append(file.getvalue())
+    encoded = tf.saved_model.load(str(tmp_path / "model")).signatures["encoded"]
+    embeddings = encoded(contents=tf.constant(contents))["embeddings"]
+    np.testing.assert_allclose(embeddings, models["gap"](images), atol=1e-6)
+
+
+def test_a_model_that_is_found_wrong_is_not_written(models, tmp_path):
+    def refuse(embed):
+        assert embed(inputs_of(models["gap"])).shape == (3, 4)
+        raise InvalidInput("wrong")
+
+    path = tmp_path / "model.keras"
+    path.write_text("the old one")
+    with pytest.raises(InvalidInput, match="wrong"):
+        write_format(models["gap"], path, "keras", refuse)
+    assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(path, "the old one")]
+
+
+@pytest.mark.parametrize(
+    ("output", "name", "message"),
+    [
+        ("model.pb", "keras", "Invalid --output: .* expected a name that ends in .keras"),
+        ("there", "savedmodel", "expected a place where there is no folder yet"),
+        ("file/model.keras", "keras", "expected a place that can be written to"),
+        ("model.pt", "torch", "Invalid --format: received 'torch', expected one of keras, savedmodel, tflite, onnx"),
+    ],
+)
+def test_bad_places_and_formats_are_refused(models, output, name, message, tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match=message):
+        write_format(models["gap"], tmp_path / output, name, ignore)
+
+
+def test_without_the_extra_onnx_says_what_to_install(models, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tf2onnx", None)
+    with pytest.raises(InvalidInput, match=r"is missing\). Install them: pip install 'deep-metric-learning\[onnx\]'"):
+        write_format(models["gap"], tmp_path / "model.onnx", "onnx", ignore)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,288 @@
+import fcntl
+import json
+import os
+
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.index import EmbeddingIndex, QueryExpansion, Reranking, index_folder
+
+
+def rows(count=60, dim=8, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, dim)).astype(np.float32)
+
+
+def names(count, start=0):
+    return [f"photo {number}.jpg" for number in range(start, start + count)]
+
+
+def plain_search(queries, gallery, k, metric):
+    """Rows and similarities by Python loops."""
+    found = []
+    for query in queries.astype(np.float64):
+        values = []
+        for row, item in enumerate(gallery.astype(np.float64)):
+            if metric == "cosine":
+                value = query @ item / (np.linalg.norm(query) * np.linalg.norm(item))
+            else:
+                value = query @ item if metric == "inner_product" else -np.linalg.norm(query - item)
+            values.append((-value, row))
+        found.append([(row, -value) for value, row in sorted(values)[:k]])
+    return np.array(found)
+
+
+class FakeEmbedder:
+    """The contract of `common.deployment.load_embedder`: the first number of the name decides."""
+
+    embedding_dim, image_size = 8, 32
+
+    def __init__(self, digest="a" * 64):
+        self.digest = digest
+
+    def embed(self, items, batch_size=64):
+        if isinstance(items, np.ndarray):
+            return items.mean(axis=(1, 2, 3))[:, np.newaxis] * np.ones(8, np.float32)
+        return np.stack([rows(1, seed=int(os.path.basename(item).split()[1].split(".")[0]))[0] for item in items])
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+@pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
+def test_finds_what_loops_find(metric, is_saved, tmp_path):
+    gallery, queries = rows(), rows(7, seed=1)
+    index = EmbeddingIndex.build(gallery, names(60), metric=metric)
+    if is_saved:
+        index.save(tmp_path / "index")
+        index = EmbeddingIndex.load(tmp_path / "index")
+        assert isinstance(index.embeddings, np.memmap)
+    found = index.search(queries, 5)
+    expected = plain_search(queries, gallery, 5, metric)
+    assert found.rows.tolist() == expected[..., 0].astype(int).tolist()
+    np.testing.assert_allclose(found.similarities, expected[..., 1], atol=1e-6)
+    assert found.ids[3][2] == f"photo {found.rows[3, 2]}.jpg"
+    assert found.labels is None
+
+
+def test_labels_and_odd_names_come_back(tmp_path):
+    odd = ["a\nb.jpg", "ü.jpg", os.fsdecode(b"\xff.jpg"), ""]
+    EmbeddingIndex.build(rows(4), odd, [1, "owl", "", "kea"]).save(tmp_path / "index")
+    index = EmbeddingIndex.load(tmp_path / "index")
+    assert list(index.ids) == odd
+    assert list(index.labels) == ["1", "owl", "", "kea"]
+    assert index.ids[-2] == odd[2]
+    assert index.ids[1:3] == odd[1:3]
+    assert index.search(index.embeddings[1:2], 1).labels == [["owl"]]
+    with pytest.raises(IndexError):
+        index.ids[4]
+
+
+def test_rows_are_added_without_writing_again_what_is_there(tmp_path):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40), names(40)).save(folder)
+    (embeddings_file,) = folder.glob("embeddings-*")
+    inode, before = embeddings_file.stat().st_ino, embeddings_file.read_bytes()
+    index = EmbeddingIndex.load(folder)
+    index.add(rows(20, seed=1), names(20, 40), names(20, 40))
+    assert embeddings_file.stat().st_ino == inode
+    assert embeddings_file.read_bytes()[: len(before)] == before
+    whole = EmbeddingIndex.build(np.r_[rows(40), rows(20, seed=1)], names(60), names(60))
+    for each in (index, EmbeddingIndex.load(folder)):
+        assert len(each) == 60
+        assert each.search(rows(3, seed=2), 9).ids == whole.search(rows(3, seed=2), 9).ids
+        assert list(each.labels) == names(60)
+
+
+def test_an_index_in_memory_takes_rows_too():
+    index = EmbeddingIndex.build(rows(0), [])
+    index.add(rows(5), names(5), names(5))
+    index.add(rows(5, seed=1), names(5, 5), names(5))
+    assert len(index) == 10
+    assert index.search(rows(5, seed=1), 1).ids == [[name] for name in names(5, 5)]
+
+
+def test_remains_of_a_stopped_write_do_not_count(tmp_path):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+    for path in folder.glob("*.bin"):
+        with path.open("ab") as file:
+            file.write(b"rest")
+    index = EmbeddingIndex.load(folder)
+    assert len(index) == 40
+    index.add(rows(2, seed=1), names(2, 40))
+    assert EmbeddingIndex.load(folder).search(rows(2, seed=1), 1).ids == [[name] for name in names(2, 40)]
+
+
+def test_a_write_that_is_stopped_before_its_end_changes_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+
+    def stopped(path, content):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index_folder, "write_json", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            EmbeddingIndex.load(folder).add(rows(5, seed=1), names(5, 40))
+        with pytest.raises(KeyboardInterrupt):
+            EmbeddingIndex.build(rows(3), names(3)).save(folder, replace=True)
+    index = EmbeddingIndex.load(folder)
+    assert list(index.ids) == names(40)
+    assert index.search(rows(40), 1).rows[:, 0].tolist() == list(range(40))
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+    with open(folder / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InvalidInput, match="which another process writes.*one writer"):
+            EmbeddingIndex.load(folder).add(rows(5, seed=1), names(5, 40))
+
+
+def test_a_reader_keeps_what_it_has_opened(tmp_path):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+    reader, writer = EmbeddingIndex.load(folder), EmbeddingIndex.load(folder)
+    writer.add(rows(2, seed=1), names(2, 40))
+    assert len(reader) == 40
+    assert reader.search(rows(1), 1).ids == [[names(1)[0]]]
+    with pytest.raises(InvalidInput, match="changed meanwhile"):
+        reader.add(rows(2, seed=1), names(2, 50))
+    EmbeddingIndex.build(rows(3), names(3)).save(folder, replace=True)
+    assert reader.search(rows(40)[39:], 1).ids == [["photo 39.jpg"]]
+    assert len(EmbeddingIndex.load(folder)) == 3
+    assert len(list(folder.glob("embeddings-*"))) == 1
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product"])
+def test_half_precision_is_off_by_no_more_than_it_says(metric, tmp_path):
+    gallery, queries = rows(200), rows(20, seed=1)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    full = EmbeddingIndex.build(gallery, names(200), metric=metric)
+    half = EmbeddingIndex.build(gallery[:150], names(150), metric=metric, dtype="float16")
+    half.save(tmp_path / "index")
+    half.add(gallery[150:], names(50, 150))
+    assert half.embeddings.dtype == np.float16
+    assert full.rounding_error == 0
+    everything = np.arange(200)
+    exact, rounded = (
+        np.take_along_axis(found.similarities, np.argsort(found.rows), 1)
+        for found in (full.search(queries, 200), half.search(queries, 200))
+    )
+    worst = np.abs(exact - rounded).max()
+    assert len(everything) == exact.shape[1]
+    assert 0 < worst <= half.rounding_error < 0.01
+
+
+def test_neighbors_of_rows_leave_out_the_row_itself():
+    gallery = rows(40)
+    gallery[7] = gallery[3]
+    index = EmbeddingIndex.build(gallery, names(40))
+    found = index.neighbors_of([3, 7, 11], 39)
+    assert found.rows[0, 0] == 7
+    assert found.rows[1, 0] == 3
+    assert [sorted(line) for line in found.rows.tolist()] == [
+        [row for row in range(40) if row != own] for own in (3, 7, 11)
+    ]
+
+
+def test_searches_some_rows_only():
+    index = EmbeddingIndex.build(rows(), names(60))
+    chosen = np.array([50, 3, 17, 29])
+    expected = EmbeddingIndex.build(rows()[np.sort(chosen)], names(4)).search(rows(5, seed=1), 4)
+    found = index.search(rows(5, seed=1), 4, among=chosen)
+    assert found.rows.tolist() == np.sort(chosen)[expected.rows].tolist()
+
+
+def test_expansion_and_reranking_help_and_need_no_other_query(tmp_path):
+    rng = np.random.default_rng(3)
+    centers = rng.normal(size=(10, 32))
+    gallery = (centers[np.arange(200) % 10] + 1.5 * rng.normal(size=(200, 32))).astype(np.float32)
+    index = EmbeddingIndex.build(gallery, names(200), np.arange(200) % 10)
+    queries = (centers + 1.5 * rng.normal(size=(10, 32))).astype(np.float32)
+    truth = [str(label) for label in range(10)]
+
+    def precision(**options):
+        return np.mean(
+            [[label == own for label in line] for line, own in zip(index.search(queries, 10, **options).labels, truth)]
+        )
+
+    plain = precision()
+    assert precision(expansion=QueryExpansion(5)) > plain
+    assert precision(reranking=Reranking(60)) > plain
+    reranked = index.search(queries, 60, reranking=Reranking(60))
+    assert np.sort(reranked.rows).tolist() == np.sort(index.search(queries, 60).rows).tolist()
+    one_by_one = [index.search(query[np.newaxis], 60, reranking=Reranking(60)).rows[0].tolist() for query in queries]
+    assert reranked.rows.tolist() == one_by_one
+
+
+def test_images_are_embedded_by_the_model_that_made_the_index(tmp_path):
+    embedder = FakeEmbedder()
+    index = EmbeddingIndex.build(embedder.embed(names(9)), names(9), model_digest=embedder.digest)
+    index.save(tmp_path / "index")
+    index = EmbeddingIndex.load(tmp_path / "index", embedder=embedder)
+    assert index.search(["x/photo 4.jpg"], 1).ids == [["photo 4.jpg"]]
+    assert index.search("photo 5.jpg", 1).ids == [["photo 5.jpg"]]
+    assert index.search(np.ones((2, 32, 32, 3)), 3).rows.shape == (2, 3)
+    index.add(["photo 9.jpg"], ["photo 9.jpg"])
+    assert index.search(["photo 9.jpg"], 1).ids == [["photo 9.jpg"]]
+    with pytest.raises(InvalidInput, match="model.*bbb.*expected digest aaa.*same|model.*bbb.*aaa.*two models"):
+        EmbeddingIndex.load(tmp_path / "index", embedder=FakeEmbedder("b" * 64))
+    with pytest.raises(InvalidInput, match="queries.*list.*load_embedder"):
+        EmbeddingIndex.load(tmp_path / "index").search(["photo 4.jpg"])
+
+
+def wrong_steps(index):
+    return {
+        "k.*61.*at most 60": lambda: index.search(rows(1), 61),
+        "k.*60.*at most 59": lambda: index.neighbors_of([0], 60),
+        "k.*0.*greater than 0": lambda: index.search(rows(1), 0),
+        "queries.*7 components.*8.*same one": lambda: index.search(rows(1, 7)),
+        "queries.*shape": lambda: index.search(rows(1)[0]),
+        "queries.*NaN.*row 1": lambda: index.search(np.r_[rows(1), np.full((1, 8), np.nan, np.float32)]),
+        "zeros only in row 0": lambda: index.search(np.zeros((1, 8), np.float32)),
+        "rows.*\\[0, 60\\)": lambda: index.neighbors_of([60]),
+        "at most 2": lambda: index.search(rows(1), 3, among=np.array([1, 2])),
+        "approximate.*build_approximate": lambda: index.search(rows(1), approximate=True),
+        "ids.*photo 5.jpg' twice": lambda: index.add(rows(1), names(1, 5)),
+        "ids.*2 of them.*1, one for each": lambda: index.add(rows(1), names(2, 70)),
+        "labels.*none, as in the index": lambda: index.add(rows(1), names(1, 70), ["owl"]),
+        "metric.*cosine, inner_product": lambda: EmbeddingIndex.build(rows(), names(60), metric="cos"),
+        "dtype.*float32, float16": lambda: EmbeddingIndex.build(rows(), names(60), dtype="int8"),
+        "too large for float16 in row 2.*float32": lambda: EmbeddingIndex.build(
+            np.float32([[1], [2], [1e6]]), names(3), metric="euclidean", dtype="float16"
+        ),
+        "num_neighbors": lambda: index.search(rows(1), expansion=QueryExpansion(0)),
+        "expansion.*euclidean.*cosine": lambda: EmbeddingIndex.build(rows(), names(60), metric="euclidean").search(
+            rows(1), expansion=QueryExpansion()
+        ),
+    }
+
+
+@pytest.mark.parametrize("phrases", list(wrong_steps(None)))
+def test_wrong_steps_are_named(phrases):
+    index = EmbeddingIndex.build(rows(), names(60))
+    with pytest.raises(InvalidInput, match=phrases):
+        wrong_steps(index)[phrases]()
+
+
+def test_bad_folders_are_named(tmp_path):
+    with pytest.raises(InvalidInput, match="index folder.*nothing.*index.json"):
+        EmbeddingIndex.load(tmp_path / "nothing")
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(), names(60)).save(folder)
+    with pytest.raises(InvalidInput, match="without an index.*replaced"):
+        EmbeddingIndex.build(rows(), names(60)).save(folder)
+    (embeddings,) = folder.glob("embeddings-*")
+    os.truncate(embeddings, 100)
+    with pytest.raises(InvalidInput, match="embeddings-.*damaged.*100 bytes, expected 1920"):
+        EmbeddingIndex.load(folder)
+    record = json.loads((folder / "index.json").read_text())
+    (folder / "index.json").write_text(json.dumps({**record, "format": 2}))
+    with pytest.raises(InvalidInput, match="format 2.*reads 1"):
+        EmbeddingIndex.load(folder)
+    elsewhere = {**record, "files": {**record["files"], "ids": "../secret.bin"}}
+    for text in ("{", "{}", json.dumps(elsewhere), json.dumps({**record, "rows": -1})):
+        (folder / "index.json").write_text(text)
+        with pytest.raises(InvalidInput, match="damaged"):
+            EmbeddingIndex.load(folder)

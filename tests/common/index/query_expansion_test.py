@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.index import EmbeddingIndex, QueryExpansion, expand_queries
+from common.index.similarity import unit_rows
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 3.0])
+def test_equals_a_plain_loop(alpha):
+    rng = np.random.default_rng(0)
+    gallery, queries = unit_rows(rng.normal(size=(50, 5))), unit_rows(rng.normal(size=(4, 5)))
+    index = EmbeddingIndex.build(gallery, range(50))
+    expanded = []
+    for query in queries:
+        nearest = sorted(range(50), key=lambda row: -(gallery[row] @ query))[:7]
+        total = query.copy()
+        for row in nearest:
+            cosine = gallery[row] @ query
+            if cosine > 0:
+                total += cosine**alpha * gallery[row]
+        expanded.append(total / np.linalg.norm(total))
+    rows = index.search(queries, 7).rows
+    np.testing.assert_allclose(expand_queries(queries, gallery[rows], alpha), expanded, atol=1e-12)
+    found = index.search(queries, 9, expansion=QueryExpansion(7, alpha))
+    assert found.rows.tolist() == index.search(np.array(expanded), 9).rows.tolist()
+
+
+def test_neighbors_on_the_other_side_have_no_weight():
+    query, neighbors = np.float32([[1, 0]]), np.float32([[[-1, 0], [0, 1]]])
+    np.testing.assert_array_equal(expand_queries(query, neighbors), query)
+    with pytest.raises(InvalidInput, match="alpha"):
+        expand_queries(query, neighbors, -1)

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from common.errors import InvalidInput
+from common.index import calibrate_threshold, precision_interval
+
+
+def by_loops(similarities, same, target):
+    """The lowest similarity of a pair at which the precision reaches the target."""
+    fitting = []
+    for threshold in similarities:
+        accepted = [is_same for value, is_same in zip(similarities, same) if value >= threshold]
+        if sum(accepted) / len(accepted) >= target:
+            fitting.append(threshold)
+    return min(fitting)
+
+
+@pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 1.0])
+def test_the_lowest_threshold_of_that_precision(target):
+    rng = np.random.default_rng(0)
+    similarities = np.round(rng.uniform(size=300), 2)  # with ties
+    same = rng.uniform(size=300) < similarities**2
+    same[similarities > 0.98] = True
+    found = calibrate_threshold(similarities, same, target)
+    assert found.threshold == by_loops(similarities, same, target)
+    accepted = similarities >= found.threshold
+    assert found.num_accepted == accepted.sum()
+    assert found.precision == same[accepted].mean() >= target
+    assert found.recall == pytest.approx((same & accepted).sum() / same.sum())
+    assert found.low < found.precision <= found.high
+    assert found.num_pairs == 300
+
+
+def test_the_lower_end_may_be_what_reaches_the_target():
+    similarities = np.linspace(0, 1, 200)
+    same = similarities > 0.5
+    estimate = calibrate_threshold(similarities, same, 0.9)
+    careful = calibrate_threshold(similarities, same, 0.9, criterion="lower")
+    assert careful.threshold > estimate.threshold
+    assert careful.low >= 0.9 > estimate.low
+
+
+def test_the_interval_is_where_the_binomial_tails_are():
+    for correct, accepted in ((0, 5), (3, 10), (10, 10), (57, 60)):
+        low, high = precision_interval(correct, accepted, 0.9)
+        assert correct == 0 or binom.sf(correct - 1, accepted, low) == pytest.approx(0.05)
+        assert correct == accepted or binom.cdf(correct, accepted, high) == pytest.approx(0.05)
+    assert float(precision_interval(0, 5)[0]) == 0
+    assert float(precision_interval(5, 5)[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (([0.9, 0.8], [False, True], 0.9), "target_precision.*0.9.*at most 0.5000, the best precision.*0.8000.*Lower"),
+        (([0.9], [True], 0.9, "lower"), "the best lower end of its 95 % interval of these 1 pairs"),
+        (([], [], 0.9), "pairs.*at least one pair"),
+        (([0.9], [True, False], 0.9), "pairs.*shapes"),
+        (([0.9], [2], 0.9), "same.*true or false"),
+        (([np.nan], [True], 0.9), "similarities.*NaN"),
+        (([0.9], [True], 0.0), "target_precision.*\\(0, 1\\]"),
+        (([0.9], [True], 0.9, "mean"), "criterion.*estimate, lower"),
+    ],
+)
+def test_bad_pairs_and_targets_are_named(arguments, phrase):
+    similarities, same, target, *criterion = arguments
+    with pytest.raises(InvalidInput, match=phrase):
+        calibrate_threshold(np.array(similarities), np.array(same), target, criterion=(criterion or ["estimate"])[0])

@@ -1,0 +1,141 @@
+"""One model on all training classes: its settings, its training, and its figures beside those of the folds."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from common.deployment import load_embedder
+from common.errors import InvalidInput
+from common.files import read_json, write_json
+from common.training.test_embeddings import read_test_embeddings
+from experiments import reports
+from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
+from experiments.protocols.fair_report import concatenated_embeddings
+from experiments.site.groups import read_studies
+from experiments.units.splits import split_of
+from experiments.units.unit import evaluate_embeddings
+from tests.experiments.tiny_study import TinyStudy
+
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
+SHORT = {"max_steps": 9, "steps_per_evaluation": 3, "selection_start": None, "plateau_patience": 0}
+
+
+def select(path, step):
+    result = read_json(path / "result.json")
+    result["validation"]["best"]["step"] = step
+    for name in ("result.json", "result.copy.json"):
+        write_json(path / name, result)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A study of two folds, of which one selected step 3 and the other step 6."""
+    study = TinyStudy(tmp_path_factory.mktemp("final"))
+    config = study.config("c2", "gap", **SHORT)
+    for fold, step in ((0, 3), (1, 6)):
+        select(study.finish(config, fold), step)
+    return study, config, study.runs.method_dir(config)
+
+
+def test_the_settings_are_those_of_the_folds_and_the_steps_their_median(finished):
+    study, config, folder = finished
+    found = read_study(folder)
+    assert found.selected_steps == [3, 6]
+    assert found.final_steps == 6  # 4.5, up to a whole number of validations
+    final = final_configuration(found, None)
+    changed = {"protocol": "final", "max_steps": 6, "selection_start": 3, "plateau_patience": 0}
+    assert final == dataclasses.replace(config, **changed)
+    assert final.monitor == "MAP@R"
+    split = split_of(study.dataset, final, 0, 0)
+    assert split.training is study.dataset.train
+    assert split.queries.num_classes == split_of(study.dataset, config, 0, 0).queries.num_classes
+
+
+def test_the_final_model_is_trained_once_and_written(finished, capsys):
+    study, _, folder = finished
+    found = read_study(folder)
+    config = final_configuration(found, None)
+    written = train_final(found, study.dataset, config)
+    path = written.path.parent
+    assert path.parent.parent == study.folder / "final" / "glyphs"
+    result = read_json(path / "result.json")
+    assert (result["steps"], result["validation"]["best"]["step"]) == (6, 6)
+    stored = read_test_embeddings(path)["queries"]
+    images = study.dataset.test.arrays
+    np.testing.assert_allclose(load_embedder(written.path).embed(images), stored, atol=1e-6)
+    text = written.card.read_text()
+    assert "6 steps are the median of those that validation chose there (3, 6)" in text
+    assert "8 of the 8 training classes" in text
+    train_final(found, study.dataset, config)
+    assert read_json(path / "result.json") == result
+
+    table = comparison(found, path)
+    embeddings = [read_test_embeddings(folder / f"fold{fold}-repeat0") for fold in (0, 1)]
+    for arrays, name in zip([*embeddings, concatenated_embeddings(embeddings)], ("fold 0", "fold 1", "concatenation")):
+        (line,) = [line for line in table.splitlines() if line.startswith(name)]
+        assert f" {100 * evaluate_embeddings(arrays).as_dict()['MAP@R']:.2f} [" in line
+    (line,) = [line for line in table.splitlines() if line.startswith("final")]
+    assert f" {100 * result['test']['MAP@R']:.2f} [" in line
+    mean = np.mean([evaluate_embeddings(arrays).as_dict()["MAP@R"] for arrays in embeddings])
+    (line,) = [line for line in table.splitlines() if line.startswith("mean of the 2 folds")]
+    assert f"{100 * (result['test']['MAP@R'] - mean):+.2f} [" in line
+
+
+def test_pages_of_results_leave_the_final_model_out(finished):
+    study, _, folder = finished
+    found = read_study(folder)
+    train_final(found, study.dataset, final_configuration(found, None))
+    studies, problems = read_studies(reports.collect(study.folder))
+    assert [len(one.methods) for one in studies] == [1]
+    assert [problem for problem in problems if "is a model to deploy" in problem] == problems != []
+
+
+def test_other_data_are_refused(finished):
+    study, _, folder = finished
+    found = read_study(folder)
+    fewer = dataclasses.replace(study.dataset, test=study.dataset.test.subset(np.arange(10)))
+    with pytest.raises(InvalidInput, match="trained on other data"):
+        train_final(found, fewer, final_configuration(found, None))
+
+
+def test_what_is_no_finished_study_is_refused(finished, tmp_path):
+    study, config, folder = finished
+    with pytest.raises(InvalidInput, match="Give the folder of a method, such as"):
+        read_study(tmp_path)
+    with pytest.raises(InvalidInput, match="--weights: received 'a.npz', expected none"):
+        final_configuration(read_study(folder), "a.npz")
+    other = TinyStudy(tmp_path)
+    other.finish(config)
+    with pytest.raises(InvalidInput, match="is not complete: fold 1 has not finished"):
+        read_study(other.runs.method_dir(config))
+    biased = other.config("c2", "gap", "conventional")
+    other.finish(biased)
+    with pytest.raises(InvalidInput, match="expected one of the fair protocol"):
+        read_study(other.runs.method_dir(biased))
+
+
+def test_a_study_from_a_file_of_weights_needs_that_file(finished, tmp_path):
+    _, _, folder = finished
+    found = read_study(folder)
+    file = tmp_path / "weights.npz"
+    np.savez(file, a=np.zeros(1))
+    from experiments.settings.initial_weights import weights_file
+
+    began = found._replace(config=dataclasses.replace(found.config, weights=weights_file(str(file)).digest))
+    assert final_configuration(began, str(file)).weights == str(file)
+    np.savez(file, a=np.ones(1))
+    for weights in (None, str(file)):
+        with pytest.raises(InvalidInput, match="expected the file that the folds began with"):
+            final_configuration(began, weights)
+
+
+def test_ccp_has_no_final_model(tmp_path):
+    from experiments.settings.recipes import resolve
+    from tests.experiments.tiny_study import OVERRIDES
+
+    study = TinyStudy(tmp_path)
+    config = resolve("glyphs", "c2", "gap", "thesis", "smoke", {**OVERRIDES, "num_folds": 2}, "ccp", None)
+    study.finish(config)
+    with pytest.raises(InvalidInput, match="received a method with CCP"):
+        read_study(study.runs.method_dir(config))

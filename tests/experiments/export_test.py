@@ -1,0 +1,112 @@
+"""`fair_eval`, `export` and `train_final` as a user runs them, from a folder of photographs to models."""
+
+import re
+
+import numpy as np
+import pytest
+
+from common.deployment import load_embedder
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small
+
+FEW = ["--max_steps=4", "--steps_per_evaluation=2", "--num_folds=2", "--loss=c2", "--pooling=gap"]
+
+
+@pytest.fixture(scope="module")
+def finished(image_folder, tmp_path_factory):
+    """The places of a finished study of two folds, and its folder."""
+    folder = tmp_path_factory.mktemp("export")
+    places = [f"--data_dir={image_folder}", f"--cache_dir={folder / 'cache'}"]
+    said = run_small("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, f"--runs_dir={folder / 'runs'}")
+    assert said.returncode == 0, said.stderr
+    (method,) = (folder / "runs" / "fair" / "folder").glob("c2+gap-*")
+    return places, method, said
+
+
+@pytest.mark.slow
+def test_each_fold_has_a_model_and_a_card(finished, image_folder):
+    _, method, _ = finished
+    assert sorted(path.parent.name for path in method.rglob("model.keras")) == ["fold0-repeat0", "fold1-repeat0"]
+    embedder = load_embedder(method / "fold0-repeat0" / "model.keras")
+    photographs = sorted(image_folder.glob("*/*.png"))[:10]
+    assert embedder.embed(photographs).shape == (10, 16)
+    assert embedder.image_size == 32
+    text = (method / "fold0-repeat0" / "README.md").read_text()
+    similarity = re.search(r"Original files instead of the prepared copies .*: cosine similarity .* (\d\.\d+) on", text)
+    assert 0.9 < float(similarity[1]) <= 1
+    assert "Enter the licence in the front matter" in text
+
+
+@pytest.mark.slow
+def test_without_the_flag_there_is_no_model_and_later_there_is(finished, tmp_path):
+    places, _, _ = finished
+    one = [*SMALL_PHOTOGRAPHS, *FEW, *places, f"--runs_dir={tmp_path}", "--fold=0"]
+    assert run_small("experiments.fair_eval", *one, "--noexport_model").returncode == 0
+    assert list(tmp_path.rglob("model.keras")) == []
+    assert run_small("experiments.fair_eval", *one, "--report_only").returncode == 0
+    assert list(tmp_path.rglob("model.keras")) == []
+    assert run_small("experiments.fair_eval", *one).returncode == 0
+    assert len(list(tmp_path.rglob("model.keras"))) == 1
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_and_compared(finished, tmp_path):
+    places, method, _ = finished
+    run = f"--run={method / 'fold0-repeat0'}"
+    said = run_small(
+        "experiments.export", run, f"--output={tmp_path / 'm' / 'mine.keras'}", "--num_checked=12", *places
+    )
+    assert said.returncode == 0, said.stderr
+    differences = re.search(r"on 12 test images: .* test embeddings (\S+), .* again (\S+)\.\n", said.stdout)
+    assert all(float(difference) <= 1e-6 for difference in differences.groups())
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["README.md", "mine.keras"]
+
+
+@pytest.mark.slow
+def test_a_run_on_cached_features_has_the_whole_network(finished, tmp_path):
+    """Its features were kept in half precision, so that the model is compared with the network of the run."""
+    places, _, _ = finished
+    cut = ["--trained_from=head", "--views=1", "--fold=0", f"--runs_dir={tmp_path}"]
+    said = run_small("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, *cut)
+    assert said.returncode == 0, said.stderr
+    (model,) = tmp_path.rglob("model.keras")
+    text = model.with_name("README.md").read_text()
+    stored, network = re.search(r"test embeddings (\S+), from its network computed again (\S+)\.", text).groups()
+    assert float(network) <= 1e-6 < float(stored) < 1e-2
+
+
+@pytest.mark.slow
+def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
+    few = ["--max_steps=4", "--steps_per_evaluation=2", f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
+    tokens = ["--dataset=synthetic_tokens", "--loss=pnca", "--pooling=gap", "--budget=smoke", "--fold=0"]
+    said = run_small("experiments.fair_eval", *tokens, *few)
+    assert said.returncode == 0, said.stderr
+    (model,) = tmp_path.rglob("model.keras")
+    embedder = load_embedder(model)
+    assert (embedder.image_size, embedder.channels) == (None, None)
+    assert "Maps tokens to embeddings" in model.with_name("README.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_final_model_stands_beside_the_folds(finished):
+    places, method, _ = finished
+    said = run_small("experiments.train_final", f"--run={method}", *places)
+    assert said.returncode == 0, said.stderr
+    for line in ("fold 0 ", "fold 1 ", "mean of the 2 folds", "concatenation of the 2", "final, all training classes"):
+        assert f"\n{line}" in said.stdout
+    (model,) = (method.parents[2] / "final").rglob("model.keras")
+    assert f"Written: {model}" in said.stdout
+    assert np.isfinite(load_embedder(model).embed(np.zeros((1, 40, 40, 3), np.uint8))).all()
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "phrases"),
+    [
+        ("export", [], ["--run"]),
+        ("export", ["--run=nowhere"], ["nowhere is no run directory"]),
+        ("export", ["--run=nowhere", "--format=torch"], ["received 'torch'", "keras, savedmodel, tflite, onnx"]),
+        ("export", ["--run=nowhere", "--num_checked=0"], ["num_checked"]),
+        ("train_final", ["--run=nowhere"], ["a folder with the runs of all folds", "Give the folder of a method"]),
+    ],
+)
+def test_bad_input_ends_with_one_message(module, arguments, phrases):
+    check_clean_failure(run_module(f"experiments.{module}", *arguments), *phrases)
