@@ -1,4 +1,4 @@
-"""How embeddings leave a deployed model, as its last layer."""
+"""Normalisation of embeddings: the last layer of a deployed model."""
 
 from __future__ import annotations
 

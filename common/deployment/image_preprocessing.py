@@ -1,4 +1,4 @@
-"""What evaluation makes of an image before the network, as the first layer of a model that is deployed."""
+"""The evaluation's preprocessing of images: the first layer of a deployed model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search has found."""
+"""Neighbours that a search has found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an index compares by: cosine, inner product or Euclidean distance, each as a similarity (larger is nearer)."""
+"""Similarities of an index: cosine, inner product or negated Euclidean distance; larger is nearer."""
 
 from __future__ import annotations
 

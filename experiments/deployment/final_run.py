@@ -116,7 +116,7 @@ def train_final(
     cache_dir: str | None = None,
     checkpoint_seconds: float = 30.0,
 ) -> Written:
-    """Trains the final model where it has not finished, or goes on with it, and writes it with its card.
+    """Trains the final model where it has not finished, or resumes it, and writes it with its card.
 
     Args:
         study: whose folds chose.

@@ -277,7 +277,7 @@ def _limits(run: RunModel) -> str:
         "- To decide whether two photographs show the same person, or anything about people.\n"
         f"- For other kinds of images than those of `{run.config.dataset}`: nothing was measured on any.\n"
         "- As a probability: similarities have no threshold until one is calibrated on labelled pairs of your own.\n"
-        "- For decisions that nobody looks at: of the nearest neighbours of unseen classes, the share above is right."
+        "- For decisions without a human check: of the nearest neighbours of unseen classes, the share above is right."
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes the model of a run with its card: one format by a command, `model.keras` at the end of a training."""
+"""Writes the model of a run with its card: one format by a command, `model.keras` at the end of a run."""
 
 from __future__ import annotations
 

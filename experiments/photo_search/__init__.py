@@ -1,1 +1,1 @@
-"""What `experiments.search` does: photos embedded, indexed, looked up, and their near-duplicates."""
+"""The actions of `experiments.search`: photos embedded, indexed, looked up, and their near-duplicates."""

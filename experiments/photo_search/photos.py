@@ -1,4 +1,4 @@
-"""Which photos a command is about: a folder, a table, or a single file."""
+"""The photos of a command: a folder, a table, or a single file."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _HELP = ("--help", "-help", "-?", "--?")
 _OWN, _RUNS = "This command", "Where results are, and what of them is made now"
 _OF_RUNS = (
     "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "deterministic", "fold", "repeat",
-    "repeats", "report_only", "explain", "run", "max_cells",
+    "repeats", "report_only", "explain", "run", "max_cells", "export_model",
 )  # fmt: skip
 _METHODS = ("methods",)
 _WIDTH = 112
