@@ -28,8 +28,8 @@ _WITH_INTERVAL = ("MAP@R", "P@1")
 _TYPES = {"MAP@R": "map_at_r", "P@1": "precision_at_1"}  # R@k: recall_at_k
 _MOST_NAMES = 20
 _PROTOCOLS = {
-    None: "Fair protocol: fold {fold} of the {folds} folds of the training classes chose the number of steps, the rest were "
-    "learnt from.",
+    None: "Fair protocol: fold {fold} of the {folds} folds of the training classes chose the number of steps, the rest "
+    "were learnt from.",
     "conventional": "Conventional protocol: all training classes were learnt from, and R@1 on the test set chose the "
     "number of steps: the figures are optimistic.",
     "held_out": "All training classes but {held_out:.0%} were learnt from, which chose the number of steps.",
