@@ -28,8 +28,8 @@ _WITH_INTERVAL = ("MAP@R", "P@1")
 _TYPES = {"MAP@R": "map_at_r", "P@1": "precision_at_1"}  # R@k: recall_at_k
 _MOST_NAMES = 20
 _PROTOCOLS = {
-    None: "Fair protocol: fold {fold} of {folds} of the training classes chose the number of steps, the rest were "
-    "learnt from.",
+    None: "Fair protocol: fold {fold} of the {folds} folds of the training classes chose the number of steps, the rest "
+    "were learnt from.",
     "conventional": "Conventional protocol: all training classes were learnt from, and R@1 on the test set chose the "
     "number of steps: the figures are optimistic.",
     "held_out": "All training classes but {held_out:.0%} were learnt from, which chose the number of steps.",
@@ -235,7 +235,7 @@ def _data(run: RunModel, result: dict) -> str:
 
 def _method(run: RunModel, result: dict, identity: dict, notes: Sequence[str]) -> str:
     config = run.config
-    place = {"fold": result["fold"] + 1, "folds": config.num_folds, "held_out": config.held_out_fraction or 0.0}
+    place = {"fold": result["fold"], "folds": config.num_folds, "held_out": config.held_out_fraction or 0.0}
     rows = [
         ("Network", config.backbone),
         ("Initial weights", str(identity.get("weights", config.weights))),
@@ -259,12 +259,16 @@ def _figures(run: RunModel, result: dict, intervals: dict) -> str:
             if name in intervals:
                 low, high = intervals[name].ends()
                 ends = f"[{100 * low:.2f}, {100 * high:.2f}]"
-            before = f"{100 * untrained[name]:.2f}" if name in untrained else "-"
-            rows.append(f"| {name} | {100 * result['test'][name]:.2f} | {ends} | {before} |")
+            old = f"{100 * untrained[name]:.2f}" if name in untrained else "-"
+            rows.append(f"| {name} | {100 * result['test'][name]:.2f} | {ends} | {old} |")
+    trained, before = (values.get("MAP@R") for values in (result["test"], untrained))
+    is_worse = before is not None and trained <= before
+    verdict = ["", "**Training did not beat the untrained backbone's average features.**"] if is_worse else []
     few = " There are few of them: it may be too short." if intervals["MAP@R"].has_few_classes else ""
     return "\n".join(
         [
             *rows,
+            *verdict,
             "",
             f"Intervals are for other test classes of the same kind, of this one trained network; how much another "
             f"training would differ is not in them.{few} Before training: average features of the backbone.",

@@ -11,7 +11,6 @@ import numpy as np
 from tensorflow import keras
 
 from common.data import Dataset
-from common.data.image_files import load_rgb
 from common.deployment import Embedder, ImagePreprocessing, deployable_model
 from common.deployment.deployable_model import PREPROCESSING
 from common.deployment.formats import FORMATS, Embed
@@ -129,17 +128,22 @@ class RunModel:
         return Agreement(len(embeddings), difference, from_network, self._similarities())
 
     def _inputs(self, takes_crops: bool) -> Iterator[np.ndarray]:
-        """Batches of inputs of the model, or of its network, in order."""
-        if takes_crops:
-            for batch in image_batches(self._examples, self.config, self.trained.dataset):
-                batch = batch.numpy()
-                yield batch if batch.dtype == np.int32 else batch.astype(np.float32)
-        elif self._examples.paths is None:
-            for start in range(0, len(self._examples), 64):
-                yield self._examples.arrays[start : start + 64]
-        else:
-            for path in self._examples.file_names:
-                yield np.asarray(load_rgb(path, path), np.float32)[None]
+        """Batches of inputs of the model, or of its network, in order.
+
+        Images of files are given as the crops that evaluation has read, inside of a black margin that the model cuts
+        off: a file that is decoded as a whole differs from them by a little in the outermost columns.
+        """
+        layers = {layer.name: layer for layer in self.model.layers}
+        margin = 0
+        if PREPROCESSING in layers and not takes_crops:
+            transform = layers[PREPROCESSING].transform
+            margin = transform.shorter_side - transform.size
+        for batch in image_batches(self._examples, self.config, self.trained.dataset):
+            inputs = batch.numpy()
+            if inputs.dtype != np.int32:
+                inputs = inputs.astype(np.float32)
+            sides = (margin // 2, margin - margin // 2)
+            yield np.pad(inputs, [(0, 0), sides, sides, (0, 0)]) if margin else inputs
 
     def _similarities(self) -> np.ndarray:
         if self._originals is None:

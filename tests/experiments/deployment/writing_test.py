@@ -56,13 +56,25 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
     for phrase in (
         "30 examples of 6 other classes",
         "<letter & 0>",
-        "fold 1 of 2",
+        "fold 0 of the 2 folds",
         "What it is not for",
         "MIT licence",
     ):
         assert phrase in text
     assert re.search(rf"\| MAP@R \| {100 * test['MAP@R']:.2f} \| \[\d+\.\d\d, \d+\.\d\d\] \| 12.50 \|", text)
     assert "few of them" in text  # six test classes
+    assert ("Training did not beat" in text) == (test["MAP@R"] <= 0.125)
+
+
+def test_a_training_that_has_not_helped_is_called_so(study, tiny_network, tmp_path, monkeypatch):
+    own = TinyStudy(tmp_path)
+    path = finish_untrained(own, own.config("c2", "gap"))
+    for name in ("result.json", "result.copy.json"):
+        result = read_json(path / name)
+        write_json(path / name, {**result, "untrained": {**result["untrained"], "MAP@R": 0.999}})
+    with loaded_as(monkeypatch, own.dataset):
+        text = export_run(path, "keras").card.read_text()
+    assert "**Training did not beat the untrained backbone's average features.**" in text
 
 
 @pytest.mark.slow
