@@ -19,7 +19,7 @@ NUMBERS = rf"{NUMBER}(?:(?:,| and|, and|/) ?{NUMBER})*"
 # A citation names the sections, or has the number right behind the word: "thesis section 3.3.2.1 and", "thesis 5.3.1".
 CITATION = re.compile(rf"\b(?:[Ss]ections?|[Tt]hesis|App\.|[Aa]ppendix) ({NUMBERS})")
 # Whose section it is: the last of these names before it, and the thesis where there is none.
-SOURCE = re.compile(r"[Tt]hesis|[Dd]issertation|et al\.|ICCV|CVPR|Musgrave|Higham|Milbich|Wang|[Pp]aper")
+SOURCE = re.compile(r"[Tt]hesis|[Dd]issertation|et al\.|ICCV|CVPR|TPAMI|Musgrave|Higham|Milbich|Wang|[Pp]aper")
 
 
 def known_sections() -> set[str]:
