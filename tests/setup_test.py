@@ -33,7 +33,11 @@ def required(lines) -> dict[str, Requirement]:
 
 
 def lines_of(name: str) -> list[str]:
-    return (ROOT / name).read_text(encoding="utf-8").splitlines()
+    """The lines of a file of requirements, and of those that it names."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    named = [line.removeprefix("-r ") for line in lines if line.startswith("-r ")]
+    own = [line for line in lines if not line.startswith("-r ")]
+    return [*own, *(line for other in named for line in lines_of(other))]
 
 
 def test_the_version_is_that_of_the_package(settings):
