@@ -7,6 +7,7 @@ import numpy as np
 from common.errors import check_choice, invalid
 
 METRICS = ("cosine", "inner_product", "euclidean")
+_ROWS_AT_ONCE = 65_536
 _NUMBERS_AT_ONCE = 2**22  # coordinates of pairs held in float64 at a time
 
 
@@ -34,16 +35,22 @@ def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int 
             row of zeros; it names the row.
     """
     embeddings = checked_embeddings("embeddings", embeddings, first_row=first_row)
-    rows = unit_rows(embeddings, first_row=first_row) if metric == "cosine" else embeddings
-    with np.errstate(over="ignore"):
-        stored = np.ascontiguousarray(rows, dtype)
-    if not np.isfinite(stored).all():
-        row = first_row + int(np.flatnonzero(~np.isfinite(stored).all(axis=1))[0])
-        fix = 'Build the index with dtype="float32", or scale the embeddings.'
-        raise invalid("embeddings", received=f"a number too large for {dtype} in row {row}", expected=dtype, fix=fix)
-    if dtype == "float32" or not len(stored):
-        return stored, 0.0
-    return stored, float(np.linalg.norm(rows - stored.astype(np.float32), axis=1).max())
+    stored = np.empty(embeddings.shape, dtype)
+    error = 0.0
+    for start in range(0, len(embeddings), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        rows = unit_rows(embeddings[part], first_row + start) if metric == "cosine" else embeddings[part]
+        with np.errstate(over="ignore"):
+            stored[part] = rows
+        if not np.isfinite(stored[part]).all():
+            row = first_row + start + int(np.flatnonzero(~np.isfinite(stored[part]).all(axis=1))[0])
+            fix = 'Build the index with dtype="float32", or scale the embeddings.'
+            raise invalid(
+                "embeddings", received=f"a number too large for {dtype} in row {row}", expected=dtype, fix=fix
+            )
+        if dtype == "float16":
+            error = max(error, float(np.linalg.norm(rows - stored[part].astype(np.float32), axis=1).max()))
+    return stored, error
 
 
 def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None, first_row: int = 0) -> np.ndarray:

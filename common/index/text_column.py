@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 import numpy as np
@@ -22,6 +22,12 @@ class TextColumn(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    def __iter__(self) -> Iterator[str]:
+        content, start = self._content.tobytes(), 0
+        for end in self._ends.tolist():
+            yield decoded(content[start:end])
+            start = end
 
     @overload
     def __getitem__(self, row: int) -> str: ...
