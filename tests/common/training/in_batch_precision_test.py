@@ -40,7 +40,11 @@ def test_hits_of_all_batches_over_queries_of_all_batches(shape):
 
 def test_under_xla_and_in_half_precision():
     metric, (labels, embeddings) = InBatchPrecision(), batch(0)
-    update = tf.function(metric.update_state, jit_compile=True)
+
+    @tf.function(jit_compile=True)
+    def update(labels, embeddings):
+        metric.update_state(labels, embeddings)
+
     update(tf.constant(labels), tf.cast(embeddings, tf.float16))
     hits, queries = by_hand(labels, embeddings)
     assert float(metric.result()) == pytest.approx(hits / queries)

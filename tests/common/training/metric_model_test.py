@@ -90,6 +90,18 @@ def test_early_stopping_behind_the_evaluation_stops_and_before_it_is_refused():
         fit(model, epochs=9, callbacks=[stopping, evaluation])
 
 
+def test_several_steps_in_one_execution_are_the_same_steps():
+    weights = []
+    for settings in ({"run_eagerly": True}, {"steps_per_execution": 2}):
+        model = model_with(MinedLoss(ContrastiveLoss(), "random"), compiled=False)
+        model.compile(keras.optimizers.SGD(0.1), **settings)
+        model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
+        assert int(np.array(model.metric_loss.step)) == 2
+        weights.append(np.array(model.network.layers[-1].kernel))
+    np.testing.assert_allclose(*weights, rtol=1e-6)
+    assert np.abs(weights[0] - np.eye(4)).max() > 1e-3
+
+
 def test_labels_that_have_become_floats():
     expected = fit(model_with()).history["loss"]
     for labels in (LABELS.astype(np.float32), LABELS[:, None].astype(np.float64)):
