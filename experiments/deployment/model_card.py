@@ -165,7 +165,7 @@ def _loading(run: RunModel, written: Written) -> str:
             f"print(embedder.embed({inputs}).shape){others}",
         ]
         beside = (
-            "Needs this project (`pip install deep-metric-learning`, or a clone) and TensorFlow, no data. With Keras "
+            "Needs this project (`pip install .` in a clone) and TensorFlow, no data. With Keras "
             f'alone: `import {imports}`, then `keras.models.load_model("{path}")`, whose inputs are '
             "arrays of any height and width, values 0..255. Keras 2 and Keras 3 each read what they have written "
             "themselves."

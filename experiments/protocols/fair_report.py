@@ -278,11 +278,26 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) 
     rows = ([untrained] if untrained else []) + trained
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title)
-    lines = []
+    lines = [f"warning: {text}" for method in complete if (text := training_has_not_helped(method))]
     for method in methods:
         lines += [f"warning: {problem}" for problem in method.runs.problems]
         lines += partial_lines(method)
     return "\n".join(part for part in (table, *lines, picture) if part)
+
+
+def training_has_not_helped(method: MethodReport) -> str | None:
+    """A sentence where the runs' mean MAP@R on the test classes is not above that before training; else None."""
+    units = [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
+    trained, before = (
+        np.mean([unit.measured[moment]["MAP@R"] for unit in units]) if units else np.nan
+        for moment in ("test", "untrained")
+    )
+    if not trained <= before:
+        return None
+    return (
+        f"{method.name}: training did not beat the untrained backbone's average features (MAP@R {100 * trained:.2f}, "
+        f"{100 * before:.2f} before). More classes, a lower learning rate or more steps may help."
+    )
 
 
 def partial_lines(method: MethodReport) -> list[str]:
