@@ -16,7 +16,7 @@ from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.help_text import asks_for_help, help_text
-from experiments.settings.layers import GIVEN
+from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 
@@ -167,6 +167,7 @@ def configurations_from_flags(
     check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
     if "explain" in values and values.explain:
         for config, layers in zip(configs, layered):
+            layers.set_missing(DEFAULT, config.as_dict())
             print(f"{config.name}\n{layers.as_text()}\n")
         sys.exit(0)
     return configs

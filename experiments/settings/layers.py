@@ -7,6 +7,7 @@ from typing import Any
 
 GIVEN = "given on the command line"
 OPEN = "ours, where the thesis is open"
+DEFAULT = "default of the setting"
 
 
 class Layers:
