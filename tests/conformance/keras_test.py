@@ -182,7 +182,7 @@ def test_plain_model_refuses_weights_that_it_would_not_train(name):
     np.testing.assert_array_equal(model.get_weights()[0], before[0])
 
 
-@pytest.mark.parametrize("name", ["MultiSimilarity", *IN_METRIC_MODEL])
+@pytest.mark.parametrize("name", ["MultiSimilarityLoss", *IN_METRIC_MODEL])
 def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
     model = model_of(name)
     model.compile(keras.optimizers.Adam(0.01), metrics=[InBatchPrecision()], run_eagerly=True)

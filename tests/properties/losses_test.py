@@ -11,8 +11,10 @@ from common.references import References
 from tests.conformance.losses_test import DIM, LOSSES, NUM_CLASSES, skip_if_drawn
 
 NUM_EXAMPLES = 25  # of each test and loss
+SMALLEST = 1e-30  # the gradient of v/|v| is of the size 1/|v|, which float32 cannot hold for much smaller ones
 COMPONENTS = st.one_of(
-    st.sampled_from([0.0, 1.0, -1.0, 2.0**-40, 300.0]), st.floats(-3.0, 3.0, allow_subnormal=False, width=32)
+    st.sampled_from([0.0, 1.0, -1.0, 2.0**-40, 300.0]),
+    st.floats(-3.0, 3.0, width=32).map(lambda value: value if abs(value) > SMALLEST else 0.0),
 )
 
 

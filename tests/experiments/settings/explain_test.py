@@ -11,7 +11,11 @@ from tests.command_line import run_module
 @pytest.mark.parametrize(
     ("command", "arguments", "expected"),
     [
-        ("fair_eval", ["--methods=c2+gap,c2+ccp+gap", "--seed=3"], {"seed": "3  given on the command line", "sampler": "rounds  default of the setting"}),
+        (
+            "fair_eval",
+            ["--methods=c2+gap,c2+ccp+gap", "--seed=3"],
+            {"seed": "3  given on the command line", "sampler": "rounds  default of the setting"},
+        ),
         ("conventional_eval", ["--loss=c1+xbm"], {"xbm_start": "1000  thesis 3.3.2.1, memory"}),
         ("revisiting_eval", ["--loss=margin"], {"margin": '0.2  "Revisiting" benchmark, losses'}),
     ],

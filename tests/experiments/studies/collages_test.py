@@ -14,7 +14,7 @@ def test_collages_of_photographs_train_as_printed(dataset):
     overrides = start_settings(dataset, "pretrained", "resnet20.npz")
     config = resolve(dataset, "pnca", "gsp", "thesis", "full", overrides)
     assert (config.weights, config.learning_rate, config.frozen_batch_norm) == ("resnet20.npz", 1e-3, False)
-    assert (config.gsp_memory_features, config.gsp_memory_delay) == (None, None)
+    assert (config.gsp_memory_features, config.gsp_memory_delay) == ("image_averages", 0)
     assert (config.num_prototypes, config.transport_ratio, config.smoothing) == (64, 0.2, 10.0)
     assert (config.zero_shot_weight, config.plateau_patience) == (0.5, 5)
 
