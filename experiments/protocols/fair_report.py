@@ -86,7 +86,7 @@ class MethodReport:
 
     def untrained_row(self) -> reports.TableRow | None:
         """Mean metrics of the backbones' average features before training."""
-        units = [unit for unit in self.runs.finished.values() if unit.measured.get("untrained")]
+        units = _with_untrained(self)
         if not units:
             return None
         cells = {}
@@ -285,9 +285,14 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) 
     return "\n".join(part for part in (table, *lines, picture) if part)
 
 
+def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
+    """The finished runs that know their backbone's figures before training."""
+    return [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
+
+
 def training_has_not_helped(method: MethodReport) -> str | None:
     """A sentence where the runs' mean MAP@R on the test classes is not above that before training; else None."""
-    units = [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
+    units = _with_untrained(method)
     trained, before = (
         np.mean([unit.measured[moment]["MAP@R"] for unit in units]) if units else np.nan
         for moment in ("test", "untrained")

@@ -46,7 +46,8 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     for each in all_settings():
         if each.name not in METHOD_FIELDS:
             within = f"; in {each.metadata['within']}" if each.metadata["within"] else ""
-            _DEFINITIONS[each.kind](each.name, None, f"{each.metadata['help']}{within} (default: the recipe's).")
+            default = "" if "default: " in each.metadata["help"] else " (default: the recipe's)"
+            _DEFINITIONS[each.kind](each.name, None, f"{each.metadata['help']}{within}{default}.")
 
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")

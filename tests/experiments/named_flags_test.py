@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from experiments.settings.config import all_settings
 from tests.command_line import run_module
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -42,6 +43,14 @@ def commands_of(text):
 def test_every_command_lists_its_flags(listed):
     assert len(COMMANDS) >= 18
     assert all(len(flags) > 2 for flags in listed.values()), {name: len(flags) for name, flags in listed.items()}
+
+
+@pytest.mark.parametrize("command", ["fair_eval", "conventional_eval", "revisiting_eval", "table", "collage_study"])
+def test_help_lists_every_setting_and_nothing_of_other_packages(command, listed):
+    missing = {each.name for each in all_settings()} - listed[command]
+    assert missing <= {"method", "protocol", "pooling"}
+    assert "runs_dir" in listed[command]
+    assert not listed[command] & {"logtostderr", "test_srcdir"}
 
 
 def test_documents_name_flags_that_their_commands_have(listed):

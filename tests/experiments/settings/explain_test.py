@@ -1,10 +1,7 @@
 """`--explain` prints every value with the layer that set it, and begins nothing."""
 
-import re
-
 import pytest
 
-from experiments.settings.config import all_settings
 from tests.command_line import run_module
 
 
@@ -28,14 +25,3 @@ def test_explain_names_values_and_layers_and_writes_nothing(command, arguments, 
     assert rows
     assert {row[0]: f"{row[1]}  {row[2]}" for row in rows if row[0] in expected} == expected
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("command", ["fair_eval", "conventional_eval", "revisiting_eval", "table", "collage_study"])
-def test_help_lists_every_hyperparameter_and_nothing_of_other_packages(command):
-    result = run_module(f"experiments.{command}", "--help")
-    assert result.returncode == 0, result.stderr
-    listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE))
-    missing = {each.name for each in all_settings()} - listed
-    assert missing <= {"method", "protocol", "pooling"}
-    assert "runs_dir" in listed
-    assert not listed & {"logtostderr", "test_srcdir"}
