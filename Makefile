@@ -60,7 +60,7 @@ $(VENV)/.installed: requirements.txt setup.py
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-oracles.txt requirements-onnx.txt
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-oracles.txt requirements-onnx.txt requirements-tune.txt
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -r requirements-oracles.txt
 	touch $@
 

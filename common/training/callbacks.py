@@ -285,6 +285,22 @@ class RecordMetrics(ResumableCallback):
         self.writer.close()
 
 
+class Watch(ResumableCallback):
+    """Tells of each evaluation, before the checkpoint that follows it: one that is made again is told again.
+
+    Args:
+        tell: is called with the step and the validation metrics; may raise, which ends the training where it is.
+        steps_per_epoch: how many steps lie between two evaluations.
+    """
+
+    def __init__(self, tell: Callable[[int, dict[str, float]], None], steps_per_epoch: int) -> None:
+        super().__init__()
+        self.tell, self.steps_per_epoch = tell, steps_per_epoch
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        self.tell((epoch + 1) * self.steps_per_epoch, {name: float(value) for name, value in logs.items()})
+
+
 class ProgressBar(ResumableCallback):
     """One line: steps done and to do, time left, loss, validation metric and the best of it.
 

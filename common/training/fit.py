@@ -15,6 +15,7 @@ from common.training.callbacks import (
     ProgressBar,
     RecordMetrics,
     RetrievalEvaluation,
+    Watch,
 )
 from common.training.checkpoint import Checkpoint
 from common.training.embedding_model import EmbeddingModel
@@ -64,6 +65,7 @@ def fit(
     gradient_transforms: Sequence[GradientTransform] = (),
     extra_callbacks: Sequence[ResumableCallback] = (),
     description: str = "training",
+    watch: Callable[[int, dict[str, float]], None] | None = None,
 ) -> dict:
     """Trains `model` until the schedule ends it, and leaves it with its best weights.
 
@@ -80,6 +82,7 @@ def fit(
         gradient_transforms: callables `(gradients, variables) -> gradients`.
         extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
         description: the progress bar's label.
+        watch: see `Watch`.
 
     Returns:
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
@@ -106,7 +109,8 @@ def fit(
         progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
         record = RecordMetrics(run, schedule.steps_per_evaluation)
         mean_loss = MeanLoss(schedule.steps_per_evaluation, schedule.warm_up_steps)
-        callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, progress, record, checkpoint]
+        watching = [Watch(watch, schedule.steps_per_evaluation)] if watch else []
+        callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, progress, record, *watching, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
     best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()

@@ -29,6 +29,7 @@ class Training:
         callbacks: see `extra_callbacks` of `fit`.
         deviations: of the data from the official ones.
         whole: whose weights are kept, where `model` is only its upper part; None: `model`.
+        watch: see `fit`.
     """
 
     model: EmbeddingModel
@@ -43,6 +44,7 @@ class Training:
     description: str = "training"
     deviations: Sequence[str] = ()
     whole: EmbeddingModel | None = None
+    watch: Callable[[int, dict[str, float]], None] | None = None
 
 
 def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> dict:
@@ -75,6 +77,7 @@ def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> d
             training.gradient_transforms,
             extra_callbacks=[*training.callbacks, training.cost],
             description=training.description,
+            watch=training.watch,
         )
         figures, embeddings = training.figures(history)
         result = {

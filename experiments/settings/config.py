@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
 from experiments.settings.initial_weights import is_file, weights_file
+from experiments.settings.method_names import method_name
 from experiments.settings.methods import AROUND, LOSSES, parts_of
 from experiments.settings.run_settings import (
     CONVENTIONAL_PROTOCOLS,
@@ -116,7 +117,7 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
     @property
     def name(self) -> str:
         """The method's name in tables and folders: loss, `ccp`, pooling."""
-        return "+".join([self.loss, *(["ccp"] if self.method == "ccp" else []), self.pooling])
+        return method_name(self.loss, self.method, self.pooling)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON values of all settings that have one, by the names of their flags."""

@@ -40,7 +40,8 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
     flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or {FORM}.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
     flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
-    flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {', '.join(RECIPES)}.")
+    recipes = f"{', '.join(RECIPES)}, or a file that `experiments.tune` has written"
+    flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {recipes}.")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     for each in all_settings():
@@ -54,17 +55,21 @@ PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
 SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
 
 
-def define_place_flags() -> None:
-    """Defines `PLACE_FLAGS`, `SESSION_FLAGS` and `--record`: where data and results are, how runs are saved."""
+def define_place_flags(record: bool = True) -> None:
+    """Defines `PLACE_FLAGS` and `SESSION_FLAGS`: where data and results are, how runs are saved.
+
+    Args:
+        record: whether there is `--record`, too.
+    """
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string(
         "cache_dir", None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
     )
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
-    flags.DEFINE_string(
-        "record", None, "Folder of a study, such as results/mine, to whose rows finished runs are added."
-    )
-    define_replace_flag()
+    if record:
+        text = "Folder of a study, such as results/mine, to whose rows finished runs are added."
+        flags.DEFINE_string("record", None, text)
+        define_replace_flag()
     define_session_flags()
 
 

@@ -61,3 +61,8 @@ def parse_loss(name: str) -> LossName:
 def uses_gsp(pooling: str) -> bool:
     """Whether a pooling is generalized sum pooling, alone or combined."""
     return pooling == "gsp" or pooling.endswith("+gsp")
+
+
+def method_name(loss: str, method: str, pooling: str) -> str:
+    """A method's name in tables and folders: loss, `ccp`, pooling."""
+    return "+".join([loss, *(["ccp"] if method == "ccp" else []), pooling])

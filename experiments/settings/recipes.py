@@ -21,6 +21,7 @@ from experiments.settings.published_code_recipe import published_code_switches
 from experiments.settings.revisiting_recipe import RECIPE, revisiting_setting
 from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.thesis_losses import SOP_LOSSES, THESIS_LOSSES
+from experiments.settings.tuned_recipe import recipe_layer
 
 RECIPES = ("thesis", "published_code", RECIPE)
 METHODS = ("plain", "ccp")
@@ -75,7 +76,7 @@ def resolve(
 
     Args:
         dataset, loss, pooling: names as in `experiments.settings.build`.
-        recipe: one of `RECIPES`.
+        recipe: one of `RECIPES`, or a file that `experiments.tune` has written.
         budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
         overrides: values by field name; a value for a field that this loss and pooling do not use is an error.
         method: one of `METHODS`.
@@ -99,6 +100,8 @@ def layers_of(
     protocol: str | None = None,
 ) -> Layers:
     """The values of `resolve`, each with the layer that set it last; arguments and errors as there."""
+    recipe, tuned_by, tuned = recipe_layer(recipe, loss, method, pooling)
+    given, overrides = overrides, {**tuned, **overrides}
     check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
     name = parse_loss(loss)
@@ -145,7 +148,8 @@ def layers_of(
     layers.set("--trained_from", cut_settings(overrides, values["crop"]))
     _refuse_unused(values, overrides)
     late_start = _selection(values | overrides)
-    layers.set(GIVEN, overrides)
+    layers.set(tuned_by, tuned)
+    layers.set(GIVEN, given)
     layers.set_missing("what has to wait", late_start)
     return layers
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +38,7 @@ from experiments.units.pooling_weights import image_batches, perplexity_callback
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
 
+Watcher: TypeAlias = Callable[[int, dict[str, float]], None]  # of a step and its validation metrics
 MONITORED = {
     "conventional": "stops on the test set",
     "held_out": "stops on held-out classes",
@@ -80,14 +83,14 @@ class Unit:
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
 
-    def train(self, checkpoint_seconds: float = 30.0) -> dict:
-        """Trains (or resumes), evaluates on the test set, writes and returns the result."""
+    def train(self, checkpoint_seconds: float = 30.0, watch: Watcher | None = None) -> dict:
+        """Trains (or resumes), evaluates on the test set, writes and returns the result; for `watch` see `fit`."""
         try:
-            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds))
+            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch))
         except NotFinite as error:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
 
-    def _prepared(self, checkpoint_seconds: float) -> Training:
+    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None) -> Training:
         cost = TrainingCost()
         model = whole = self._build_model()
         if self.config.cached_features:
@@ -110,6 +113,7 @@ class Unit:
             description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
             deviations=self.dataset.deviations,
             whole=whole,
+            watch=watch,
         )
 
     def _describe_batch(self, step: int) -> str:

@@ -17,7 +17,7 @@ from experiments.units.cached_training import FeaturePlace
 from experiments.units.finished_run import mend_finished_run
 from experiments.units.same_data import tell_of_other_data
 from experiments.units.start_checks import check_unit
-from experiments.units.unit import Unit
+from experiments.units.unit import Unit, Watcher
 
 
 class UnitRuns:
@@ -72,10 +72,22 @@ class UnitRuns:
             if not any(folder.glob(f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json")):
                 check_unit(config, self.dataset, fold, repeat)
 
-    def train(self, config: ExperimentConfig, fold: int, repeat: int, checkpoint_seconds: float = 30.0) -> None:
+    def train(
+        self,
+        config: ExperimentConfig,
+        fold: int,
+        repeat: int,
+        checkpoint_seconds: float = 30.0,
+        watch: Watcher | None = None,
+    ) -> None:
         """Trains a unit that has no result yet; one that was stopped resumes from its last checkpoint.
 
         Of one that has finished, files that have been damaged since are rebuilt where possible.
+
+        Args:
+            config, fold, repeat: of the unit.
+            checkpoint_seconds: shortest time between two checkpoints.
+            watch: is told of every evaluation; see `common.training.fit`.
         """
         path = self.unit_dir(config, fold, repeat)
         if not (path / "result.json").exists():
@@ -93,4 +105,4 @@ class UnitRuns:
             prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
             features = FeaturePlace(self.cache_dir, self.fingerprint)
             unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
-            unit.train(checkpoint_seconds)
+            unit.train(checkpoint_seconds, watch)

@@ -1,0 +1,84 @@
+"""Recipes from a file: the settings that `experiments.tune` has chosen, as a layer over a named recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from common.errors import invalid
+from common.files import read_json
+from experiments.settings.method_names import method_name
+
+FILE_ENDING = ".json"
+KIND = "tuned recipe"
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedRecipe:
+    """Settings by method.
+
+    Attributes:
+        recipe: the named recipe that lies below.
+        methods: by method's name in reports (`c2+xbm+gap`), the values of settings by the names of their flags.
+        found: how they were found, for people and programs: data set, trials, folds, ranges, validation figures.
+    """
+
+    recipe: str
+    methods: Mapping[str, Mapping[str, Any]]
+    found: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values; `read` takes them back."""
+        return {
+            "kind": KIND,
+            "recipe": self.recipe,
+            "methods": {name: dict(values) for name, values in self.methods.items()},
+            "found": dict(self.found),
+        }
+
+    @classmethod
+    def read(cls, path: str) -> TunedRecipe:
+        """The recipe in a file.
+
+        Raises:
+            InvalidInput: there is no such file, or it is none of these.
+        """
+        if not pathlib.Path(path).is_file():
+            raise invalid("--recipe", received=path, expected="a file that exists, as `experiments.tune` writes it")
+        content = read_json(path)
+        if not _is_tuned_recipe(content):
+            expected = f"JSON with kind ({KIND!r}), recipe (a name) and methods (settings by method)"
+            raise invalid("--recipe", received=f"{path}, which holds something else", expected=expected)
+        return cls(content["recipe"], content["methods"], content.get("found", {}))
+
+
+def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
+    """What `--recipe` says of a method: the named recipe, and a layer to be set over it.
+
+    Args:
+        recipe: a name, or a file that ends in `.json`.
+        loss, method, pooling: of the method.
+
+    Returns:
+        The named recipe, the layer's source, and its values by the names of their flags; none for a named recipe.
+
+    Raises:
+        InvalidInput: a file that cannot be read, or that does not have this method.
+    """
+    if not recipe.endswith(FILE_ENDING):
+        return recipe, "", {}
+    tuned = TunedRecipe.read(recipe)
+    name = method_name(loss, method, pooling)
+    if name not in tuned.methods:
+        expected = f"one of those that were tuned: {', '.join(sorted(tuned.methods))}"
+        raise invalid(f"method for --recipe={recipe}", received=name, expected=expected)
+    return tuned.recipe, f"tuned ({recipe})", dict(tuned.methods[name])
+
+
+def _is_tuned_recipe(content: Any) -> bool:
+    if not isinstance(content, dict) or content.get("kind") != KIND or not isinstance(content.get("recipe"), str):
+        return False
+    methods = content.get("methods")
+    return isinstance(methods, dict) and all(isinstance(values, dict) for values in methods.values())

@@ -1,0 +1,52 @@
+"""Search for settings of methods on validation classes: equally many trials for each, resumable, with pruning.
+
+Regenerates: no table of the thesis, whose own search is `experiments.figure --id=3.5`; docs/tune.md.
+Command: python -m experiments.tune --dataset=glyphs --methods=c2+gap,c2+gsp --budget=demo --trials=20
+    --parameters=learning_rate=1e-4..1e-2:log,transport_ratio
+Expected: a table of the best settings, pictures, and a recipe for `fair_eval --recipe=FILE`.
+Cost: trials x methods x folds runs of the budget, less what is pruned.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from absl import flags
+
+from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+
+with silence_tensorflow_import():
+    from experiments.settings import build
+    from experiments.settings import flags as experiment_flags
+    from experiments.tuning.command import searches_from_flags, spaces_from_flags
+    from experiments.tuning.outcome import Outcome
+    from experiments.tuning.search import PRUNERS, SEARCHES
+
+
+def main() -> None:
+    """Trains the trials that are missing, then says what was found."""
+    values = flags.FLAGS
+    configs = experiment_flags.configurations_from_flags()
+    spaces = spaces_from_flags(configs)
+    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
+    searches, folder = searches_from_flags(configs, spaces, dataset)
+    if not values.report_only:
+        for search in searches:
+            search.run(values.trials, values.checkpoint_seconds)
+    outcome = Outcome(searches, values.recipe, values.trials, folder)
+    print(outcome.write(pathlib.Path(values.output or folder / "recipe.json")))
+
+
+if __name__ == "__main__":
+    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_methods_flags()
+    experiment_flags.define_place_flags(record=False)
+    flags.DEFINE_integer("trials", 20, "Trials of each method, in all; more continue the same search.", lower_bound=1)
+    flags.DEFINE_list("parameters", ["learning_rate"], "Settings to search: NAME, NAME=LOW..HIGH[:log] or NAME=A|B.")
+    flags.DEFINE_integer("tuning_folds", 1, "Folds that a trial is trained on; it is worth their mean.", lower_bound=1)
+    flags.DEFINE_enum("search", "tpe", SEARCHES, "How the next trial is chosen.")
+    flags.DEFINE_enum("pruning", "median", PRUNERS, "Whether a trial below the median of the others ends early.")
+    flags.DEFINE_string("storage", None, "Address of a database for many workers (default: SQLite in --runs_dir).")
+    flags.DEFINE_string("output", None, "File for the recipe (default: beside the tables).")
+    flags.DEFINE_boolean("report_only", False, "Train nothing; report the trials that have ended.")
+    experiment_flags.run_command(main)

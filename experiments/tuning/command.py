@@ -1,0 +1,85 @@
+"""From the flags of `experiments.tune` to its searches."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from common.data import Dataset
+from common.errors import InvalidInput, invalid
+from experiments.settings import flags as experiment_flags
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import resolve
+from experiments.settings.tuned_recipe import FILE_ENDING
+from experiments.tuning.optuna_library import open_storage, optuna
+from experiments.tuning.search import Search, SearchRules, search_folder
+from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
+from experiments.units.start_checks import check_configurations
+from experiments.units.unit_runs import UnitRuns
+
+
+def spaces_from_flags(configs: Sequence[ExperimentConfig]) -> dict[str, dict[str, Parameter]]:
+    """What is searched, by method; everything is refused here that can be refused without data.
+
+    Raises:
+        InvalidInput: Optuna is missing, a flag has no effect or is out of its range, a setting is both given and
+            searched, or a method cannot be trained with the recipe's values.
+    """
+    values = flags.FLAGS
+    optuna()
+    if values.recipe.endswith(FILE_ENDING):
+        raise invalid("--recipe", received=values.recipe, expected="a named recipe: a search begins from its values")
+    spaces = {config.name: parse_space(values.parameters, config) for config in configs}
+    check_every_parameter_is_used(values.parameters, spaces)
+    given = experiment_flags.overrides_from_flags()
+    both = sorted({name for space in spaces.values() for name in space} & given.keys())
+    if both:
+        raise InvalidInput(f"Given and searched at once: {', '.join(both)}. Remove the flag, or the parameter.")
+    if values.tuning_folds > configs[0].num_folds:
+        raise invalid(
+            "--tuning_folds", received=values.tuning_folds, expected=f"at most {configs[0].num_folds}, the folds"
+        )
+    if not values.report_only:
+        check_configurations(list(configs), values.data_dir)
+    return spaces
+
+
+def searches_from_flags(
+    configs: Sequence[ExperimentConfig], spaces: Mapping[str, dict[str, Parameter]], dataset: Dataset
+) -> tuple[list[Search], pathlib.Path]:
+    """One search for each method, and the folder of their common tables.
+
+    Args:
+        configs: of the methods, with the recipe's values.
+        spaces: as `spaces_from_flags` gives them.
+        dataset: as loaded.
+
+    Raises:
+        InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
+    """
+    values = flags.FLAGS
+    runs = UnitRuns(dataset, values.runs_dir, values.cache_dir)
+    if not values.report_only:
+        runs.check((config, fold, 0) for config in configs for fold in range(values.tuning_folds))
+    rules = SearchRules(values.tuning_folds, values.search, values.pruning, configs[0].seed)
+    folder = search_folder(runs, configs[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    storage = open_storage(values.storage or f"sqlite:///{(folder / 'trials.db').resolve()}")
+    searches = [Search(config, spaces[config.name], _resolver(config), runs, rules, storage) for config in configs]
+    names = "-".join(search.name for search in searches)
+    return searches, folder / "reports" / hashlib.sha256(names.encode()).hexdigest()[:10]
+
+
+def _resolver(config: ExperimentConfig) -> Any:
+    """What the flags and the settings of a trial say together, for one method."""
+    given = {**experiment_flags.overrides_from_flags(), "chapter": config.chapter}
+
+    def resolved(trial: Mapping[str, Any]) -> ExperimentConfig:
+        method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
+        return resolve(*method_of, {**given, **trial}, config.method)
+
+    return resolved

@@ -1,0 +1,142 @@
+"""What searches have found: a table, a recipe, pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common.files import write_json, write_text
+from experiments.reports import PlainTable
+from experiments.settings.tuned_recipe import TunedRecipe
+from experiments.tuning.pictures import draw_history, draw_parameters
+from experiments.tuning.search import Search, in_words, was_pruned
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """The searches of one command.
+
+    Attributes:
+        searches: one a method, in the command's order.
+        recipe: the named recipe under what was found.
+        trials: that each was given.
+        folder: where tables and pictures go.
+    """
+
+    searches: Sequence[Search]
+    recipe: str
+    trials: int
+    folder: pathlib.Path
+
+    def write(self, recipe_file: pathlib.Path) -> str:
+        """Writes everything atomically; returns the text for the terminal.
+
+        Args:
+            recipe_file: for the settings of every method that has all of its trials.
+        """
+        summary, trials = self._summary(), self._trials()
+        for table, name in ((summary, "tuned"), (trials, "trials")):
+            for ending, text in {"md": table.as_markdown(), "csv": table.as_csv()}.items():
+                write_text(self.folder / f"{name}.{ending}", text)
+        draw_history(self.searches, self.folder / "history.png")
+        drawn = [draw_parameters(search, self.folder / f"{search.config.name}.png") for search in self.searches]
+        lines = [summary.as_text(), f"Trials: {self.folder / 'trials.csv'}; pictures: history.png"]
+        lines[-1] += "".join(f", {path.name}" for path in drawn if path is not None)
+        best = {search: best for search in self.searches if (best := search.best()) and self._is_complete(search)}
+        if best:
+            write_json(recipe_file, self._recipe(best).as_dict())
+            names = ",".join(search.config.name for search in best)
+            lines.append(f"Recipe: {recipe_file}. With it: --recipe={recipe_file} --methods={names}")
+        return "\n".join(lines)
+
+    def _is_complete(self, search: Search) -> bool:
+        return len(search.finished()) >= self.trials
+
+    def _recipe(self, best: Mapping[Search, Any]) -> TunedRecipe:
+        first = next(iter(best))
+        found = {
+            "dataset": first.config.dataset,
+            "trials": self.trials,
+            "rules": dataclasses.asdict(first.rules),
+            "validation": {search.config.name: trial.value for search, trial in best.items()},
+            "spaces": {search.config.name: _space(search) for search in best},
+        }
+        return TunedRecipe(self.recipe, {search.config.name: trial.params for search, trial in best.items()}, found)
+
+    def _summary(self) -> PlainTable:
+        metric = self.searches[0].config.monitor
+        header = ["method", "trials", "pruned", f"recipe's {metric} (%)", f"best {metric} (%)", "settings"]
+        lines = []
+        for search in self.searches:
+            best, ended = search.best(), search.finished()
+            first = ended[0] if ended and not was_pruned(ended[0]) else None
+            lines.append(
+                [
+                    search.config.name,
+                    str(len(ended)),
+                    str(sum(map(was_pruned, ended))),
+                    _percent(first.value if first is not None and _is_the_recipes(search, first) else None),
+                    _percent(best.value if best else None),
+                    in_words(best.params) if best else "",
+                ]
+            )
+        folds = self.searches[0].rules.folds
+        notes = [
+            f"Validation classes of the first {'fold' if folds == 1 else f'{folds} folds'}; test classes have no part "
+            "in it. The best of several trials is ahead by some luck: compare methods on the test classes, by the "
+            "recipe.",
+            *(note for search in self.searches for note in _notes(search)),
+        ]
+        return PlainTable(f"Settings of {self.searches[0].config.dataset}", header, lines, tuple(notes))
+
+    def _trials(self) -> PlainTable:
+        metric = self.searches[0].config.monitor
+        lines = [
+            [
+                search.config.name,
+                str(trial.number),
+                in_words(trial.params),
+                _state(trial),
+                _percent(trial.value),
+                _run(trial),
+            ]
+            for search in self.searches
+            for trial in search.finished()
+        ]
+        return PlainTable("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
+
+
+def _space(search: Search) -> dict[str, Any]:
+    return {name: parameter.as_dict() for name, parameter in search.space.items()}
+
+
+def _is_the_recipes(search: Search, trial: Any) -> bool:
+    return all(trial.params[name] == getattr(search.config, name) for name in search.space)
+
+
+def _notes(search: Search) -> list[str]:
+    """What to think of before the best settings are believed."""
+    best = search.best()
+    if best is None:
+        return []
+    edges = [name for name, parameter in search.space.items() if parameter.at_edge(best.params[name])]
+    return (
+        [f"{search.config.name}: the best {', '.join(edges)} lies at an end of its range: widen it."] if edges else []
+    )
+
+
+def _state(trial: Any) -> str:
+    if "diverged" in trial.user_attrs:
+        return "diverged"
+    return "pruned" if was_pruned(trial) else "complete"
+
+
+def _run(trial: Any) -> str:
+    return trial.user_attrs.get("run", "")
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{100 * value:.2f}"

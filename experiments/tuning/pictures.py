@@ -1,0 +1,105 @@
+"""Pictures of a search: how the best grew, and what each setting does to validation."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from common.files import write_atomically
+from experiments.tuning.optuna_library import optuna
+from experiments.tuning.search import Search, was_pruned
+from experiments.tuning.search_space import Parameter
+
+_STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#56B4E9", "v"), ("#E69F00", "P"))
+_FEWEST_FOR_IMPORTANCE = 8  # complete trials; with fewer a forest of trees says nothing
+
+
+def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
+    """Validation of each trial by its place, and a line of the best so far, by method.
+
+    Args:
+        searches: on one data set.
+        path: where the PNG goes.
+    """
+    figure = Figure(figsize=(6.8, 4.2), dpi=150, layout="constrained")
+    axes = FigureCanvasAgg(figure).figure.subplots()
+    for search, (color, marker) in zip(searches, itertools.cycle(_STYLES)):
+        ended = search.finished()
+        complete = [(place, 100 * trial.value) for place, trial in enumerate(ended) if not was_pruned(trial)]
+        pruned = [(place, 100 * value) for place, trial in enumerate(ended) if (value := _pruned_at(trial)) is not None]
+        if complete:
+            places, values = zip(*complete)
+            axes.scatter(places, values, s=22, color=color, marker=marker, alpha=0.7, linewidths=0)
+            best = list(itertools.accumulate(values, max))
+            end = (len(ended) - 1, best[-1])
+            axes.step([*places, end[0]], [*best, end[1]], where="post", color=color, label=search.config.name)
+        if pruned:
+            axes.scatter(*zip(*pruned), s=22, color=color, marker="x", linewidths=1, alpha=0.7)
+    metric = searches[0].config.monitor
+    axes.set(xlabel="trial", ylabel=f"validation {metric} (%)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title("Best so far (line); crosses: pruned, at their last validation", fontsize="small")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize="small", loc="lower right")
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
+    """A panel a setting: validation of the complete trials by its value; the best is ringed.
+
+    Args:
+        search: of one method.
+        path: where the PNG goes.
+
+    Returns:
+        The path; None, and no picture, before two trials are complete.
+    """
+    complete = [trial for trial in search.finished() if not was_pruned(trial)]
+    best = search.best()
+    if best is None or len(complete) < 2:
+        return None
+    figure = Figure(figsize=(3.4 * len(search.space), 3.4), dpi=150, layout="constrained")
+    panels = FigureCanvasAgg(figure).figure.subplots(1, len(search.space), sharey=True, squeeze=False)[0]
+    shares = _importances(search, len(complete))
+    for axes, (name, parameter) in zip(panels, search.space.items()):
+        values = [_drawn(parameter, trial.params[name]) for trial in complete]
+        axes.scatter(values, [100 * trial.value for trial in complete], s=26, color="#0072B2", alpha=0.7, linewidths=0)
+        ring = (_drawn(parameter, best.params[name]), 100 * best.value)
+        axes.scatter(*ring, s=90, facecolors="none", edgecolors="#D55E00", linewidths=1.5)
+        if parameter.log:
+            axes.set_xscale("log")
+        importance = f"\nimportance {shares[name]:.2f}" if name in shares else ""
+        axes.set_xlabel(f"{name}{importance}")
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel(f"validation {search.config.monitor} (%)")
+    figure.suptitle(
+        f"{search.config.name} on {search.config.dataset}: {len(complete)} complete trials", fontsize="medium"
+    )
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    return path
+
+
+def _pruned_at(trial: Any) -> float | None:
+    """The last validation of a pruned trial; None for a complete one, or one that has none."""
+    if not was_pruned(trial) or not trial.intermediate_values:
+        return None
+    return trial.intermediate_values[max(trial.intermediate_values)]
+
+
+def _drawn(parameter: Parameter, value: Any) -> Any:
+    return str(value) if parameter.choices else value
+
+
+def _importances(search: Search, num_complete: int) -> dict[str, float]:
+    """Share of the variance of validation that a setting explains alone (functional ANOVA over a random forest)."""
+    if num_complete < _FEWEST_FOR_IMPORTANCE or len(search.space) < 2:
+        return {}
+    evaluator = optuna().importance.FanovaImportanceEvaluator(seed=search.rules.seed)
+    return optuna().importance.get_param_importances(search.study, evaluator=evaluator)

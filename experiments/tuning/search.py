@@ -1,0 +1,231 @@
+"""The search for one method's settings: Optuna asks, runs of the fair protocol answer from validation classes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from common.errors import InvalidInput
+from common.training import NotFinite
+from experiments.settings.config import ExperimentConfig
+from experiments.tuning.optuna_library import optuna
+from experiments.tuning.search_space import Parameter
+from experiments.tuning.trial_locks import TrialLocks
+from experiments.units.unit_runs import UnitRuns
+
+RANDOM_TRIALS = 6  # the recipe's own values and those drawn at random, before the sampler has something to go by
+SEARCHES = ("tpe", "random")
+PRUNERS = ("median", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchRules:
+    """What holds for every method of a search alike.
+
+    Attributes:
+        folds: a trial is trained once on each of the first so many folds, and is worth the mean of its validations.
+        search: one of `SEARCHES`: a tree-structured Parzen estimator, or at random.
+        pruning: one of `PRUNERS`: `median` ends a trial whose validation is below the median of the finished trials' at
+            the same step.
+        seed: of what is drawn at random.
+    """
+
+    folds: int = 1
+    search: str = "tpe"
+    pruning: str = "median"
+    seed: int = 0
+
+
+class Search:
+    """The trials of one method.
+
+    Which settings a trial has is a function of the seed and of the trials that have finished before it, so a search
+    that was killed and resumed by one process goes through the same trials as one that was not.
+
+    Args:
+        config: the method, with the recipe's values.
+        space: what is searched.
+        resolve: the configuration with some settings given by hand.
+        runs: where units are trained.
+        rules: see there.
+        storage: an Optuna storage or the address of one.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        space: Mapping[str, Parameter],
+        resolve: Callable[[Mapping[str, Any]], ExperimentConfig],
+        runs: UnitRuns,
+        rules: SearchRules,
+        storage: Any,
+    ):
+        self.config, self.space, self.resolve, self.runs, self.rules = config, dict(space), resolve, runs, rules
+        self.name = f"{config.name}-{self._hash()}"
+        self.folder = search_folder(runs, config) / self.name
+        self._locks = TrialLocks(self.folder)
+        with self._locks.alone():
+            self.study = optuna().create_study(
+                study_name=f"{config.dataset}/{self.name}",
+                storage=storage,
+                direction="maximize",
+                pruner=self._pruner(),
+                load_if_exists=True,
+            )
+
+    def run(self, trials: int, checkpoint_seconds: float = 30.0) -> None:
+        """Trains until the search has so many trials; those that other processes are training count.
+
+        Args:
+            trials: in all.
+            checkpoint_seconds: shortest time between two checkpoints.
+        """
+        while (taken := self._next(trials)) is not None:
+            trial, lock = taken
+            with contextlib.closing(lock):
+                told = f"trial {trial.number} of {self.config.name}: {in_words(trial.params)}"
+                tqdm.write(f"[{len(self.finished()) + 1}/{trials}] {told}", file=sys.stderr)
+                self._train(trial, checkpoint_seconds)
+
+    def finished(self) -> list[Any]:
+        """Optuna's frozen trials that have ended, by number: complete, or pruned."""
+        return self.study.get_trials(deepcopy=False, states=_ended())
+
+    def best(self) -> Any | None:
+        """The complete trial with the best validation, the first of a tie; None without any."""
+        complete = [trial for trial in self.finished() if trial.value is not None and not was_pruned(trial)]
+        return max(complete, key=lambda trial: (trial.value, -trial.number), default=None)
+
+    def _next(self, trials: int) -> tuple[Any, Any] | None:
+        """A trial to be trained, with its lock: one that a process has left behind, or a new one."""
+        state = optuna().trial.TrialState
+        with self._locks.alone():
+            left_behind = 0
+            for frozen in self.study.get_trials(deepcopy=False, states=(state.RUNNING,)):
+                lock = self._locks.take(frozen.number)
+                if lock is None:
+                    left_behind += 1
+                elif frozen.params.keys() == self.space.keys():
+                    return optuna().trial.Trial(self.study, frozen._trial_id), lock
+                else:  # its process ended while it was being asked for
+                    self.study.tell(frozen.number, state=state.FAIL)
+                    lock.close()
+            asked = len(self.finished()) + left_behind
+            if asked >= trials:
+                return None
+            trial = self._ask(asked)
+            return trial, self._locks.take(trial.number)
+
+    def _ask(self, asked: int) -> Any:
+        self.study.sampler = self._sampler(asked)
+        first = {name: getattr(self.config, name) for name in self.space}
+        if asked == 0 and all(parameter.holds(first[name]) for name, parameter in self.space.items()):
+            self.study.enqueue_trial(first, skip_if_exists=True)
+        return self.study.ask({name: _distribution(parameter) for name, parameter in self.space.items()})
+
+    def _train(self, trial: Any, checkpoint_seconds: float) -> None:
+        """Trains a trial on its folds and tells Optuna how it has ended."""
+        state = optuna().trial.TrialState
+        try:
+            config = self.resolve(trial.params)
+            trial.set_user_attr("run", self.runs.method_dir(config).name)
+            values = [self._validation(trial, config, fold, checkpoint_seconds) for fold in range(self.rules.folds)]
+        except _Pruned:
+            self.study.tell(trial, state=state.PRUNED)
+        except InvalidInput as error:
+            if not isinstance(error.__cause__, NotFinite):
+                raise
+            trial.set_user_attr("diverged", str(error.__cause__))
+            self.study.tell(trial, state=state.PRUNED)
+        else:
+            self.study.tell(trial, float(np.mean(values)))
+
+    def _validation(self, trial: Any, config: ExperimentConfig, fold: int, checkpoint_seconds: float) -> float:
+        """The best validation of a fold; every evaluation is reported, and may end the trial."""
+        first_step = fold * config.max_steps
+
+        def watch(step: int, metrics: Mapping[str, float]) -> None:
+            if step > (config.selection_start or 0):
+                self._report(trial, first_step + step, metrics[config.monitor])
+                if trial.should_prune():
+                    raise _Pruned
+
+        self.runs.train(config, fold, 0, checkpoint_seconds, watch)
+        path = self.runs.unit_dir(config, fold, 0)
+        for step, value in _evaluations(path, config):  # of a run that had finished before
+            self._report(trial, first_step + step, value)
+        return json.loads((path / "result.json").read_text(encoding="utf-8"))["validation"]["best"][config.monitor]
+
+    def _report(self, trial: Any, step: int, value: float) -> None:
+        """Once: a step that is evaluated again after a resume has the same value."""
+        if step not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
+            trial.report(value, step)
+
+    def _sampler(self, asked: int) -> Any:
+        seed = int.from_bytes(hashlib.sha256(f"{self.rules.seed}/{asked}".encode()).digest()[:4], "little")
+        if self.rules.search == "random":
+            return optuna().samplers.RandomSampler(seed=seed)
+        return optuna().samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS, multivariate=True)
+
+    def _pruner(self) -> Any:
+        if self.rules.pruning == "none":
+            return optuna().pruners.NopPruner()
+        warm_up = max(self.config.max_steps // 4, self.config.selection_start or 0)
+        return optuna().pruners.MedianPruner(n_startup_trials=RANDOM_TRIALS - 1, n_warmup_steps=warm_up)
+
+    def _hash(self) -> str:
+        """Ten digits that differ wherever trials could not be compared."""
+        space = {name: parameter.as_dict() for name, parameter in self.space.items()}
+        identity = self.config.identity(self.runs.fingerprint) | dict.fromkeys(self.space)
+        text = json.dumps([identity, space, dataclasses.asdict(self.rules)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Settings for people, in the order in which they were given."""
+    shown = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in settings.items()}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
+
+
+class _Pruned(Exception):
+    """The pruner ends the trial that is being trained."""
+
+
+def search_folder(runs: UnitRuns, config: ExperimentConfig) -> pathlib.Path:
+    """Where the searches on a data set are kept."""
+    return runs.runs_dir / "tune" / config.dataset
+
+
+def was_pruned(trial: Any) -> bool:
+    """Whether a trial was ended before its last step."""
+    return trial.state == optuna().trial.TrialState.PRUNED
+
+
+def _ended() -> tuple[Any, ...]:
+    state = optuna().trial.TrialState
+    return state.COMPLETE, state.PRUNED
+
+
+def _distribution(parameter: Parameter) -> Any:
+    distributions = optuna().distributions
+    if parameter.choices:
+        return distributions.CategoricalDistribution(parameter.choices)
+    kind = distributions.IntDistribution if parameter.kind is int else distributions.FloatDistribution
+    return kind(parameter.low, parameter.high, log=parameter.log)
+
+
+def _evaluations(path: pathlib.Path, config: ExperimentConfig) -> Iterator[tuple[int, float]]:
+    """Step and monitored validation of each evaluation of a finished run that could have been selected."""
+    for line in (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["step"] > (config.selection_start or 0):
+            yield record["step"], record["validation"][config.monitor]

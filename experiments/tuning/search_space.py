@@ -1,0 +1,173 @@
+"""What `--parameters` says: which settings of a method are searched, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common.errors import InvalidInput, invalid
+from experiments.settings.config import ExperimentConfig, Setting, all_settings
+from experiments.settings.run_settings import ComparisonSettings, ProtocolSettings
+
+FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
+SPAN = 10.0  # how far a range without bounds of its own goes from the recipe's value, as a factor either way
+# What decides what is compared, how long, and on what; a search over these would compare unlike things.
+_FIXED = (*ComparisonSettings.names(), *ProtocolSettings.names(), "max_steps", "steps_per_evaluation", "patience")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One searched setting of a method.
+
+    Attributes:
+        name: of the flag.
+        kind: of its values: int, float, str or bool.
+        low, high: ends of the range, included; of numbers alone.
+        log: whether the logarithm is searched evenly.
+        choices: all values, where it has no range.
+    """
+
+    name: str
+    kind: type
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    choices: tuple[Any, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON values."""
+        if self.choices:
+            return {"choices": list(self.choices)}
+        return {"low": self.low, "high": self.high, "log": self.log}
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value can be tried."""
+        if value is None:
+            return False
+        return value in self.choices if self.choices else self.low <= value <= self.high
+
+    def at_edge(self, value: Any) -> bool:
+        """Whether a value lies within a twentieth of its range from an end, so that the best may lie beyond."""
+        if self.choices:
+            return False
+        low, high, at = (math.log(number) if self.log else number for number in (self.low, self.high, value))
+        return min(at - low, high - at) <= (high - low) / 20
+
+
+def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Parameter]:
+    """The parameters of one method: those of `--parameters` that it has.
+
+    A name alone has all values of a switch or a choice, the whole of a range that has two ends, and else ten times
+    either way around the recipe's value, on a logarithmic scale.
+
+    Args:
+        texts: of the flag, in its order.
+        config: of the method, with the recipe's values.
+
+    Raises:
+        InvalidInput: of another form, no setting, one that a comparison holds fixed, named twice, out of the setting's
+            range, or without a range that follows from anything.
+    """
+    space: dict[str, Parameter] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        setting = _setting(name.strip())
+        if setting.name in space:
+            raise invalid("--parameters", received=f"{setting.name} more than once", expected="every name once")
+        value = getattr(config, setting.name)
+        if _has(config, setting.name):
+            space[setting.name] = _given_parameter(setting, values) if values else _default_parameter(setting, value)
+    return space
+
+
+def check_every_parameter_is_used(texts: Sequence[str], spaces: Mapping[str, Mapping[str, Parameter]]) -> None:
+    """Refuses a parameter that no method has, and a method that has none.
+
+    Args:
+        texts: of the flag.
+        spaces: by method.
+
+    Raises:
+        InvalidInput: see above.
+    """
+    used = {name for space in spaces.values() for name in space}
+    unused = [name for text in texts if (name := text.partition("=")[0].strip()) not in used]
+    if unused:
+        raise invalid("--parameters", received=", ".join(unused), expected=f"settings of {', '.join(spaces)}")
+    without = [method for method, space in spaces.items() if not space]
+    if without:
+        raise invalid("--parameters", received=", ".join(texts), expected=f"at least one setting of {without[0]}")
+
+
+def _setting(name: str) -> Setting:
+    found = next((each for each in all_settings() if each.name == name), None)
+    if found is None:
+        raise invalid("--parameters", received=name, expected=f"names of settings, as --help has them: {FORM}")
+    if name in _FIXED:
+        raise invalid("--parameters", received=name, expected="a setting that does not decide what is compared")
+    return found
+
+
+def _has(config: ExperimentConfig, name: str) -> bool:
+    return any(name in type(part).names() for part in (config, *config.parts))
+
+
+def _given_parameter(setting: Setting, text: str) -> Parameter:
+    if ".." not in text:
+        choices = tuple(_value(setting, part) for part in text.split("|"))
+        if len(set(choices)) < 2:
+            raise invalid(f"--parameters: {setting.name}", received=text, expected=f"two values or more: {FORM}")
+        return Parameter(setting.name, setting.kind, choices=choices)
+    if setting.kind not in (int, float):
+        raise invalid(f"--parameters: {setting.name}", received=text, expected="values, A|B: it is no number")
+    ends, _, scale = text.partition(":")
+    low, high = (_value(setting, part) for part in ends.split("..", 1))
+    if scale not in ("", "log"):
+        raise invalid(f"--parameters: {setting.name}", received=scale, expected="log, or nothing")
+    if not low < high or (scale and low <= 0):
+        above = " above 0" if scale else ""
+        raise invalid(f"--parameters: {setting.name}", received=ends, expected=f"LOW..HIGH with LOW < HIGH{above}")
+    return Parameter(setting.name, setting.kind, low, high, log=bool(scale))
+
+
+def _value(setting: Setting, text: str) -> Any:
+    """A value of a setting from its text, in its range."""
+    text = text.strip()
+    try:
+        value = {"true": True, "false": False}[text.lower()] if setting.kind is bool else setting.kind(text)
+    except (ValueError, KeyError):
+        kind = {int: "a whole number", float: "a number", bool: "true or false"}[setting.kind]
+        raise invalid(f"--parameters: {setting.name}", received=text, expected=kind) from None
+    within, choices = setting.metadata["within"], setting.metadata["choices"]
+    if within is not None and value not in within:
+        raise invalid(f"--parameters: {setting.name}", received=text, expected=f"a number in {within}")
+    if choices and value not in choices:
+        raise invalid(f"--parameters: {setting.name}", received=text, expected=f"one of {', '.join(choices)}")
+    return value
+
+
+def _default_parameter(setting: Setting, value: Any) -> Parameter:
+    if setting.kind is bool:
+        return Parameter(setting.name, bool, choices=(False, True))
+    if setting.metadata["choices"]:
+        return Parameter(setting.name, str, choices=tuple(setting.metadata["choices"]))
+    within = setting.metadata["within"]
+    if setting.kind is float and within is not None and math.isfinite(within.low) and math.isfinite(within.high):
+        return Parameter(setting.name, float, *_inside(within))
+    if setting.kind not in (int, float) or not value or value < 0:
+        raise InvalidInput(
+            f"--parameters: {setting.name} has no range of its own (the recipe's value is {value}): give one, {FORM}."
+        )
+    low, high = value / SPAN, value * SPAN
+    if setting.kind is int:
+        low, high = max(1, round(low)), round(high)
+    return Parameter(setting.name, setting.kind, low, high, log=True)
+
+
+def _inside(within: Any) -> tuple[float, float]:
+    """The ends of a bounded range, a thousandth of it inside where they are not included."""
+    step = (within.high - within.low) / 1000
+    low = within.low if within.low_included else within.low + step
+    return low, within.high if within.high_included else within.high - step

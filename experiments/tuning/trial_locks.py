@@ -1,0 +1,38 @@
+"""Which trials are at work: a lock file each, that its process holds until it ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import pathlib
+from collections.abc import Iterator
+from typing import IO
+
+
+class TrialLocks:
+    """The locks of one search, among processes that share its folder.
+
+    Args:
+        folder: of the search; made when missing.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Waits until no other process chooses a trial, and keeps them from it."""
+        with open(self.folder / "choosing.lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def take(self, number: int) -> IO | None:
+        """The lock of a trial, held until it is closed; None while another process holds it."""
+        file = open(self.folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
