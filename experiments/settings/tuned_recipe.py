@@ -48,7 +48,7 @@ class TunedRecipe:
         if not pathlib.Path(path).is_file():
             raise invalid("--recipe", received=path, expected="a file that exists, as `experiments.tune` writes it")
         content = read_json(path)
-        if not _is_tuned_recipe(content):
+        if content is None or not _is_tuned_recipe(content):
             expected = f"JSON with kind ({KIND!r}), recipe (a name) and methods (settings by method)"
             raise invalid("--recipe", received=f"{path}, which holds something else", expected=expected)
         return cls(content["recipe"], content["methods"], content.get("found", {}))

@@ -8,8 +8,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from common.files import write_atomically
 from experiments.tuning.optuna_library import optuna
@@ -40,10 +42,11 @@ def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
             end = (len(ended) - 1, best[-1])
             axes.step([*places, end[0]], [*best, end[1]], where="post", color=color, label=search.config.name)
         if pruned:
-            axes.scatter(*zip(*pruned), s=22, color=color, marker="x", linewidths=1, alpha=0.7)
+            places, values = zip(*pruned)
+            axes.scatter(places, values, s=22, color=color, marker="x", linewidths=1, alpha=0.7)
     metric = searches[0].config.monitor
     axes.set(xlabel="trial", ylabel=f"validation {metric} (%)")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title("Best so far (line); crosses: pruned, at their last validation", fontsize="small")
     if axes.get_legend_handles_labels()[0]:
@@ -73,8 +76,7 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
         axes.scatter(values, [100 * trial.value for trial in complete], s=26, color="#0072B2", alpha=0.7, linewidths=0)
         ring = (_drawn(parameter, best.params[name]), 100 * best.value)
         axes.scatter(*ring, s=90, facecolors="none", edgecolors="#D55E00", linewidths=1.5)
-        if parameter.log:
-            axes.set_xscale("log")
+        _show_range(axes, parameter)
         importance = f"\nimportance {shares[name]:.2f}" if name in shares else ""
         axes.set_xlabel(f"{name}{importance}")
         axes.spines[["top", "right"]].set_visible(False)
@@ -84,6 +86,16 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
     )
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
     return path
+
+
+def _show_range(axes: Axes, parameter: Parameter) -> None:
+    """The axis of a number goes over all of its range, and a little further."""
+    low, high = parameter.low, parameter.high
+    if parameter.choices:
+        return
+    axes.set_xscale("log" if parameter.log else "linear")
+    margin = (high - low) / 20
+    axes.set_xlim(*((low / 1.2, high * 1.2) if parameter.log else (low - margin, high + margin)))
 
 
 def _pruned_at(trial: Any) -> float | None:

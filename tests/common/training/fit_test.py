@@ -78,7 +78,14 @@ class Validation:
 
 
 def run_training(
-    path, model=None, validation=None, learning_rate=0.01, extra_callbacks=(), batches=batches_from, **schedule
+    path,
+    model=None,
+    validation=None,
+    learning_rate=0.01,
+    extra_callbacks=(),
+    batches=batches_from,
+    watch=None,
+    **schedule,
 ):
     model = model or make_model()
     schedule = {"max_steps": 12, "steps_per_evaluation": 2, "patience": 20, "checkpoint_seconds": 0.0, **schedule}
@@ -92,6 +99,7 @@ def run_training(
         lambda: ProxyRateOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0),
         [CoupledWeightDecay(1e-4, model)],
         extra_callbacks=extra_callbacks,
+        watch=watch,
     )
     return model, history, run
 
@@ -278,11 +286,26 @@ def whole(functions_run_eagerly, tmp_path_factory):
     return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
 
 
-def assert_goes_on_like(whole, path):
-    model, history, run = run_training(path, max_steps=8)
+def assert_goes_on_like(whole, path, watch=None):
+    model, history, run = run_training(path, max_steps=8, watch=watch)
     assert (history, metric_lines(run)) == whole[1:]
     for weight, other in zip(whole[0], model.get_weights()):
         np.testing.assert_array_equal(weight, other)
+
+
+def test_who_watches_is_told_of_each_evaluation_and_again_of_one_without_checkpoint(tmp_path, whole):
+    told = []
+
+    def watch(step, metrics):
+        told.append((step, metrics["P@1"]))
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path, max_steps=8, watch=watch)
+    told.append("stopped")
+    assert_goes_on_like(whole, tmp_path, watch=watch)
+    assert told == [(2, 0.5), (4, 0.5), "stopped", (4, 0.5), (6, 0.5), (8, 0.5)]
 
 
 def test_a_gradient_that_is_not_finite_stops_at_its_batch_and_keeps_the_state_before(tmp_path, whole):

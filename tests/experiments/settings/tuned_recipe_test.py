@@ -1,0 +1,75 @@
+"""Recipes from files: what they are, what of them is refused, and which layer they are."""
+
+import json
+
+import pytest
+
+from common.errors import InvalidInput
+from experiments.settings.layers import GIVEN
+from experiments.settings.recipes import layers_of, resolve
+from experiments.settings.tuned_recipe import TunedRecipe, recipe_layer
+
+TUNED = TunedRecipe("thesis", {"c2+gap": {"learning_rate": 5e-4}, "c2+ccp+gap": {"ccp_start": 4}}, {"trials": 20})
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "tuned.json"
+    file.write_text(json.dumps(TUNED.as_dict()))
+    return str(file)
+
+
+def test_a_file_is_read_as_it_was_written(path):
+    assert TunedRecipe.read(path) == TUNED
+
+
+def test_a_named_recipe_has_no_layer():
+    assert recipe_layer("thesis", "c2", "plain", "gap") == ("thesis", "", {})
+
+
+def test_its_values_lie_over_the_named_recipe_and_under_flags(path):
+    layers = layers_of("glyphs", "c2", "gap", path, "smoke", {"embedding_dim": 16})
+    plain = layers_of("glyphs", "c2", "gap", "thesis", "smoke", {"embedding_dim": 16})
+    assert layers.values == {**plain.values, "learning_rate": 5e-4}
+    assert layers.sources["learning_rate"] == f"tuned ({path})"
+    assert layers.sources["embedding_dim"] == GIVEN
+    given = layers_of("glyphs", "c2", "gap", path, "smoke", {"learning_rate": 2e-4})
+    assert (given.values["learning_rate"], given.sources["learning_rate"]) == (2e-4, GIVEN)
+
+
+def test_a_run_is_the_same_whoever_gives_the_value(path):
+    by_file = resolve("glyphs", "c2", "gap", path, "smoke", {})
+    by_flag = resolve("glyphs", "c2", "gap", "thesis", "smoke", {"learning_rate": 5e-4})
+    assert by_file.hash("data") == by_flag.hash("data")
+
+
+def test_a_method_that_was_not_tuned_is_refused(path):
+    with pytest.raises(InvalidInput, match=r"received 'ms\+gap', expected one of those .* c2\+ccp\+gap, c2\+gap"):
+        resolve("glyphs", "ms", "gap", path, "smoke", {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"kind": "tuned recipe"}', '{"kind": "tuned recipe", "recipe": "thesis", "methods": {"a": 1}}'],
+)
+def test_a_file_that_is_something_else_is_refused(text, tmp_path):
+    (tmp_path / "other.json").write_text(text)
+    with pytest.raises(InvalidInput, match="which holds something else"):
+        TunedRecipe.read(str(tmp_path / "other.json"))
+
+
+def test_a_file_that_is_missing_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="expected a file that exists"):
+        TunedRecipe.read(str(tmp_path / "none.json"))
+
+
+def test_a_named_recipe_that_there_is_not_is_refused_as_always(tmp_path):
+    (tmp_path / "tuned.json").write_text(json.dumps({**TUNED.as_dict(), "recipe": "theses"}))
+    with pytest.raises(InvalidInput, match="--recipe: received 'theses'"):
+        resolve("glyphs", "c2", "gap", str(tmp_path / "tuned.json"), "smoke", {})
+
+
+def test_values_are_checked_like_flags(tmp_path):
+    (tmp_path / "tuned.json").write_text(json.dumps({**TUNED.as_dict(), "methods": {"c2+gap": {"learning_rate": -1}}}))
+    with pytest.raises(InvalidInput, match="--learning_rate"):
+        resolve("glyphs", "c2", "gap", str(tmp_path / "tuned.json"), "smoke", {})

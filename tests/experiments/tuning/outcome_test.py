@@ -1,0 +1,78 @@
+"""What a search leaves: tables, a recipe that `--recipe` reads, pictures."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from PIL import Image
+
+from experiments.settings.recipes import layers_of, resolve
+from experiments.tuning.outcome import Outcome
+from experiments.tuning.search import Search, SearchRules
+from experiments.tuning.search_space import parse_space
+
+optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+PARAMETERS = ["learning_rate=1e-4..1e-2:log", "sampler=rounds|spc"]
+# Learning rate, sampler, validation (None: pruned), by trial.
+TRIALS = [(1e-3, "rounds", 0.25), (1.05e-4, "spc", 0.5), (1e-2, "rounds", None), (1e-4, "rounds", 0.375)]
+
+
+@pytest.fixture
+def searched(tmp_path):
+    config = resolve("glyphs", "c2", "gap", "thesis", "smoke", {})
+    runs = SimpleNamespace(runs_dir=tmp_path, fingerprint="data")
+    storage = optuna.storages.InMemoryStorage()
+    search = Search(config, parse_space(PARAMETERS, config), None, runs, SearchRules(), storage)
+    for rate, sampler, value in TRIALS:
+        search.study.enqueue_trial({"learning_rate": rate, "sampler": sampler})
+        trial = search._ask(asked=1)
+        trial.report(0.125, 4)
+        pruned = optuna.trial.TrialState.PRUNED
+        search.study.tell(trial, value) if value is not None else search.study.tell(trial, state=pruned)
+    return search
+
+
+def test_the_tables_say_what_was_tried_and_what_is_best(searched, tmp_path):
+    text = Outcome([searched], "thesis", 4, tmp_path / "report").write(tmp_path / "recipe.json")
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("c2+gap "))
+    assert row == ["c2+gap", "4", "1", "25.00", "50.00", "learning_rate", "0.000105,", "sampler", "spc"]
+    assert "the best learning_rate lies at an end of its range: widen it" in " ".join(text.split())
+    assert f"--recipe={tmp_path / 'recipe.json'} --methods=c2+gap" in text
+    lines = (tmp_path / "report" / "trials.csv").read_text().splitlines()
+    assert len(lines) == 5
+    assert "pruned" in lines[3]
+
+
+def test_the_recipe_is_a_layer_that_resolve_reads(searched, tmp_path):
+    path = tmp_path / "recipe.json"
+    Outcome([searched], "thesis", 4, tmp_path / "report").write(path)
+    tuned = json.loads(path.read_text())
+    assert tuned["methods"] == {"c2+gap": {"learning_rate": 1.05e-4, "sampler": "spc"}}
+    assert tuned["found"]["validation"] == {"c2+gap": 0.5}
+    layers = layers_of("glyphs", "c2", "gap", str(path), "smoke", {})
+    assert (layers.values["learning_rate"], layers.sources["learning_rate"]) == (1.05e-4, f"tuned ({path})")
+    assert layers.values["recipe"] == "thesis"
+
+
+def test_a_search_that_is_not_complete_leaves_no_recipe(searched, tmp_path):
+    text = Outcome([searched], "thesis", 5, tmp_path / "report").write(tmp_path / "recipe.json")
+    assert "--recipe=" not in text
+    assert not (tmp_path / "recipe.json").exists()
+
+
+def test_pictures_of_the_history_and_of_each_setting(searched, tmp_path):
+    Outcome([searched], "thesis", 4, tmp_path).write(tmp_path / "recipe.json")
+    for name in ("history.png", "c2+gap.png"):
+        with Image.open(tmp_path / name) as picture:
+            assert len(picture.convert("RGB").getcolors(1 << 24)) > 3
+
+
+def test_nothing_is_drawn_of_nothing(tmp_path):
+    config = resolve("glyphs", "c2", "gap", "thesis", "smoke", {})
+    runs = SimpleNamespace(runs_dir=tmp_path, fingerprint="data")
+    search = Search(
+        config, parse_space(PARAMETERS, config), None, runs, SearchRules(), optuna.storages.InMemoryStorage()
+    )
+    text = Outcome([search], "thesis", 4, tmp_path).write(tmp_path / "recipe.json")
+    assert "c2+gap" in text
+    assert not (tmp_path / "c2+gap.png").exists()
