@@ -1,6 +1,7 @@
 """Addresses of the page, by FastAPI, which is imported only when the page is made."""
 
 # No `from __future__ import annotations`: FastAPI reads the annotations of functions whose names are local here.
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,8 @@ _FILES = {
     "/page.js": ("page.js", "text/javascript"),
 }
 _FIELD = "photo"
-_LONGEST = 60  # characters of a value that an error repeats
+_PLAIN = re.compile(r"[\w.+-]{1,40}", re.ASCII)  # values that an error repeats
+_NO_SUCH = {404: "There is no such address.", 405: "This address takes no such request."}
 
 
 def make_app(service: PhotoService) -> "FastAPI":
@@ -81,12 +83,13 @@ def _answer_errors(app: "FastAPI") -> None:
     @app.exception_handler(RequestValidationError)
     def of_parameters(_: "Request", error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        received = shown_text(str(first.get("input"))[:_LONGEST])
-        return answer(422, f"Invalid {first['loc'][-1]}: received {received!r}. {first['msg']}.")
+        received = str(first.get("input"))
+        shown = repr(received) if _PLAIN.fullmatch(received) else "another text"
+        return answer(422, f"Invalid {first['loc'][-1]}: received {shown}. {first['msg']}.")
 
     @app.exception_handler(HTTPException)
     def of_http(_: "Request", error: HTTPException) -> JSONResponse:
-        return answer(error.status_code, str(error.detail))
+        return answer(error.status_code, _NO_SUCH.get(error.status_code, str(error.detail)))
 
     @app.exception_handler(Exception)
     def of_code(_: "Request", error: Exception) -> JSONResponse:

@@ -25,7 +25,7 @@ FORM_BYTES = 16_384  # of a form, beside its file
 _BODIES_AT_ONCE = 4
 _SECONDS_PER_BODY = 60.0
 _READ_TO_REFUSE = 8  # times the limit: what is read of a body that is too large, so that its sender reads the answer
-_CHEAP = 0.02  # of a search: the cost of a picture
+_OTHERS_PER_SEARCH = 50  # requests for pictures and the like
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -53,7 +53,7 @@ class Refusal(NamedTuple):
 
 
 class Rate:
-    """A token bucket: as many searches at once as a minute allows, and then at their rate.
+    """A token bucket: as many requests at once as a minute allows, and then at their rate.
 
     Args:
         per_minute: > 0.
@@ -64,14 +64,14 @@ class Rate:
         self.per_minute, self._now = per_minute, now
         self._left, self._before = float(per_minute), now()
 
-    def wait_for(self, cost: float) -> float:
-        """Takes the cost (1 is a search) and returns 0, or the seconds after which there will be enough for it."""
+    def wait(self) -> float:
+        """Counts a request and returns 0, or the seconds after which there may be one."""
         now = self._now()
         self._left = min(self.per_minute, self._left + (now - self._before) * self.per_minute / 60)
         self._before = now
-        if self._left < cost:
-            return (cost - self._left) * 60 / self.per_minute
-        self._left -= cost
+        if self._left < 1:
+            return (1 - self._left) * 60 / self.per_minute
+        self._left -= 1
         return 0.0
 
 
@@ -114,12 +114,12 @@ class Guard:
         app: the page.
         hosts: names by which it may be asked for.
         upload_bytes: most bytes of a file.
-        rate: of searches, over all clients.
+        searches_per_minute: most searches, over all clients; of other requests, 50 times as many.
     """
 
-    def __init__(self, app: App, *, hosts: Hosts, upload_bytes: int, rate: Rate) -> None:
-        self._app, self._hosts, self._rate = app, hosts, rate
-        self._upload_bytes = upload_bytes
+    def __init__(self, app: App, *, hosts: Hosts, upload_bytes: int, searches_per_minute: int) -> None:
+        self._app, self._hosts, self._upload_bytes = app, hosts, upload_bytes
+        self._searches, self._others = Rate(searches_per_minute), Rate(_OTHERS_PER_SEARCH * searches_per_minute)
         self._num_bodies = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -146,9 +146,10 @@ class Guard:
             return Refusal(403, "Requests from other sites are refused.")
         path = scope["path"]
         is_search = path == "/api/search" or path.endswith("/neighbours")
-        seconds = math.ceil(self._rate.wait_for(1.0 if is_search else _CHEAP))
+        rate = self._searches if is_search else self._others
+        seconds = math.ceil(rate.wait())
         if seconds:
-            allowed = f"{self._rate.per_minute} searches per minute"
+            allowed = f"{rate.per_minute} {'searches' if is_search else 'requests'} per minute"
             return Refusal(429, f"Too many requests; expected at most {allowed}. Wait {seconds} s.", seconds)
         return None
 

@@ -39,6 +39,12 @@ function frame(address, alt, missing) {
   return box;
 }
 
+// A name may break after its separators.
+function named(className, name) {
+  const parts = name.split(/(?<=[_.\/-])/);
+  return element("span", { className }, ...parts.flatMap((part, place) => (place ? [element("wbr", {}), part] : [part])));
+}
+
 const GONE = "No picture: the file is gone.";
 const nameOf = (photo) => (photo.label ? `${photo.label}: ${photo.name}` : photo.name);
 
@@ -51,8 +57,8 @@ function tile(photo, queryLabel) {
     const same = photo.label === queryLabel;
     caption.append(element("span", { className: same ? "same" : "other" }, same ? "✓ same class" : "✗ other class"));
   }
-  if (photo.label) caption.append(element("span", {}, photo.label));
-  caption.append(element("span", { className: "faint" }, photo.name.split("/").pop()));
+  if (photo.label) caption.append(named("", photo.label));
+  caption.append(named("faint", photo.name.split("/").pop()));
   const link = element("a", { href: `#photo-${photo.row}`, title: "More like this" }, frame(photo.picture, nameOf(photo), GONE), caption);
   return element("li", {}, link);
 }
@@ -69,7 +75,7 @@ function figure(box, ...caption) {
 
 function showQuery(query, address, name) {
   at("query").hidden = false;
-  const figures = [figure(frame(address, name, GONE), name)];
+  const figures = [figure(frame(address, name, GONE), named("", name))];
   if (query.attention) {
     const { lowest, highest, overlay } = query.attention;
     const scale = element("span", { className: "scale" });
@@ -117,7 +123,9 @@ async function search() {
     at("query-title").focus({ preventScroll: true });
     at("query").scrollIntoView({ block: "nearest" });
   } catch (error) {
-    if (error.name !== "AbortError") showError(error.message);
+    if (error.name === "AbortError") return;
+    showStart();
+    showError(error.message);
   }
 }
 
@@ -154,7 +162,11 @@ async function start() {
   at("count").max = Math.min(limits.neighbours, index.photos);
   at("classes").hidden = !classes.length;
   at("label").append(...classes.map(({ name, photos }) => element("option", { value: name }, `${name} (${photos})`)));
-  at("file").addEventListener("change", () => take(at("file").files[0]));
+  at("file").addEventListener("change", () => {
+    const [file] = at("file").files;
+    at("file").value = ""; // the same file may be chosen again, once it has changed
+    take(file);
+  });
   at("count").addEventListener("change", search);
   at("label").addEventListener("change", search);
   at("controls").addEventListener("submit", (event) => { event.preventDefault(); search(); });

@@ -6,13 +6,17 @@ import errno
 import ipaddress
 import socket
 import warnings
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
 from common.errors import InvalidInput, invalid
 from experiments.photo_page.app import make_app
-from experiments.photo_page.guards import Guard, Hosts, Rate
+from experiments.photo_page.guards import Guard, Hosts
 from experiments.photo_page.service import PhotoService
+
+if TYPE_CHECKING:
+    import uvicorn
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CONNECTIONS = 64
@@ -72,24 +76,29 @@ def is_loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def serve(service: PhotoService, listener: socket.socket, host: str) -> None:
-    """Answers requests until the process is told to end; requests that are under way get a few seconds.
+def make_server(service: PhotoService, listener: socket.socket, host: str) -> uvicorn.Server:
+    """What answers requests when its `run(sockets=[listener])` is called, until the process is told to end.
+
+    Requests that are under way then get a few seconds.
 
     Args:
         service: what answers.
         listener: of `listen`.
         host: as the user has given it.
     """
-    import uvicorn
+    from uvicorn import Config, Server
 
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # pixels are counted, see `uploads`
     names = _LOOPBACK | {host.lower(), socket.gethostname().lower()}
     hosts = Hosts(_LOOPBACK | {host.lower()}) if is_loopback(listener) else Hosts(names, any_address=True)
     limits = service.limits
     guard = Guard(
-        make_app(service), hosts=hosts, upload_bytes=limits.upload_bytes, rate=Rate(limits.searches_per_minute)
+        make_app(service),
+        hosts=hosts,
+        upload_bytes=limits.upload_bytes,
+        searches_per_minute=limits.searches_per_minute,
     )
-    config = uvicorn.Config(
+    config = Config(
         guard,
         log_level="error",
         access_log=False,
@@ -103,4 +112,4 @@ def serve(service: PhotoService, listener: socket.socket, host: str) -> None:
         timeout_keep_alive=_SECONDS_KEPT,
         timeout_graceful_shutdown=_SECONDS_TO_END,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    return Server(config)

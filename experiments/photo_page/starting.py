@@ -11,7 +11,7 @@ from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from experiments.photo_page.gallery import Gallery
 from experiments.photo_page.network import PhotoNetwork
-from experiments.photo_page.server import address_of, check_packages, is_loopback, listen, serve
+from experiments.photo_page.server import address_of, check_packages, is_loopback, listen, make_server
 from experiments.photo_page.service import Limits, PhotoService
 
 _MEGA = 1_000_000
@@ -47,4 +47,4 @@ def run() -> None:
             print("Without --model, only photos of the index can be looked up.", flush=True)
         if not is_loopback(listener):
             print("Everyone who can reach this machine can search the index and see its photos.", flush=True)
-        serve(service, listener, values.host)
+        make_server(service, listener, values.host).run(sockets=[listener])
