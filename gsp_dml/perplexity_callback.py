@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from common.records import ResumableCallback
-from common.training import EmbeddingModel
+from common.training import EmbeddingHead, EmbeddingModel
 from gsp_dml.partial_transport import weight_perplexity
+
+
+class BackboneAndHead(Protocol):
+    """An `EmbeddingModel`, or what else has the two parts of one."""
+
+    backbone: keras.Model
+    head: EmbeddingHead
 
 
 class WeightPerplexity(ResumableCallback):
@@ -49,11 +59,11 @@ class WeightPerplexity(ResumableCallback):
         return share, tf.where(pooling.has_prototypes(), used, 1.0)
 
 
-def pooled_features(model: EmbeddingModel, inputs: tf.Tensor) -> tuple[tf.Tensor, tuple[int, ...]]:
+def pooled_features(model: BackboneAndHead, inputs: tf.Tensor) -> tuple[tf.Tensor, tuple[int, ...]]:
     """What the model's pooling is given in inference mode: projected features where the projection stands before it.
 
     Args:
-        model: an embedding model of feature maps or tokens.
+        model: an embedding model of feature maps or tokens, or its two parts.
         inputs: images or tokens, as its backbone takes them.
 
     Returns:

@@ -93,6 +93,17 @@ class Embedder:
                 raise
             raise cause from error
 
+    def prepare(self, image: np.ndarray) -> tf.Tensor:
+        """What the network sees of an image: resized, its centre cropped, in the channels of the model.
+
+        Args:
+            image: uint8 `[height, width, 3]`.
+
+        Returns:
+            float32 `[size, size, channels]`, whole numbers in 0..255.
+        """
+        return self._in_channels(self._layer.transform(image)[tf.newaxis])[0]
+
     def _tokens(self, items: Items, batch_size: int) -> Iterator[tf.Tensor]:
         tokens = np.asarray(items)
         expected = tuple(self.model.input_shape[1:])
