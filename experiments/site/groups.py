@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from common.errors import InvalidInput
+from common.progress import progress_bar
 from experiments import reports
 from experiments.protocols import revisiting_report
 from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
@@ -96,7 +94,7 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
     studies = []
     ordered = sorted(groups.items(), key=lambda item: item[0])
-    for (kind, *_), members in tqdm(ordered, desc="studies evaluated", file=sys.stderr):
+    for (kind, *_), members in progress_bar(ordered, desc="studies evaluated"):
         methods = _labelled(members)
         studies.append(_conventional_study(methods, _KINDS[kind]) if kind else _fair_study(methods))
     return studies, problems
