@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 from tqdm import tqdm
@@ -97,7 +97,7 @@ def progress_bar(
         unit: of the items, and `unit_scale`: whether large numbers are written with k, M, G.
         leave: whether a terminal keeps the bar when it has ended.
     """
-    if total is None and iterable is not None and hasattr(iterable, "__len__"):
+    if total is None and isinstance(iterable, Sized):
         total = len(iterable)
     shown: dict[str, Any] = {"desc": desc, "total": total, "initial": initial, "unit": unit, "unit_scale": unit_scale}
     if sys.stderr is not None and sys.stderr.isatty():

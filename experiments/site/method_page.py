@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from common.diagnostics.diagnostics import NAMES
 from common.files import read_json
-from experiments.reports import UnitRun
+from experiments.reports import UnitRun, deviation_sentence
 from experiments.settings.config import all_settings, by_flag_names
 from experiments.site.charts import map_chart
 from experiments.site.groups import Method
@@ -43,7 +43,7 @@ def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | No
         )
     notices = [
         *runs.problems,
-        *(f"The data differ from the official ones: {text}" for text in runs.deviations),
+        *map(deviation_sentence, runs.deviations),
         *_collapses(method),
     ]
     return page(
