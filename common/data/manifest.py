@@ -27,8 +27,8 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
     ignored. Training classes are numbered in the order in which they first occur, which is the order of the folds.
 
     Args:
-        data_dir: a `.csv` file (UTF-8 with a header line; separated by commas, semicolons or tabs) or a `.parquet` file (which needs pyarrow);
-            or a folder with `manifest.csv` or `manifest.parquet`.
+        data_dir: a `.csv` file (UTF-8 with a header line; separated by commas, semicolons or tabs) or a `.parquet`
+            file (which needs pyarrow); or a folder with `manifest.csv` or `manifest.parquet`.
         cache_dir: not used.
         seed: not used; the table states the split.
 
@@ -122,7 +122,7 @@ def _read_csv(
         raise invalid(
             "table",
             received=path,
-            expected=f"a UTF-8 file of columns separated by commas, semicolons or tabs ({error})",
+            expected=f"a UTF-8 file of separated columns ({error})",
         ) from error
     return places, columns
 

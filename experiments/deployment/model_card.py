@@ -265,12 +265,8 @@ def _figures(run: RunModel, result: dict, intervals: dict) -> str:
             rows.append(f"| {name} | {100 * result['test'][name]:.2f} | {ends} | {old} |")
     worse = training_did_not_help(result["test"]["MAP@R"], untrained.get("MAP@R"))
     tiny = few_validation_classes(result.get("validation_classes", FEWEST_VALIDATION_CLASSES))
-    verdict = [
-        line
-        for text in (worse and f"T{worse[1:]}.", tiny and f"This run {tiny}")
-        if text
-        for line in ("", f"**{text}**")
-    ]
+    warnings = [*([f"T{worse[1:]}."] if worse else []), *([f"This run {tiny}"] if tiny else [])]
+    verdict = [line for text in warnings for line in ("", f"**{text}**")]
     few = " There are few of them: it may be too short." if intervals["MAP@R"].has_few_classes else ""
     return "\n".join(
         [

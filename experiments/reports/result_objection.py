@@ -80,12 +80,8 @@ _EXPECTED: dict[tuple[str, ...], tuple[Callable, str]] = {
     ("deviations",): (_are_texts, "a list of texts"),
     ("problems",): (_are_records, "a list of records"),
 }
-_OPTIONAL = (
-    "diagnostics",
-    "deviations",
-    "problems",
-    "validation_classes",
-)  # of some runs only, or not of the first versions
+# Of some runs only, or not of the first versions.
+_OPTIONAL = ("diagnostics", "deviations", "problems", "validation_classes")
 
 
 def _wrong(result: dict, path: tuple[str, ...], is_kind: Callable, kind: str) -> str | None:

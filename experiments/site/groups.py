@@ -211,7 +211,7 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
 
 def _conventional_study(methods: list[Method], kind: str) -> Study:
     """The two stopping rules side by side; the "Revisiting" protocol has rows and an explanation of its own."""
-    first, repeats = methods[0].config, max(method.repeats for method in methods)
+    repeats = max(method.repeats for method in methods)
     is_revisiting = kind == "revisiting"
     rows: list[reports.TableRow] = []
     curves, optimism, missing = [], [], []

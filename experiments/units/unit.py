@@ -184,7 +184,7 @@ class Unit:
         return ProxyRateOptimizer(optimizer, self.config.proxy_multiplier)
 
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
-        """What is done to gradients, in order, callbacks, and the one of CCP, which the result asks for its problems."""
+        """What is done to gradients, in order, callbacks, and CCP's, which knows the problems for the result."""
         transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
         callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
         projections = None

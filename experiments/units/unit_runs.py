@@ -62,9 +62,10 @@ class UnitRuns:
         return self.runs_dir / (configs[0].protocol or "fair") / self.dataset.name / "reports" / digest
 
     def check(self, units: Iterable[tuple[ExperimentConfig, int, int]]) -> None:
-        """Refuses units that cannot be trained, before an image is read or a folder is made; warns of a tiny validation.
+        """Refuses units that cannot be trained, before an image is read or a folder is made.
 
         A unit that may have a result already is passed over: `train` looks closer, and needs nothing for one that has.
+        Warns where a unit validates on few classes.
 
         Args:
             units: (configuration, fold, repeat) each.
