@@ -297,17 +297,18 @@ def method_warnings(method: MethodReport) -> list[str]:
     counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
     known = [count for count in counts if count is not None]
     few = few_validation_classes(min(known)) if known else None
-    return [f"{method.name}: {text}" for text in (training_has_not_helped(method), few) if text]
+    no_gain = None if method.missing else training_has_not_helped(method)
+    return [text for text in (no_gain, few and f"{method.name} {few}") if text]
 
 
 def training_has_not_helped(method: MethodReport) -> str | None:
     """A sentence where the mean MAP@R of all runs on the test classes is not above that before training; else None."""
     units = _with_untrained(method)
-    if not units or method.missing:
+    if not units:
         return None
     means = (float(np.mean([unit.measured[moment]["MAP@R"] for unit in units])) for moment in ("test", "untrained"))
     text = training_did_not_help(*means)
-    return text and f"{text}. More classes, a lower learning rate or more steps may help."
+    return text and f"{method.name}: {text}. More classes, a lower learning rate or more steps may help."
 
 
 def partial_lines(method: MethodReport) -> list[str]:
