@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
-from tqdm import tqdm
 
 from common.data.dataset import Examples
 from common.data.images import ImageTransform
 from common.data.input_pipeline import training_batches
 from common.errors import check_positive, invalid
+from common.progress import progress_bar
 
 # Keep the draws of pools and of their augmentation apart from those of training batches with the same seed.
 _DRAWING_STREAM, _AUGMENTATION_STREAM = 1, 2
@@ -110,7 +110,7 @@ class ClassPools:
         batches = _IndexBatches(indices.ravel(), self.batch_size, problem)
         seed = int(np.random.SeedSequence((self.seed, _AUGMENTATION_STREAM)).generate_state(1)[0])
         inputs = training_batches(self.examples, batches, self.augmentation, seed).map(_inputs_alone)
-        bar = tqdm(inputs, total=batches.batches_per_epoch, desc="class pools", unit="batch", leave=False)
+        bar = progress_bar(inputs, total=batches.batches_per_epoch, desc="class pools", unit="batch", leave=False)
         embeddings = self.embed(bar)
         return np.asarray(embeddings, np.float32)[: indices.size].reshape(*indices.shape, -1)
 

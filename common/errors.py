@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import difflib
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 Choice = TypeVar("Choice")
@@ -16,6 +17,58 @@ class InvalidInput(ValueError):
     Commands turn it into one clear message and exit code 2, without a traceback. A plain `ValueError` elsewhere is a
     programming error and keeps its traceback.
     """
+
+
+class SeveralInvalid(InvalidInput):
+    """Several things that are wrong at once, each as it would be said alone.
+
+    Args:
+        problems: at least two.
+    """
+
+    def __init__(self, problems: Collection[InvalidInput]) -> None:
+        self.problems = tuple(problems)
+        lines = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(self.problems, start=1))
+        super().__init__(f"{len(self.problems)} things are wrong:{lines}")
+
+
+def check_all(checks: Iterable[Callable[[], object]]) -> None:
+    """Calls every check, also after one has objected, and raises what they object to as one error.
+
+    Args:
+        checks: functions that raise `InvalidInput`; other exceptions pass through at once.
+
+    Raises:
+        InvalidInput: the objection as it is where there is one, a `SeveralInvalid` where there are more; the same
+            sentence counts once.
+    """
+    found: dict[str, InvalidInput] = {}
+    for check in checks:
+        try:
+            check()
+        except InvalidInput as error:
+            for problem in error.problems if isinstance(error, SeveralInvalid) else (error,):
+                found.setdefault(str(problem), problem)
+    if len(found) > 1:
+        raise SeveralInvalid(tuple(found.values()))
+    for problem in found.values():
+        raise problem
+
+
+def nearest_choice(value: object, choices: Iterable[object]) -> str | None:
+    """The question "Did you mean ...?" where some of `choices` are spelled much like `value`, else None.
+
+    Case, underscores and hyphens do not count, so that it may name two: "mobilenet_v2 or MobileNetV2".
+    """
+    by_letters: dict[str, list[str]] = {}
+    for choice in map(str, choices):
+        by_letters.setdefault(_letters(choice), []).append(choice)
+    near = difflib.get_close_matches(_letters(str(value)), by_letters, n=1, cutoff=0.7)
+    return f"Did you mean {' or '.join(by_letters[near[0]])}?" if near else None
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 def invalid(name: str, *, received: object, expected: str, fix: str | None = None) -> InvalidInput:
@@ -43,7 +96,8 @@ def check_given(name: str, value: Value | None) -> Value:
 def check_choice(name: str, value: Choice, choices: Collection[Choice]) -> Choice:
     """Returns `value` if it is one of `choices`, else raises `InvalidInput` that lists them."""
     if value not in choices:
-        raise invalid(name, received=value, expected="one of " + ", ".join(map(str, choices)))
+        expected = "one of " + ", ".join(map(str, choices))
+        raise invalid(name, received=value, expected=expected, fix=nearest_choice(value, choices))
     return value
 
 

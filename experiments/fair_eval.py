@@ -31,7 +31,7 @@ def main() -> None:
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
     if not values.report_only:
         check_configurations(configs, values.data_dir)
-    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
+    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
     protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
     if not values.report_only:
         protocol.run(

@@ -48,7 +48,7 @@ def main() -> None:
     ]
     if not values.report_only:
         check_configurations(configs, values.data_dir)
-    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
+    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
     runs = trained_units(
         dataset,
         configs,

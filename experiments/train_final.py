@@ -28,7 +28,7 @@ def main() -> None:
     values = flags.FLAGS
     study = read_study(values.run)
     config = final_configuration(study, values.weights)
-    dataset = build.load_dataset(config.dataset, values.data_dir, values.cache_dir, config.seed)
+    dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
     places = {"runs_dir": values.runs_dir, "cache_dir": values.cache_dir}
     written = train_final(study, dataset, config, checkpoint_seconds=values.checkpoint_seconds, **places)
     print(comparison(study, written.path.parent))

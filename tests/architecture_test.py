@@ -39,6 +39,7 @@ LIBRARIES = ("common", "gsp_dml", "ccp_dml")
 # What each floor may import of this project, besides itself. The longest matching prefix decides.
 FLOORS = {
     "common.errors": (),
+    "common.progress": (),
     "common.files": ("common.errors",),
     "common.ops": ("common.errors",),
     "common.references": ("common.errors", "common.ops"),
@@ -46,14 +47,15 @@ FLOORS = {
     "common.losses": ("common.errors", "common.ops", "common.references", "common.miners"),
     "common.pooling": ("common.errors", "common.ops"),
     "common.backbones": ("common.errors", "common.ops"),
-    "common.data": ("common.errors", "common.ops"),
-    "common.downloads": ("common.errors", "common.ops"),
+    "common.data": ("common.errors", "common.ops", "common.progress"),
+    "common.downloads": ("common.errors", "common.ops", "common.progress"),
     "common.retrieval.search": ("common.errors", "common.ops"),
     "common.retrieval": ("common.errors", "common.ops"),
     "common.diagnostics": ("common.errors", "common.ops", "common.retrieval"),
     "common.records": ("common.errors", "common.files", "common.__version__"),
     "common.training": (
         *("common.__version__", "common.errors", "common.files", "common.records", "common.diagnostics"),
+        "common.progress",
         *("common.ops", "common.references", "common.miners", "common.losses", "common.pooling"),
         *("common.backbones", "common.data", "common.downloads", "common.retrieval"),
     ),

@@ -7,7 +7,7 @@ from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.keras_application import KERAS_APPLICATIONS, keras_backbone
 from common.backbones.mobilenet_v2 import mobilenet_v2
-from common.backbones.parameter_files import ParameterRecord, read_arrays, read_record
+from common.backbones.parameter_files import ParameterRecord, network_of_file, read_arrays, read_record
 from common.backbones.pretrained_weights import (
     LoadedParameters,
     assign_parameters,
@@ -45,6 +45,7 @@ __all__ = [
     "keras_backbone",
     "load_parameters",
     "mobilenet_v2",
+    "network_of_file",
     "published_checkpoint",
     "read_arrays",
     "read_record",

@@ -16,6 +16,13 @@ from common.errors import invalid
 
 # Entries that are no parameters: the SHA-256 of the file that was converted, and of the parameters as they were then.
 _SOURCE_ENTRY, _PARAMETERS_ENTRY = "source_sha256", "parameters_sha256"
+# A parameter of each network that can be converted, by the name that it has nowhere else.
+OWN_NAMES = {
+    "bn_inception": "inception_5b_pool_proj.weight",
+    "resnet50": "layer4.2.conv3.weight",
+    "mobilenet_v2": "features.18.0.weight",
+    "efficientnet_lite0": "conv_stem.weight",
+}
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
@@ -97,6 +104,23 @@ def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
         digest.update(f"{name} {value.dtype.str} {value.shape} ".encode())
         digest.update(value.tobytes())
     return digest.hexdigest()
+
+
+def network_of_file(path: str | os.PathLike) -> str | None:
+    """The network whose parameters an `.npz` file holds, told by a name that no other has; None if it is none of them.
+
+    Only names are read.
+
+    Raises:
+        InvalidInput: as `read_arrays`.
+    """
+    check_weights_file(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = set(archive.files)
+    except (*_UNREADABLE, AttributeError, TypeError):
+        return None  # reading all of it says what is wrong
+    return next((network for network, name in OWN_NAMES.items() if name in names), None)
 
 
 def _read_entries(path: str | os.PathLike) -> dict[str, np.ndarray]:

@@ -12,9 +12,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from tqdm import tqdm
-
 from common.data.regular_files import read_regular_file, regular_status
+from common.progress import progress_bar
 
 _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two changes the same time
 _log = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ def _read(places: list[str], kept: _KeptDigests, what: str) -> dict[str, str]:
     entries = {}
     try:
         read = pool.map(_entry, places)
-        for place, entry in zip(places, tqdm(read, f"reading {what}", len(places), unit="file", disable=None)):
+        for place, entry in zip(places, progress_bar(read, desc=f"reading {what}", total=len(places), unit="file")):
             entries[place] = entry
     finally:
         pool.shutdown(cancel_futures=True)

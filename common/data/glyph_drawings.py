@@ -8,10 +8,10 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from common.data.array_cache import cached_arrays
 from common.data.glyph_fonts import GlyphFont, fonts_fingerprint, load_glyph_fonts
+from common.progress import progress_bar
 
 MIN_FONTS = 12
 
@@ -58,7 +58,7 @@ def character_name(code_point: int) -> str:
 def _draw_all(size: int) -> dict[str, np.ndarray]:
     fonts = load_glyph_fonts()
     images, code_points = [], []
-    for code_point in tqdm(distinct_characters(fonts), desc="Drawing glyphs", unit=" characters", disable=None):
+    for code_point in progress_bar(distinct_characters(fonts), desc="Drawing glyphs", unit=" characters"):
         drawings = [font.draw(code_point, size) for font in fonts if code_point in font.code_points]
         visible = [drawing for drawing in drawings if drawing.any()]
         if len(visible) >= MIN_FONTS:

@@ -13,6 +13,7 @@ from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.regular_files import regular_status
 from common.errors import InvalidInput, invalid
 
+OWN_IMAGES = "images of your own"  # in a deviation: there are no official ones
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -52,7 +53,7 @@ def load_image_folder(
         train=train,
         test=_examples(files_of_class, class_names, len(train_ids), len(names)),
         class_names=tuple(class_names),
-        deviations=(f"folder: images of your own, split by class with seed {seed}; there are no published figures",),
+        deviations=(f"folder: {OWN_IMAGES}, split by class with seed {seed}; there are no published figures",),
         kind="image_files",
     )
 

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from tqdm import tqdm
-
 from common.errors import InvalidInput, invalid
+from common.progress import progress_bar
 
 _NUM_SHOWN = 5  # unreadable images that an error names
 
@@ -18,7 +17,7 @@ def run_image_jobs(jobs: Sequence[Callable[[], object]], description: str) -> No
 
     Args:
         jobs: what is to be called; nothing happens where there are none.
-        description: for the progress bar, which is quiet where standard error is no terminal.
+        description: for the progress bar.
 
     Raises:
         InvalidInput: of all jobs that raised it, after the others have been done; or the cache cannot be written.
@@ -29,7 +28,7 @@ def run_image_jobs(jobs: Sequence[Callable[[], object]], description: str) -> No
     pool = ThreadPoolExecutor(max_workers=os.cpu_count())
     try:
         begun = [pool.submit(job) for job in jobs]
-        for job in tqdm(as_completed(begun), description, len(begun), unit="image", disable=None):
+        for job in progress_bar(as_completed(begun), desc=description, total=len(begun), unit="image"):
             try:
                 job.result()
             except OSError as error:

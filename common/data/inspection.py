@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
-from tqdm import tqdm
 
 from common.data.dataset import Dataset, Examples
 from common.data.image_files import decode_rgb
 from common.data.regular_files import contents_of
+from common.progress import progress_bar
 
 PARTS = ("train", "validation", "test", "gallery")
 _NUM_SHOWN = 10
@@ -145,7 +145,7 @@ def _inspect_files(part: str, examples: Examples) -> Iterable[Inspected]:
         looks = pool.map(
             lambda path, label: _inspect_file(part, path, label), examples.file_names, examples.labels.tolist()
         )
-        yield from tqdm(looks, desc=f"inspecting {part}", total=len(examples), unit="image", disable=None)
+        yield from progress_bar(looks, desc=f"inspecting {part}", total=len(examples), unit="image")
 
 
 def _inspect_file(part: str, path: str, label: int) -> Inspected:

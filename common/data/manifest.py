@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_training_pairs
+from common.data.image_folder import OWN_IMAGES
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.errors import InvalidInput, invalid
 
@@ -26,8 +27,8 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
     ignored. Training classes are numbered in the order in which they first occur, which is the order of the folds.
 
     Args:
-        data_dir: a `.csv` file (comma-separated UTF-8 with a header line) or a `.parquet` file (which needs pyarrow);
-            or a folder with `manifest.csv` or `manifest.parquet`.
+        data_dir: a `.csv` file (UTF-8 with a header line; separated by commas, semicolons or tabs) or a `.parquet`
+            file (which needs pyarrow); or a folder with `manifest.csv` or `manifest.parquet`.
         cache_dir: not used.
         seed: not used; the table states the split.
 
@@ -61,7 +62,7 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
         gallery=parts.get("gallery"),
         validation=parts.get("validation"),
         class_names=class_names,
-        deviations=(f"manifest: images of your own ({os.path.basename(path)}); there are no published figures",),
+        deviations=(f"manifest: {OWN_IMAGES} ({os.path.basename(path)}); there are no published figures",),
         kind="image_files",
     )
 
@@ -105,7 +106,9 @@ def _read_csv(
     places: list[str] = []
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
+            delimiter = _delimiter(file.readline(), required)
+            file.seek(0)
+            reader = csv.DictReader(file, delimiter=delimiter)
             present = reader.fieldnames or ()
             _check_columns(path, present, required)
             columns: dict[str, list[str]] = {name: [] for name in (*required, *set(optional).intersection(present))}
@@ -116,8 +119,23 @@ def _read_csv(
                         raise _wrong(places[-1], "too few columns", f"a value for {name}")
                     columns[name].append(row[name].strip())
     except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise invalid("table", received=path, expected=f"a comma-separated UTF-8 file ({error})") from error
+        raise invalid(
+            "table",
+            received=path,
+            expected=f"a UTF-8 file of separated columns ({error})",
+        ) from error
     return places, columns
+
+
+def _delimiter(header: str, required: Sequence[str]) -> str:
+    """What separates the columns: a comma, unless the header has all required ones only by a semicolon or a tab.
+
+    The header decides rather than `csv.Sniffer`, which guesses from the data and may find a letter.
+    """
+    for delimiter in (",", ";", "\t"):
+        if set(required) <= set(next(csv.reader([header], delimiter=delimiter), ())):
+            return delimiter
+    return ","
 
 
 def _read_parquet(

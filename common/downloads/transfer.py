@@ -12,10 +12,9 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from email.message import Message
 
-from tqdm import tqdm
-
 from common.downloads.fingerprint import Fingerprint
 from common.errors import invalid
+from common.progress import progress_bar
 
 _BLOCK = 1 << 18
 _TIMEOUT = 30  # seconds without a byte
@@ -133,7 +132,7 @@ def _append(response: http.client.HTTPResponse, part: str, offset: int, total: i
     name, received = os.path.basename(part).removesuffix(".part"), offset
     with (
         open(part, "r+b" if offset else "wb", buffering=0) as file,
-        tqdm(desc=name, total=total, initial=offset, unit="B", unit_scale=True, disable=None) as progress,
+        progress_bar(desc=name, total=total, initial=offset, unit="B", unit_scale=True) as progress,
     ):
         file.seek(offset)
         for block in _blocks(response):

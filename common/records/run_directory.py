@@ -28,6 +28,7 @@ from common.files import (
 from common.records.environment import environment
 
 RESULT, RESULT_COPY = "result.json", "result.copy.json"
+_BEFORE_TRAINING = {"config.json", "sources.json", "lock"}
 WEIGHTS, TEST_EMBEDDINGS = "weights.npz", "test_embeddings.npz"
 
 
@@ -86,6 +87,20 @@ class RunDirectory:
                 if not leftover.name.startswith(".config.json"):  # which is written without the lock
                     leftover.unlink(missing_ok=True)
             yield
+
+    def remove_if_begun_only(self) -> None:
+        """Removes the folder, and its parent if it is then empty, where nothing has been measured or trained in it.
+
+        What a command was refused for after it had made the folder is then no run that reports would count.
+        """
+        found = {path.name for path in self.path.iterdir()}
+        if not found <= _BEFORE_TRAINING:
+            return
+        for name in found:
+            (self.path / name).unlink()
+        with contextlib.suppress(OSError):  # other runs are in it, or something else
+            self.path.rmdir()
+            self.path.parent.rmdir()
 
     def read_result(self) -> dict | None:
         """The finished result, or `None` when there is none yet.

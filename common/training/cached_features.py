@@ -17,6 +17,7 @@ from tqdm import tqdm
 from common.backbones.cut_network import CutNetwork
 from common.data import Dataset, Examples, ImageTransform, InputReaders, parts_of, view_batches, view_numbers
 from common.errors import invalid
+from common.progress import LoggedBar, progress_bar
 from common.training.embedding_model import EmbeddingModel
 from common.training.feature_store import FeatureStore, check_room
 
@@ -114,8 +115,9 @@ def cache_features(
             missing = store.missing()
             items = np.array([item for number in missing for item in store.items_of(number)], np.int64)
             images = _images_of(examples, transform, items, seeds, batch_size)
-            with tqdm(total=len(items) * store.num_views, desc=description, unit="view", disable=not missing) as bar:
-                store.fill(missing, _activations(images, inference, bar))
+            if missing:
+                with progress_bar(total=len(items) * store.num_views, desc=description, unit="view") as bar:
+                    store.fill(missing, _activations(images, inference, bar))
         store.open()
     return CachedFeatures(_rows(dataset, training, evaluation), training, evaluation)
 
@@ -174,7 +176,7 @@ def _images_of(
 
 
 def _activations(
-    images: Iterator[tf.Tensor], inference: Callable[[tf.Tensor], tf.Tensor], bar: tqdm
+    images: Iterator[tf.Tensor], inference: Callable[[tf.Tensor], tf.Tensor], bar: tqdm | LoggedBar
 ) -> Iterator[np.ndarray]:
     for batch in images:
         activations = inference(batch).numpy()

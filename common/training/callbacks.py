@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from common.diagnostics import diagnose
 from common.errors import InvalidInput, check_non_negative, check_positive
+from common.progress import LoggedBar, progress_bar
 from common.records import ResumableCallback, RunDirectory
 
 
@@ -315,13 +316,13 @@ class ProgressBar(ResumableCallback):
         super().__init__()
         self.description, self.max_steps, self.steps_per_epoch = description, max_steps, steps_per_epoch
         self.metric, self.best = metric, best
-        self._bar: tqdm | None = None
+        self._bar: tqdm | LoggedBar | None = None
         self._postfix: dict[str, str] = {}
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self._bar is None:
             done = epoch * self.steps_per_epoch
-            self._bar = tqdm(total=self.max_steps, initial=done, desc=self.description, unit="step", mininterval=1.0)
+            self._bar = progress_bar(total=self.max_steps, initial=done, desc=self.description, unit="step")
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._postfix["loss"] = f"{float(logs['loss']):.4f}"

@@ -16,9 +16,11 @@ from common.files import read_json, write_text
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.protocols.one_split import SplitScores
+from experiments.reports.training_effect import training_did_not_help
 from experiments.settings.build import EMBEDDED_DATASETS
 from experiments.settings.config import FINAL
 from experiments.settings.initial_weights import is_file
+from experiments.units.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 
 CARD = "README.md"
 _FRONT = "---\nlibrary_name: keras\n"  # what every card of ours begins with
@@ -228,7 +230,7 @@ def _data(run: RunModel, result: dict) -> str:
         f"{dataset.train.num_classes:,} training classes{shown}.",
         f"Tested on {len(dataset.test):,} examples of {dataset.test.num_classes:,} other classes"
         + (f", searched for among {len(dataset.gallery):,}." if dataset.gallery is not None else "."),
-        *(f"Differs from the official data: {deviation}." for deviation in result.get("deviations", ())),
+        *map(reports.deviation_sentence, result.get("deviations", ())),
     ]
     return "\n".join(lines)
 
@@ -261,9 +263,10 @@ def _figures(run: RunModel, result: dict, intervals: dict) -> str:
                 ends = f"[{100 * low:.2f}, {100 * high:.2f}]"
             old = f"{100 * untrained[name]:.2f}" if name in untrained else "-"
             rows.append(f"| {name} | {100 * result['test'][name]:.2f} | {ends} | {old} |")
-    trained, before = (values.get("MAP@R") for values in (result["test"], untrained))
-    is_worse = before is not None and trained <= before
-    verdict = ["", "**Training did not beat the untrained backbone's average features.**"] if is_worse else []
+    worse = training_did_not_help(result["test"]["MAP@R"], untrained.get("MAP@R"))
+    tiny = few_validation_classes(result.get("validation_classes", FEWEST_VALIDATION_CLASSES))
+    warnings = [*([f"T{worse[1:]}."] if worse else []), *([f"This run {tiny}"] if tiny else [])]
+    verdict = [line for text in warnings for line in ("", f"**{text}**")]
     few = " There are few of them: it may be too short." if intervals["MAP@R"].has_few_classes else ""
     return "\n".join(
         [

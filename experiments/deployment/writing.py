@@ -56,7 +56,7 @@ def export_run(
     path = default_output(run, name) if output is None else pathlib.Path(output)
     check_card(path, name)
     config, _ = run_configuration(run)
-    dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
+    dataset = build.load_dataset_of(config, data_dir, cache_dir)
     return write_run(RunModel(run, dataset, cache_dir, num_checked), name, path)
 
 

@@ -35,7 +35,7 @@ class ExtrasReader:
 
     def __init__(self, data_dir: str | None = None, cache_dir: str | None = None):
         self._places = data_dir, cache_dir
-        self._datasets: dict[tuple[str, int], Dataset] = {}
+        self._datasets: dict[tuple, Dataset] = {}
 
     def read(self, unit: UnitRun) -> Extras:
         """The extras of a finished run; of most data sets there are none. Nothing is written into its folder."""
@@ -64,7 +64,7 @@ class ExtrasReader:
         return Extras({"target_shares": rounded} if rounded else {}, {})
 
     def _dataset(self, unit: UnitRun) -> Dataset:
-        key = unit.config["dataset"], unit.config.get("seed", 0)
+        key = unit.config["dataset"], unit.config.get("seed", 0), unit.config.get("train_fraction")
         if key not in self._datasets:
-            self._datasets[key] = build.load_dataset(key[0], *self._places, key[1])
+            self._datasets[key] = build.load_dataset(key[0], *self._places, *key[1:])
         return self._datasets[key]

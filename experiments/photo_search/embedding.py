@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from tqdm import tqdm
 
 from common.data.image_files import decode_rgb
 from common.data.regular_files import contents_of, regular_status
 from common.errors import InvalidInput, check_positive
 from common.files import read_json, write_atomically, write_json
 from common.index import ImageEmbedder
+from common.progress import progress_bar
 from experiments.photo_search.embedding_tables import EmbeddingTable
 from experiments.photo_search.photos import Photos
 
@@ -52,7 +52,7 @@ def embed_photos(
     _keep_plan(folder, photos, embedder, skip)
     starts = range(0, len(photos.paths), PHOTOS_PER_PART)
     embedded, kept = [], []
-    with tqdm(total=len(photos.paths), desc="embedding", unit="image", disable=None) as bar:
+    with progress_bar(total=len(photos.paths), desc="embedding", unit="image") as bar:
         for start in starts:
             paths = photos.paths[start : start + PHOTOS_PER_PART]
             rows, places = _part(folder / f"{start:09}.npz", paths, embedder, batch_size, skip)

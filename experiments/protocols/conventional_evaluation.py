@@ -45,7 +45,7 @@ def evaluate(
     check_unit_flags(1, values.repeats, None, values.repeat)
     if not values.report_only:
         check_configurations([*configs, *held_out_configs], values.data_dir)
-    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
+    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
     protocol = ConventionalProtocol(
         dataset, configs, held_out_configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats
     )

@@ -111,14 +111,18 @@ class ConventionalReport:
                     drawn.append(reports.Curve(f"{config.name}, {MONITORED[str(config.protocol)]}", steps, values))
         return drawn
 
-    def partial_lines(self) -> list[str]:
-        """For a study that is not complete: each finished unit's figures, and what is missing."""
+    def partial_lines(self, with_figures: bool = True) -> list[str]:
+        """For a study that is not complete: each finished unit's figures, and what is missing.
+
+        Args:
+            with_figures: whether the figures are told; a page shows them elsewhere.
+        """
         lines, missing = [], []
         for config, runs in self._sides():
             lines += [f"warning: {problem}" for problem in runs.problems]
             absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
             missing += [unit_label(config, 0, repeat) for repeat in absent]
-            for (fold, repeat), unit in runs.finished.items() if absent else ():
+            for (fold, repeat), unit in runs.finished.items() if absent and with_figures else ():
                 figures = "  ".join(f"{metric} {100 * unit.measured['test'][metric]:.2f}" for metric in METRICS)
                 lines.append(f"{config.name} {unit_label(config, fold, repeat)}: {figures}")
         if missing:

@@ -17,9 +17,11 @@ from common.retrieval import combine_embeddings
 from experiments import reports
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
+from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
+from experiments.units.splits import few_validation_classes
 from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 METRICS = ("P@1", "MAP@R")
@@ -278,7 +280,7 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) 
     rows = ([untrained] if untrained else []) + trained
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title)
-    lines = [f"warning: {text}" for method in complete if (text := training_has_not_helped(method))]
+    lines = [f"warning: {text}" for method in methods for text in method_warnings(method)]
     for method in methods:
         lines += [f"warning: {problem}" for problem in method.runs.problems]
         lines += partial_lines(method)
@@ -290,19 +292,23 @@ def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
     return [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
 
 
+def method_warnings(method: MethodReport) -> list[str]:
+    """What a reader should know of a method's finished runs: no gain by training, or a validation on few classes."""
+    counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
+    known = [count for count in counts if count is not None]
+    few = few_validation_classes(min(known)) if known else None
+    no_gain = None if method.missing else training_has_not_helped(method)
+    return [text for text in (no_gain, few and f"{method.name} {few}") if text]
+
+
 def training_has_not_helped(method: MethodReport) -> str | None:
-    """A sentence where the runs' mean MAP@R on the test classes is not above that before training; else None."""
+    """A sentence where the mean MAP@R of all runs on the test classes is not above that before training; else None."""
     units = _with_untrained(method)
-    trained, before = (
-        np.mean([unit.measured[moment]["MAP@R"] for unit in units]) if units else np.nan
-        for moment in ("test", "untrained")
-    )
-    if not trained <= before:
+    if not units:
         return None
-    return (
-        f"{method.name}: training did not beat the untrained backbone's average features (MAP@R {100 * trained:.2f}, "
-        f"{100 * before:.2f} before). More classes, a lower learning rate or more steps may help."
-    )
+    means = (float(np.mean([unit.measured[moment]["MAP@R"] for unit in units])) for moment in ("test", "untrained"))
+    text = training_did_not_help(*means)
+    return text and f"{method.name}: {text}. More classes, a lower learning rate or more steps may help."
 
 
 def partial_lines(method: MethodReport) -> list[str]:
@@ -318,5 +324,12 @@ def partial_lines(method: MethodReport) -> list[str]:
         minutes = unit.measured["train_seconds"] / 60
         done = f"{unit.measured['steps']} steps, {minutes:.1f} minutes"
         lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")
+    return [*lines, *missing_lines(method)]
+
+
+def missing_lines(method: MethodReport) -> list[str]:
+    """Which runs a study that is not complete lacks."""
+    if not method.missing:
+        return []
     names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
-    return [*lines, f"{method.name}: missing {names}; the same command without --fold runs them."]
+    return [f"{method.name}: missing {names}; the same command without --fold runs them."]

@@ -4,7 +4,7 @@ from experiments.reports.bars import interval_bars
 from experiments.reports.class_scores import ClassScores
 from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
 from experiments.reports.comparisons import Comparison, compare, holm
-from experiments.reports.conditions import FAIR_CONDITIONS, fair_conditions, incomparable_reasons
+from experiments.reports.conditions import FAIR_CONDITIONS, deviation_sentence, fair_conditions, incomparable_reasons
 from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 from experiments.reports.intervals import Interval
@@ -79,6 +79,7 @@ __all__ = [
     "conventional_published",
     "error_of_collections",
     "error_of_mean",
+    "deviation_sentence",
     "fair_conditions",
     "fair_estimates",
     "fair_published",

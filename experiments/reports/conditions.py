@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from common.backbones import checkpoints_of, published_checkpoint
+from common.data.image_folder import OWN_IMAGES
 
 # What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the printed figures come
 # from the published code and are described by the text, so a run of either recipe is measured against them.
@@ -31,6 +32,18 @@ def fair_conditions(table: str) -> dict[str, object]:
     if table in NORMALIZATION:
         conditions["normalization"] = NORMALIZATION[table]
     return conditions
+
+
+def deviation_sentence(deviation: str) -> str:
+    """A sentence on how data differ from the official ones; for images of one's own, of which there are none, on that.
+
+    Args:
+        deviation: one of `Dataset.deviations`.
+    """
+    own = deviation.partition(": ")[2]
+    if own.startswith(OWN_IMAGES):
+        return f"{own[0].upper()}{own[1:]}."
+    return f"The data differ from the official ones: {deviation}."
 
 
 def incomparable_reasons(

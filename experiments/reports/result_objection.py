@@ -76,10 +76,12 @@ _EXPECTED: dict[tuple[str, ...], tuple[Callable, str]] = {
     ("train_seconds",): (lambda value: is_number(value) and value >= 0, "a number of at least 0"),
     ("validation", "best"): (_is_best, "numbers by name"),
     ("diagnostics",): (_are_diagnostics, "numbers by name"),
+    ("validation_classes",): (_is_count, "a whole number"),
     ("deviations",): (_are_texts, "a list of texts"),
     ("problems",): (_are_records, "a list of records"),
 }
-_OPTIONAL = ("diagnostics", "deviations", "problems")  # of some runs only, or not of the first versions
+# Of some runs only, or not of the first versions.
+_OPTIONAL = ("diagnostics", "deviations", "problems", "validation_classes")
 
 
 def _wrong(result: dict, path: tuple[str, ...], is_kind: Callable, kind: str) -> str | None:

@@ -12,7 +12,7 @@ import numpy as np
 from tensorflow import keras
 
 from common import backbones, data, losses, pooling
-from common.errors import InvalidInput, check_choice, invalid
+from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss
@@ -110,7 +110,8 @@ def check_loss_name(name: str) -> None:
     """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
     if parse_loss(name).base not in LOSSES:
         forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
-        raise invalid("--loss", received=name, expected=f"one of {', '.join(LOSSES)}, or {forms}")
+        expected = f"one of {', '.join(LOSSES)}, or {forms}"
+        raise invalid("--loss", received=name, expected=expected, fix=nearest_choice(parse_loss(name).base, LOSSES))
 
 
 def parse_method(name: str) -> tuple[str, str, str]:
@@ -134,14 +135,29 @@ def default_cache_dir() -> str:
     return os.path.join(base, "deep_metric_learning")
 
 
-def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: int) -> data.Dataset:
+def load_dataset(
+    name: str, data_dir: str | None, cache_dir: str | None, seed: int, train_fraction: float | None = None
+) -> data.Dataset:
     """Loads a data set by name.
+
+    Args:
+        name: of `DATASETS`.
+        data_dir: the folder of its files, or None.
+        cache_dir: the folder for prepared images, or None for the default.
+        seed: of a split that is drawn.
+        train_fraction: share of the classes that train, for a data set that leaves it open; None for the default.
 
     Raises:
         InvalidInput: files are missing (says which, from where and in which layout) or wrong.
     """
     check_choice("--dataset", name, DATASETS)
-    return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed)
+    share = {} if train_fraction is None else {"train_fraction": train_fraction}
+    return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **share)
+
+
+def load_dataset_of(config: ExperimentConfig, data_dir: str | None, cache_dir: str | None) -> data.Dataset:
+    """Loads the data set of a configuration; arguments and errors as of `load_dataset`."""
+    return load_dataset(config.dataset, data_dir, cache_dir, config.seed, config.train_fraction)
 
 
 def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:

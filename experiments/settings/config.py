@@ -17,6 +17,7 @@ from experiments.settings.methods import AROUND, LOSSES, parts_of
 from experiments.settings.run_settings import (
     CONVENTIONAL_PROTOCOLS,
     FINAL,
+    REVISITING,
     RUN_SECTIONS,
     ComparisonSettings,
     ImageSettings,
@@ -113,6 +114,11 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
     def monitor(self) -> str:
         """The validation metric that decides: R@1 in the conventional protocol (the same as P@1), else MAP@R."""
         return "P@1" if self.protocol in CONVENTIONAL_PROTOCOLS else "MAP@R"
+
+    @property
+    def validates_clustering(self) -> bool:
+        """Whether NMI is measured at each validation: the tables of the "Revisiting" benchmark print it."""
+        return self.recipe == REVISITING
 
     @property
     def name(self) -> str:

@@ -11,13 +11,16 @@ from collections.abc import Callable
 import tensorflow as tf
 from absl import app, flags
 
-from common.errors import InvalidInput, check_choice, invalid
+from common.data import Dataset
+from common.errors import InvalidInput, check_all, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings
+from experiments.settings.given_values import Given, check_given
 from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
+from experiments.settings.own_data import fit_to_data
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -153,12 +156,8 @@ def configurations_from_flags(
     """
     values = flags.FLAGS
     overrides = {name: value for name, value in overrides_from_flags().items() if name not in ignored}
-    check_dataset_flags()
     named = _methods()
-    for loss, method, pooling in named:
-        build.check_loss_name(loss)
-        check_choice("--pooling", pooling, build.POOLINGS)
-        check_choice("--method", method, METHODS)
+    own_data = _checked(overrides, named, protocol)
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
     overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
     layered = [
@@ -167,6 +166,8 @@ def configurations_from_flags(
     ]
     for layers in layered:
         layers.set(chapter_source, {"chapter": overrides["chapter"]})
+        if own_data is not None:
+            fit_to_data(layers, own_data, overrides)
     configs = [ExperimentConfig.of(layers.values, layers.sources) for layers in layered]
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
@@ -179,6 +180,17 @@ def configurations_from_flags(
     return configs
 
 
+def _checked(overrides: dict, named: list[tuple[str, str, str]], protocol: str | None) -> Dataset | None:
+    """Refuses all that is wrong with the flags in one message; returns data of one's own, see `check_given`."""
+    values = flags.FLAGS
+    trains = not any(name in values and values[name].value for name in ("explain", "report_only"))
+    places = values.data_dir, values.cache_dir
+    given = Given(values.dataset, values.recipe, values.budget, named, overrides, protocol, *places, trains)
+    loaded: list[Dataset | None] = []
+    check_all([check_dataset_flags, lambda: loaded.append(check_given(given))])
+    return loaded[0]
+
+
 def check_dataset_flags() -> None:
     """Refuses a `--dataset` that there is not, and a `--data_dir` that it would not read.
 
@@ -189,6 +201,8 @@ def check_dataset_flags() -> None:
     check_choice("--dataset", values.dataset, build.DATASETS)
     if values.dataset in build.EMBEDDED_DATASETS:
         refuse_flags("data_dir", because=f"{values.dataset} needs no files")
+    if values.dataset != "folder" and "train_fraction" in values:
+        refuse_flags("train_fraction", because=f"{values.dataset} has a split of its own")
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:

@@ -67,8 +67,17 @@ def check_weights(backbone: str, weights: str) -> None:
     elif weights == "imagenet" and backbone not in FETCHED_BY_KERAS:
         fix = f"There are no ImageNet weights for {backbone}."
         if backbones.checkpoints_of(backbone):
-            fix = backbones.conversion_instructions(backbone)
+            fix = f"{backbones.conversion_instructions(backbone)}{_of_keras(backbone)}"
         raise invalid("--weights", received=weights, expected="none or the path of an .npz file", fix=fix)
+
+
+def _of_keras(backbone: str) -> str:
+    """A sentence on the network of keras.applications that is spelled alike, where there is one."""
+    letters = backbone.replace("_", "").lower()
+    alike = [name for name in backbones.KERAS_APPLICATIONS if name.lower() == letters]
+    return "".join(
+        f" Or give --backbone={name}: keras.applications' own, which downloads its weights." for name in alike
+    )
 
 
 def file_to_make(backbone: str, weights: str) -> str | None:

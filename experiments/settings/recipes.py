@@ -342,6 +342,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
 def _without_effect(values: dict) -> set[str]:
     """Settings of every run that do nothing beside these values."""
     has_effect = {
+        "train_fraction": values["dataset"] == "folder",
         "evaluation_antialias": values["crop"] in ("thesis", "published_code"),
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),

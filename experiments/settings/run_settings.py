@@ -9,6 +9,7 @@ from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRan
 from experiments.settings.setting import Settings, setting
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
+REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
@@ -38,6 +39,9 @@ class ProtocolSettings(Settings):
 
     num_folds: int = setting(
         "class-disjoint folds of the training classes", 4, within=NumberRange(low=2, low_included=True)
+    )
+    train_fraction: float | None = setting(
+        "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
     )
     fold_order: str = setting(
         "fold k validates on block k (`forward`) or on the last but k (`backward`)",
@@ -91,7 +95,10 @@ class NetworkSettings(Settings):
 
     title: ClassVar[str] = "Network"
 
-    backbone: str = setting("network before the pooling")
+    backbone: str = setting(
+        "network before the pooling: this project's (lower case; `mobilenet_v2` reads an .npz file made of PyTorch's "
+        "weights) or one of keras.applications (`MobileNetV2`, another file format; downloads its own weights)"
+    )
     weights: str = setting("initial backbone parameters: `imagenet`, `none`, or an .npz file")
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")

@@ -21,6 +21,8 @@ SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatc
     "spc_r": lambda c, labels, seed: data.RandomPairBatches(labels, c.batch_size, seed),
 }
 
+SAMPLERS_OF_CLASSES = ("rounds", "m_per_class", "spc")  # whose batches have --classes_per_batch different classes
+
 
 def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
     """The sampler of training batches for `labels` `[examples]`.

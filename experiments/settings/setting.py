@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from common.errors import check_choice, invalid
+from common.errors import check_all, check_choice, invalid
 from experiments.settings.number_ranges import NumberRange
 
 
@@ -48,8 +49,8 @@ class Settings:
     title: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check(field, getattr(self, field.name))
+        fields = dataclasses.fields(self)
+        check_all(functools.partial(_check, field, getattr(self, field.name)) for field in fields)
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -68,10 +69,14 @@ class Settings:
 
 def _check(field: dataclasses.Field, value: Any) -> None:
     """Raises `InvalidInput` unless a field may have this value; a missing one is not looked at."""
-    if value is None or not field.metadata:
-        return
-    within, choices = field.metadata["within"], field.metadata["choices"]
+    if value is not None and field.metadata:
+        check_value(field.name, value, field.metadata)
+
+
+def check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
+    """Raises `InvalidInput` unless a setting of this name and metadata (see `setting`) may have this value."""
+    within, choices = metadata["within"], metadata["choices"]
     if within is not None and value not in within:
-        raise invalid(f"--{field.name}", received=value, expected=f"a number in {within}")
+        raise invalid(f"--{name}", received=value, expected=f"a number in {within}")
     if choices:
-        check_choice(f"--{field.name}", value, choices)
+        check_choice(f"--{name}", value, choices)

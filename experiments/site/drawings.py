@@ -18,7 +18,7 @@ from common.files import read_json, write_atomically, write_json
 from experiments.reports import UnitRun
 
 READABLE = 0o644  # pages and images are for others, such as a web server of another account
-_VERSION = 1  # of the drawings; a higher one redraws everything
+_VERSION = 2  # of the drawings; a higher one redraws everything
 _IMAGES, _RECORDS = "images", "drawings"
 _OWN_NAME = re.compile(r"[0-9a-f]{20}\.png|[a-z]+-[0-9a-f]{20}\.json")
 

@@ -23,8 +23,8 @@ class DataFolder:
 
     def __init__(self, data_dir: str | None, cache_dir: str | None):
         self.data_dir, self.cache_dir = data_dir, cache_dir
-        self._loaded: dict[tuple[str, int], Dataset | str] = {}
-        self._fingerprints: dict[tuple[str, int], str] = {}
+        self._loaded: dict[tuple, Dataset | str] = {}
+        self._fingerprints: dict[tuple, str] = {}
 
     def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
         """The data that a run was made with, as loaded.
@@ -32,10 +32,10 @@ class DataFolder:
         Raises:
             InvalidInput: they are not there, or others than the run's are.
         """
-        key = config.dataset, config.seed
+        key = config.dataset, config.seed, config.train_fraction
         if key not in self._loaded:
             try:
-                self._loaded[key] = build.load_dataset(config.dataset, self.data_dir, self.cache_dir, config.seed)
+                self._loaded[key] = build.load_dataset_of(config, self.data_dir, self.cache_dir)
             except InvalidInput as error:
                 self._loaded[key] = str(error)
         found = self._loaded[key]

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tqdm import tqdm
-
 from common.errors import InvalidInput
+from common.progress import progress_bar
 from experiments import reports
 from experiments.protocols import revisiting_report
 from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
-from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, partial_lines
+from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, missing_lines
 from experiments.protocols.one_split import SplitScores, cell
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.conventional_recipe import HELD_OUT_FRACTION
+from experiments.settings.recipes import departures
 from experiments.settings.revisiting_recipe import RECIPE
 from experiments.site.markup import plural
 from experiments.units.trained_model import stored_configuration
 
 _TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
+_DIGEST = re.compile(r"((?:parameters-)?sha256:[0-9a-f]{8})[0-9a-f]+")
+_LENGTH = ("max_steps", "steps_per_evaluation", "patience")  # what a budget sets
 _KINDS = ("fair", "conventional", "revisiting")
 _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # what the two stopping rules may differ in
 
@@ -96,7 +98,7 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
     studies = []
     ordered = sorted(groups.items(), key=lambda item: item[0])
-    for (kind, *_), members in tqdm(ordered, desc="studies evaluated", file=sys.stderr):
+    for (kind, *_), members in progress_bar(ordered, desc="studies evaluated"):
         methods = _labelled(members)
         studies.append(_conventional_study(methods, _KINDS[kind]) if kind else _fair_study(methods))
     return studies, problems
@@ -110,10 +112,15 @@ def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) ->
         label = config.name
         if len(peers) > 1:
             fields = _telling_fields([peer.as_dict() for peer in peers])
-            told = ", ".join(f"{name} {getattr(config, name)}" for name in fields)
+            told = ", ".join(f"{name} {short_value(getattr(config, name))}" for name in fields)
             label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs.config_hash}"
         methods.append(Method(config, runs, label))
     return methods
+
+
+def short_value(value: object) -> str:
+    """A setting's value for a title: of a weights file's SHA-256 the first eight digits."""
+    return _DIGEST.sub(r"\1...", str(value))
 
 
 def _telling_fields(peers: Sequence[dict]) -> list[str]:
@@ -132,8 +139,15 @@ def _telling_fields(peers: Sequence[dict]) -> list[str]:
     return chosen
 
 
-def _setting(config: ExperimentConfig) -> str:
-    return f"{config.dataset}, budget {config.budget}, {config.embedding_dim}-D"
+def _setting(methods: Sequence[Method]) -> str:
+    """Data set, length of training and size of the embedding; a length that was set by hand is told in steps."""
+    first = methods[0].config
+    by_hand = [method.config for method in methods if departures(method.config).keys() & set(_LENGTH)]
+    length = f"budget {first.budget}"
+    if by_hand:
+        steps = sorted({config.max_steps for config in by_hand})
+        length = f"at most {' or '.join(f'{count:,}' for count in steps)} steps, set by hand"
+    return f"{first.dataset}, {length}, {first.embedding_dim}-D"
 
 
 def _fair_study(methods: list[Method]) -> Study:
@@ -142,7 +156,7 @@ def _fair_study(methods: list[Method]) -> Study:
     found = [MethodReport(method.config, method.runs, repeats, method.label) for method in methods]
     rows, missing, reference = [], [], None
     for report in found:
-        missing += [f"warning: {problem}" for problem in report.runs.problems] + partial_lines(report)
+        missing += [f"warning: {problem}" for problem in report.runs.problems] + missing_lines(report)
         if report.missing:
             continue
         try:
@@ -151,12 +165,13 @@ def _fair_study(methods: list[Method]) -> Study:
             missing.append(f"{report.name} is not in the table: {error}")
             continue
         reference = reference or report
-    notes: list[str] = []
+    notes = [text for report in found for text in method_warnings(report)]
     if not rows:
-        rows, notes = _rows_of_shared_runs(found)
+        rows, of_shared = _rows_of_shared_runs(found)
+        notes = [*of_shared, *notes]
     untrained = next((row for report in found if (row := report.untrained_row())), None)
     return Study(
-        f"Fair protocol on {_setting(first)}: {first.num_folds} folds, {plural(repeats, 'repeat')}",
+        f"Fair protocol on {_setting(methods)}: {first.num_folds} folds, {plural(repeats, 'repeat')}",
         methods,
         [untrained, *rows] if untrained else rows,
         [curve for report in found for curve in report.curves()],
@@ -196,7 +211,7 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
 
 def _conventional_study(methods: list[Method], kind: str) -> Study:
     """The two stopping rules side by side; the "Revisiting" protocol has rows and an explanation of its own."""
-    first, repeats = methods[0].config, max(method.repeats for method in methods)
+    repeats = max(method.repeats for method in methods)
     is_revisiting = kind == "revisiting"
     rows: list[reports.TableRow] = []
     curves, optimism, missing = [], [], []
@@ -211,8 +226,8 @@ def _conventional_study(methods: list[Method], kind: str) -> Study:
             line = None
         optimism += [line] if line else []
         curves += report.curves()
-        missing += report.partial_lines()
-    title = f"{_TITLES[kind]} protocol on {_setting(first)}: {plural(repeats, 'repeat')}"
+        missing += report.partial_lines(with_figures=False)
+    title = f"{_TITLES[kind]} protocol on {_setting(methods)}: {plural(repeats, 'repeat')}"
     notes = [EXPLANATION, *optimism] if optimism else []
     if is_revisiting and rows:
         notes = [revisiting_report.EXPLANATION]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from common.diagnostics.diagnostics import NAMES
 from common.files import read_json
-from experiments.reports import UnitRun
+from experiments.reports import UnitRun, deviation_sentence
 from experiments.settings.config import all_settings, by_flag_names
 from experiments.site.charts import map_chart
 from experiments.site.groups import Method
@@ -39,11 +39,11 @@ def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | No
     if drawn is not None:
         which = tag("p", f"Drawn from {unit_label(config, drawn.fold, drawn.repeat)}.", class_="faint")
         drawings = joined(
-            [_retrieval(records["retrieval"], which), _attention(records["attention"]), _map(records["map"])]
+            [_retrieval(records["retrieval"], which, output), _attention(records["attention"]), _map(records["map"])]
         )
     notices = [
         *runs.problems,
-        *(f"The data differ from the official ones: {text}" for text in runs.deviations),
+        *map(deviation_sentence, runs.deviations),
         *_collapses(method),
     ]
     return page(
@@ -96,21 +96,22 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f}"
 
 
-def _retrieval(record: dict, which: Markup) -> Markup:
+def _retrieval(record: dict, which: Markup, output: pathlib.Path) -> Markup:
     parts = [tag("h2", "What it finds"), which, _reason(record)]
     for line in record.get("lines", ()):
         num_right = sum(hit["is_right"] for hit in line["found"])
         title = f"{line['query']['name']}: {num_right} of {len(line['found'])} right"
-        tiles = [_tile(line["query"], "query", "is-query", f"Query: {line['query']['name']}")]
+        tiles = [_tile(line["query"], "query", "is-query", f"Query: {line['query']['name']}", output)]
         for rank, hit in enumerate(line["found"], start=1):
             word, style = (_RIGHT, "is-right") if hit["is_right"] else (_WRONG, "is-wrong")
             text = f"Neighbour {rank}, {word[2:]}: {hit['name']}"
-            tiles.append(_tile(hit, word, style, text))
+            tiles.append(_tile(hit, word, style, text, output))
         parts += [tag("h3", title), tag("ul", *tiles, class_="strip")]
     return joined(parts)
 
 
-def _tile(item: dict, word: str, style: str, description: str) -> Markup:
+def _tile(item: dict, word: str, style: str, description: str, output: pathlib.Path) -> Markup:
+    """A picture with a word below it; where it is a file, a link to that, relative to the report's folder."""
     shown = (
         tag("img", src=item["image"], alt=description, loading="lazy", width=96, height=96)
         if "image" in item
@@ -119,6 +120,8 @@ def _tile(item: dict, word: str, style: str, description: str) -> Markup:
     parts = [tag("span", word, class_="mark-word")]
     if word == _WRONG:  # the others are of the class that stands above
         parts += [tag("br"), item["name"]]
+    if "image" in item and "file" in item:
+        shown = tag("a", shown, href=urllib.parse.quote(os.path.relpath(item["file"], output)))
     return tag("li", tag("span", shown, class_="tile"), tag("span", *parts), class_=style)
 
 

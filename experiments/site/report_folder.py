@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from typing import NamedTuple
 
 import tensorflow as tf
-from tqdm import tqdm
 
 from common.errors import InvalidInput, invalid
 from common.files import write_text
+from common.progress import progress_bar
 from experiments import reports
 from experiments.site.attention_grid import attention_record
 from experiments.site.drawings import READABLE, Drawings
@@ -59,7 +58,7 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
     studies, problems = read_studies(found)
     drawings, written = Drawings(output), set()
     methods = [method for study in studies for method in study.methods]
-    for method in tqdm(methods, desc="methods drawn", file=sys.stderr):
+    for method in progress_bar(methods, desc="methods drawn"):
         unit = first_drawable(method.runs.units)
         records = _records(method, unit, drawings, data, options) if unit else {}
         write_text(output / method_file(method), method_page(method, records, unit, output))

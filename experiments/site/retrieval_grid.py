@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -64,7 +65,10 @@ def retrieval_record(
         names = [{"name": class_name(dataset, their_labels[index])} for index in indices]
         if dataset is None or dataset.kind == "tokens":
             return names
-        shown = pictures(examples.subset(indices), config, dataset)
+        chosen = examples.subset(indices)
+        if chosen.paths is not None:
+            names = [{**name, "file": os.path.abspath(path)} for name, path in zip(names, chosen.file_names)]
+        shown = pictures(chosen, config, dataset)
         return [{**name, "image": drawings.image(image)} for name, image in zip(names, shown)]
 
     test = dataset and dataset.test

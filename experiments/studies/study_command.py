@@ -185,9 +185,8 @@ def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
     """What is on disk. Without --data_dir the cells can still be listed."""
     values = flags.FLAGS
     try:
-        dataset = build.load_dataset(
-            options.dataset, values.data_dir, values.cache_dir, options.overrides.get("seed", 0)
-        )
+        drawn = options.overrides.get("seed", 0), options.overrides.get("train_fraction")
+        dataset = build.load_dataset(options.dataset, values.data_dir, values.cache_dir, *drawn)
     except InvalidInput as error:
         if values.run or values.data_dir:
             raise

@@ -12,11 +12,12 @@ from common import backbones
 from common.backbones.bn_inception import INPUT_MEANS
 from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
-from common.errors import check_choice, invalid
+from common.errors import check_all, check_choice, invalid
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, weights_file
 from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.samplers import SAMPLERS_OF_CLASSES
 from experiments.units.splits import Split, split_of
 
 
@@ -30,15 +31,22 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
         data_dir: where their data shall come from.
 
     Raises:
-        InvalidInput: of the first configuration that cannot be trained on any data.
+        InvalidInput: with everything that keeps a configuration from being trained on any data.
     """
+    checks = []
     for config in dict.fromkeys(configs):
         if config.dataset not in build.EMBEDDED_DATASETS and not os.path.exists(data_dir or ""):
             continue
+        checks.append(functools.partial(_check_without_data, config))
+    check_all(checks)
+
+
+def _check_without_data(config: ExperimentConfig) -> None:
+    def network() -> None:
         check_choice("--backbone", config.backbone, build.BACKBONES)
-        check_weights(config.backbone, config.weights)
-        _check_cut(config)
-        _check_parts(config, max(2, config.classes_per_batch))
+        check_all([lambda: check_weights(config.backbone, config.weights), lambda: _check_cut(config)])
+
+    check_all([network, lambda: _check_parts(config, max(2, config.classes_per_batch))])
 
 
 def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
@@ -53,24 +61,56 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
         InvalidInput: too few classes or images of a class, an augmentation for other images, weights that cannot be had
             or do not fit the network, a cut that the network does not have, a value that a layer does not take.
     """
-    check_weights(config.backbone, config.weights)
+    check_all(
+        [
+            lambda: check_weights(config.backbone, config.weights),
+            lambda: _check_on_split(config, dataset, fold, repeat),
+            lambda: _check_backbone(config, dataset),
+        ]
+    )
+
+
+def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
     split = split_of(dataset, config, fold, repeat)
-    _check_split(split, dataset, config, fold)
-    augmentation = build.build_augmentation(config, dataset)
-    build.build_batches(config, split.training.labels, 0)
-    _check_parts(config, split.training.num_classes)
-    projections = config.find(ProjectionSettings)
-    if projections:
-        projections.check(split.training, augmentation, config.seed, config.monitor)
-    _check_backbone(config, dataset)
+    training, projections = split.training, config.find(ProjectionSettings)
+
+    def projected() -> None:
+        if projections:
+            augmentation = build.build_augmentation(config, dataset)
+            projections.check(training, augmentation, config.seed, config.monitor)
+
+    check_all(
+        [
+            lambda: _check_split(split, dataset, config, fold),
+            lambda: build.build_augmentation(config, dataset),
+            lambda: _check_batches(config, training),
+            lambda: _check_parts(config, training.num_classes),
+            projected,
+        ]
+    )
+
+
+def _check_batches(config: ExperimentConfig, training: Examples) -> None:
+    if config.classes_per_batch > training.num_classes and config.sampler in SAMPLERS_OF_CLASSES:
+        raise invalid(
+            "--classes_per_batch",
+            received=config.classes_per_batch,
+            expected=f"at most the number of training classes, {training.num_classes}",
+            fix=f"Give --classes_per_batch={training.num_classes} or fewer.",
+        )
+    build.build_batches(config, training.labels, 0)
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
     """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them again."""
-    check_choice("--input_mean", config.input_mean, INPUT_MEANS)
-    build.build_head(config)
-    build.build_loss(config, num_classes)
-    build.build_attribute_loss(config, num_classes)
+    check_all(
+        [
+            lambda: check_choice("--input_mean", config.input_mean, INPUT_MEANS),
+            lambda: build.build_head(config),
+            lambda: build.build_loss(config, num_classes),
+            lambda: build.build_attribute_loss(config, num_classes),
+        ]
+    )
 
 
 def _check_split(split: Split, dataset: Dataset, config: ExperimentConfig, fold: int) -> None:

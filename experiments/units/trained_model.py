@@ -114,7 +114,7 @@ def load_trained_model(
             "again."
         )
     if dataset is None:
-        dataset = build.load_dataset(config.dataset, data_dir, cache_dir, config.seed)
+        dataset = build.load_dataset_of(config, data_dir, cache_dir)
     check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), identity.get("data"), os.fspath(path))
     dataset = build.prepare_dataset(dataset, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow import keras
 from tqdm import tqdm
 
+from ccp_dml import AlternatingProjections
 from common.data import Dataset, Examples, training_batches
 from common.diagnostics import diagnose, evaluate_clustering
 from common.errors import InvalidInput
@@ -99,17 +100,17 @@ class Unit:
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
-        transforms, callbacks = self._training_parts(model)
+        transforms, callbacks, projections = self._training_parts(model)
         return Training(
             model,
             self._batches_from,
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
             self._make_update,
-            lambda history: self._figures(model, untrained, callbacks),
+            lambda history: self._figures(model, untrained, projections),
             cost,
             gradient_transforms=transforms,
-            callbacks=callbacks,
+            callbacks=[*callbacks, *([projections] if projections is not None else [])],
             description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
             deviations=self.dataset.deviations,
             whole=whole,
@@ -164,7 +165,7 @@ class Unit:
         """Metrics of the current weights; with NMI where the protocol's table prints it."""
         arrays = self._arrays(model, self.queries, self.gallery)
         metrics = evaluate_embeddings(arrays).as_dict()
-        if self.config.recipe == "revisiting":
+        if self.config.validates_clustering:
             metrics["NMI"] = normalized_mutual_information(arrays)
         return metrics
 
@@ -186,10 +187,11 @@ class Unit:
         optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
         return ProxyRateOptimizer(optimizer, self.config.proxy_multiplier)
 
-    def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
-        """What is done to gradients, in order, and the callbacks of the method."""
+    def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
+        """What is done to gradients, in order, callbacks, and CCP's, which knows the problems for the result."""
         transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
         callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
+        projections = None
         projected = self.config.find(ProjectionSettings)
         if projected:
             augmentation = build.build_augmentation(self.config, self.dataset)
@@ -197,12 +199,12 @@ class Unit:
             on_problem_start = recorder if projected.ccp_keeps_problems else None
             pools = projected.pools(model.embed, self.training, augmentation, self.seed)
             term, projections = projected.training_parts(model, pools, self.config.monitor, on_problem_start)
-            transforms, callbacks = [term, *transforms], [*callbacks, projections]
+            transforms = [term, *transforms]
         if self.config.clip_norm:
             transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
-        return transforms, callbacks
+        return transforms, callbacks, projections
 
-    def _figures(self, model, untrained: dict, callbacks: list) -> tuple[dict, dict]:
+    def _figures(self, model, untrained: dict, projections: AlternatingProjections | None) -> tuple[dict, dict]:
         """The figures of a trained model, and its embeddings of the test set."""
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
@@ -215,8 +217,9 @@ class Unit:
             "untrained": untrained,
             "diagnostics": diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
         }
-        if self.config.method == "ccp":
-            result["problems"] = [problem.as_dict() for part in callbacks for problem in getattr(part, "problems", ())]
+        result["validation_classes"] = self.queries.num_classes
+        if projections is not None:
+            result["problems"] = [problem.as_dict() for problem in projections.problems]
         if "warning" in result["diagnostics"]:
             tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
         return result, embeddings

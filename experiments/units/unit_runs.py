@@ -6,9 +6,13 @@ import functools
 import glob
 import hashlib
 import pathlib
+import sys
 from collections.abc import Iterable
 
+from tqdm import tqdm
+
 from common.data import Dataset
+from common.errors import InvalidInput, check_all
 from common.files import write_json
 from common.records import RunDirectory
 from experiments.settings import build
@@ -16,6 +20,7 @@ from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace
 from experiments.units.finished_run import mend_finished_run
 from experiments.units.same_data import tell_of_other_data
+from experiments.units.splits import few_validation_classes, split_of
 from experiments.units.start_checks import check_unit
 from experiments.units.unit import Unit, Watcher
 
@@ -60,17 +65,30 @@ class UnitRuns:
         """Refuses units that cannot be trained, before an image is read or a folder is made.
 
         A unit that may have a result already is passed over: `train` looks closer, and needs nothing for one that has.
+        Warns where a unit validates on few classes.
 
         Args:
             units: (configuration, fold, repeat) each.
 
         Raises:
-            InvalidInput: see `start_checks.check_unit`.
+            InvalidInput: with the objections to every configuration, see `start_checks.check_unit`.
         """
+        num_validated: list[int] = []
+        refused: dict[ExperimentConfig, InvalidInput] = {}  # of each configuration's first unit: others say the same
         for config, fold, repeat in units:
             folder = self._dataset_dir(config)
-            if not any(folder.glob(f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json")):
+            pattern = f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json"
+            if config in refused or any(folder.glob(pattern)):
+                continue
+            try:
                 check_unit(config, self.dataset, fold, repeat)
+            except InvalidInput as error:
+                refused[config] = error
+            else:
+                num_validated.append(split_of(self.dataset, config, fold, repeat).queries.num_classes)
+        check_all(functools.partial(_raise, error) for error in refused.values())
+        if num_validated and (warning := few_validation_classes(min(num_validated))):
+            tqdm.write(f"warning: a run here {warning}", file=sys.stderr)
 
     def train(
         self,
@@ -102,7 +120,15 @@ class UnitRuns:
         with run.locked():
             if config.sources:
                 write_json(path / "sources.json", dict(config.sources))
-            prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
-            features = FeaturePlace(self.cache_dir, self.fingerprint)
-            unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
-            unit.train(checkpoint_seconds, watch)
+            try:
+                prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
+                features = FeaturePlace(self.cache_dir, self.fingerprint)
+                unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
+                unit.train(checkpoint_seconds, watch)
+            except InvalidInput:  # a damaged image, or no room for features: nothing was begun
+                run.remove_if_begun_only()
+                raise
+
+
+def _raise(error: InvalidInput) -> None:
+    raise error

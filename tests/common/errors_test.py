@@ -4,12 +4,15 @@ import pytest
 
 from common.errors import (
     InvalidInput,
+    SeveralInvalid,
+    check_all,
     check_choice,
     check_fraction,
     check_given,
     check_non_negative,
     check_positive,
     invalid,
+    nearest_choice,
 )
 
 
@@ -46,3 +49,44 @@ def test_what_is_right_comes_back():
 def test_what_is_wrong_is_refused(check, value, message):
     with pytest.raises(InvalidInput, match=f"Invalid size: .*{message}"):
         check("size", value)
+
+
+def test_one_objection_is_raised_as_it_is():
+    with pytest.raises(InvalidInput, match=r"^Invalid size: received 0") as raised:
+        check_all([lambda: check_positive("size", 0), lambda: check_positive("rate", 1)])
+    assert not isinstance(raised.value, SeveralInvalid)
+    check_all([])
+
+
+def test_several_objections_are_raised_together_each_once_and_flat():
+    def inner():
+        check_all([lambda: check_positive("b", 0), lambda: check_positive("c", 0)])
+
+    with pytest.raises(InvalidInput) as raised:
+        check_all([lambda: check_positive("a", 0), inner, lambda: check_positive("b", 0)])
+    assert [str(problem).split(":")[0] for problem in raised.value.problems] == [f"Invalid {name}" for name in "abc"]
+    lines = str(raised.value).splitlines()
+    assert lines[0] == "3 things are wrong:"
+    assert lines[3].startswith("  3. Invalid c: received 0, expected a number greater than 0")
+
+
+def test_what_is_no_objection_passes_through():
+    with pytest.raises(ZeroDivisionError):
+        check_all([lambda: check_positive("a", 0), lambda: 1 / 0])
+
+
+@pytest.mark.parametrize(
+    ("value", "question"),
+    [
+        ("arcfce", "Did you mean arcface?"),
+        ("MobilenetV2", "Did you mean mobilenet_v2 or MobileNetV2?"),
+        ("quadruplet", None),
+        (7, None),
+    ],
+)
+def test_the_nearest_choice_is_suggested(value, question):
+    choices = ("arcface", "mobilenet_v2", "MobileNetV2", "c1")
+    assert nearest_choice(value, choices) == question
+    with pytest.raises(InvalidInput) as raised:
+        check_choice("name", value, choices)
+    assert str(raised.value).endswith(question or "expected one of arcface, mobilenet_v2, MobileNetV2, c1.")

@@ -56,6 +56,15 @@ def test_a_table_gives_paths_labels_and_the_split(folder, encoding):
     check(load_manifest(str(folder)), folder)
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_columns_may_be_separated_otherwise(folder, delimiter):
+    text = "\n".join(
+        delimiter.join(row) for row in [("note", "path", "label", "split"), *(("a, b", *row) for row in ROWS)]
+    )
+    (folder / "manifest.csv").write_text(f"{text}\n", encoding="utf-8-sig")
+    check(load_manifest(str(folder)), folder)
+
+
 def test_a_parquet_file_gives_the_same(folder):
     check(load_manifest(write_parquet(folder, ROWS)), folder)
     check(load_manifest(str(folder)), folder)

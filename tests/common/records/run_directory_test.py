@@ -199,3 +199,19 @@ def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
 def test_weights_of_an_unfinished_run_are_asked_for_in_vain(tmp_path):
     with pytest.raises(InvalidInput, match=r"weights\.npz is missing: the run has not finished"):
         RunDirectory(tmp_path / "run", {}).read_weights()
+
+
+def test_a_folder_in_which_nothing_was_done_is_removed(tmp_path):
+    run = RunDirectory(tmp_path / "method" / "run", {})
+    with run.locked():
+        run.remove_if_begun_only()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_measurements_or_neighbours_stays(tmp_path):
+    begun = RunDirectory(tmp_path / "method" / "begun", {})
+    (begun.path / "untrained.json").write_text("{}")
+    begun.remove_if_begun_only()
+    assert (begun.path / "config.json").exists()
+    RunDirectory(tmp_path / "method" / "second", {}).remove_if_begun_only()
+    assert [path.name for path in (tmp_path / "method").iterdir()] == ["begun"]

@@ -74,7 +74,7 @@ def test_a_training_that_has_not_helped_is_called_so(study, tiny_network, tmp_pa
         write_json(path / name, {**result, "untrained": {**result["untrained"], "MAP@R": 0.999}})
     with loaded_as(monkeypatch, own.dataset):
         text = export_run(path, "keras").card.read_text()
-    assert "**Training did not beat the untrained backbone's average features.**" in text
+    assert "**Training did not beat the untrained backbone's average features (MAP@R " in text
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.protocols.fair_report import training_has_not_helped
+from experiments.protocols.fair_report import method_warnings, training_has_not_helped
 
 
 def method(*pairs):
@@ -27,3 +27,14 @@ def test_the_mean_over_runs_decides():
     assert text.startswith(
         "c2+gap: training did not beat the untrained backbone's average features (MAP@R 14.00, 14.80 before)"
     )
+
+
+def test_the_smallest_validation_is_warned_of():
+    counts = {
+        (fold, 0): SimpleNamespace(measured={"validation_classes": count}) for fold, count in enumerate((7, 3, None))
+    }
+    tiny = SimpleNamespace(name="c2+gap", missing=[(3, 0)], runs=SimpleNamespace(finished=counts))
+    (text,) = method_warnings(tiny)
+    assert text.startswith("c2+gap validates on 3 classes: other classes would change its score by about 14 points")
+    del counts[1, 0]
+    assert method_warnings(tiny) == []

@@ -13,6 +13,7 @@ from experiments.settings.recipes import resolve
 CONFIGS = [
     resolve("sop", "c2", "gsp", "thesis", "full", {}, "ccp"),
     resolve("sop", "c2", "gap", "thesis", "full", {}, protocol="held_out"),
+    resolve("folder", "c2", "gap", "thesis", "full", {"train_fraction": 0.7}),
     *(resolve("sop", loss, "gap", "thesis", "full", {}) for loss in (*LOSSES, "margin+distance+rho")),
 ]
 RANGES = {each.name: each.metadata["within"] for each in all_settings() if each.metadata["within"]}

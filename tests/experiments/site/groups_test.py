@@ -6,7 +6,7 @@ import json
 import pytest
 
 from experiments import reports
-from experiments.site.groups import read_studies
+from experiments.site.groups import read_studies, short_value
 
 
 def test_methods_of_one_name_say_in_what_they_differ(empty_study):
@@ -57,7 +57,7 @@ def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study)
     single = [row.cells["single 8-D", "MAP@R"].estimate.mean for row in found.rows[1:]]
     assert difference.is_difference
     assert difference.estimate.mean == pytest.approx(single[1] - single[0])
-    assert len(found.missing) == 4
+    assert len(found.missing) == 2
 
 
 def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(empty_study):
@@ -103,3 +103,23 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(empty_study):
     assert any("pnca+gap is not in the table" in line and "cannot be read" in line for line in found.missing)
     assert len(problems) == 1
     assert "another version of this code" in problems[0]
+
+
+def test_titles_have_eight_digits_of_a_digest():
+    digest = "396b57595dfb8f000e769346a2874c4fc881183bc14f964a1c9eef4ef2787937"
+    assert short_value(f"sha256:{digest}") == "sha256:396b5759..."
+    assert short_value(f"parameters-sha256:{digest}") == "parameters-sha256:396b5759..."
+    assert short_value("imagenet") == "imagenet"
+
+
+def test_steps_that_were_set_by_hand_stand_in_the_title(empty_study):
+    for fold in (0, 1):
+        empty_study.finish(empty_study.config("c2", "gap", max_steps=40), fold)
+    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    assert found.title == "Fair protocol on glyphs, at most 40 steps, set by hand, 8-D: 2 folds, 1 repeat"
+
+
+def test_what_is_missing_does_not_begin_with_what_is_finished(empty_study):
+    empty_study.finish(empty_study.config("c2", "gap"))
+    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    assert [line.partition(";")[0] for line in found.missing] == ["c2+gap: missing fold 1 repeat 0"]

@@ -6,7 +6,7 @@ import pytest
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.settings.recipes import resolve
-from experiments.units.splits import split_of
+from experiments.units.splits import few_validation_classes, split_of
 
 
 def examples(classes, marker):
@@ -79,3 +79,12 @@ def test_fair_folds_are_contiguous_blocks_in_either_order():
     assert classes_in(split_of(dataset_of(), forward, 0, 0).queries) == set(range(5))
     assert classes_in(split_of(dataset_of(), backward, 0, 0).queries) == set(range(15, 20))
     assert classes_in(split_of(dataset_of(), forward, 1, 2).training) == set(range(20)) - set(range(5, 10))
+
+
+def test_fewer_classes_than_the_standard_error_allows_are_warned_of():
+    for num_classes in range(1, 40):
+        error = 0.25 / num_classes**0.5
+        assert (few_validation_classes(num_classes) is None) == (error <= 0.1)
+    assert few_validation_classes(2).startswith(
+        "validates on 2 classes: other classes would change its score by about 18"
+    )

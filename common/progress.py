@@ -1,0 +1,105 @@
+"""Progress bars: redrawn in a terminal, a line now and then in a log file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any
+
+from tqdm import tqdm
+
+SECONDS_BETWEEN_LINES = 30.0
+
+
+class LoggedBar:
+    """Progress in a file: a line when 30 seconds have passed since the last line of any bar, nothing before that.
+
+    A bar that ends sooner writes nothing at all.
+
+    Args:
+        iterable: that is iterated over, or None for a bar that `update` moves.
+        desc: what is being done.
+        total: items in all, or None where that is unknown.
+        initial: items that were done before.
+        unit: of the items, and `unit_scale`: whether large numbers are written with k, M, G.
+        clock: gives seconds.
+    """
+
+    _last_line = -float("inf")  # of all bars: one inside of another does not double the lines
+
+    def __init__(
+        self,
+        iterable: Iterable | None = None,
+        *,
+        desc: str = "",
+        total: float | None = None,
+        initial: int = 0,
+        unit: str = "it",
+        unit_scale: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._iterable, self._count, self._clock, self._start = iterable, initial, clock, clock()
+        self._values: Mapping[str, object] = {}
+        self._format = {"total": total, "initial": initial, "prefix": desc, "unit": unit, "unit_scale": unit_scale}
+
+    def __enter__(self) -> LoggedBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __iter__(self) -> Iterator:
+        for item in self._iterable or ():
+            yield item
+            self.update()
+
+    def update(self, n: int = 1) -> None:
+        """Counts `n` more, and writes a line where one is due."""
+        self._count += n
+        now = self._clock()
+        if now - max(self._start, LoggedBar._last_line) < SECONDS_BETWEEN_LINES:
+            return
+        LoggedBar._last_line = now
+        values = ", ".join(f"{name}={value}" for name, value in self._values.items())
+        text = tqdm.format_meter(
+            self._count, elapsed=now - self._start, ncols=0, postfix=values or None, **self._format
+        )
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    def set_postfix(self, ordered_dict: Mapping[str, object] | None = None, refresh: bool | None = True) -> None:
+        """Keeps values for the next line."""
+        del refresh
+        self._values = dict(ordered_dict or {})
+
+    def close(self) -> None:
+        """Does nothing: all lines are whole."""
+
+
+def progress_bar(
+    iterable: Iterable | None = None,
+    *,
+    desc: str,
+    total: float | None = None,
+    initial: int = 0,
+    unit: str = "it",
+    unit_scale: bool = False,
+    leave: bool = True,
+) -> tqdm | LoggedBar:
+    """A bar on standard error: redrawn where that is a terminal, else at most a line every 30 seconds.
+
+    Args:
+        iterable: that is iterated over, or None for a bar that `update` moves.
+        desc: what is being done.
+        total: items in all; None takes the iterable's length, where it has one.
+        initial: items that were done before.
+        unit: of the items, and `unit_scale`: whether large numbers are written with k, M, G.
+        leave: whether a terminal keeps the bar when it has ended.
+    """
+    if total is None and isinstance(iterable, Sized):
+        total = len(iterable)
+    shown: dict[str, Any] = {"desc": desc, "total": total, "initial": initial, "unit": unit, "unit_scale": unit_scale}
+    if sys.stderr is not None and sys.stderr.isatty():
+        return tqdm(iterable, leave=leave, **shown)
+    return LoggedBar(iterable, **shown)

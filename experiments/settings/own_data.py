@@ -1,0 +1,130 @@
+"""Settings that follow from images of one's own: folds, batches and the network that fit them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from common import backbones
+from common.data import Dataset, contiguous_folds, random_class_split
+from common.errors import check_all, invalid
+from experiments.settings.config import FINAL
+from experiments.settings.layers import Layers
+
+OWN_DATASETS = ("folder", "manifest")
+_MOST_FOLDS = 4
+_DEFAULTS = {"num_folds": _MOST_FOLDS}
+_HELD_OUT_CLASSES = 2  # fewest to validate on: among the images of one class, all are right
+
+
+def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> None:
+    """Sets what a recipe for the published data sets gives too large for few classes; what was given stays.
+
+    - `num_folds`: as many as leave two classes to validate on in each, at most the recipe's.
+    - `held_out_fraction`: at least two of the training classes.
+    - `classes_per_batch`: at most the training classes of every fold. `samples_per_class` then rises, so that the batch
+      stays about as large, to at most the images of the smallest training class.
+    - `backbone`: the network that a file of `--weights` is made for.
+
+    Args:
+        layers: of a method, complete; `folder` or `manifest` is its data set.
+        dataset: as loaded.
+        given: values of the command line, by field name.
+    """
+    values, num_classes = layers.values, dataset.train.num_classes
+    source = f"fits the {num_classes} training classes of your data"
+
+    def set_unless_given(**fields: Any) -> None:
+        changed = {name: value for name, value in fields.items() if value != values.get(name, _DEFAULTS.get(name))}
+        layers.set(source, {name: value for name, value in changed.items() if name not in given})
+
+    network = network_of_weights(given)
+    if network is not None and "backbone" not in given:
+        layers.set("the network that --weights is made for", {"backbone": network})
+    if values.get("protocol") is None:
+        set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
+    if values.get("protocol") == "held_out":
+        fewest = round(_HELD_OUT_CLASSES / num_classes, 4)
+        set_unless_given(held_out_fraction=max(values["held_out_fraction"], fewest))
+    most = training_classes(dataset, values)
+    if values["classes_per_batch"] <= most or "classes_per_batch" in given:
+        return
+    batch = values["classes_per_batch"] * values["samples_per_class"]
+    smallest_class = int(np.unique(dataset.train.labels, return_counts=True)[1].min())
+    samples = max(values["samples_per_class"], min(batch // most, smallest_class))
+    set_unless_given(classes_per_batch=most, samples_per_class=samples)
+
+
+def network_of_weights(given: Mapping[str, Any]) -> str | None:
+    """The network that an `.npz` file given as `weights` holds; None without one, or if it is of no known network."""
+    path = given.get("weights")
+    return backbones.network_of_file(path) if path is not None and path.endswith(".npz") else None
+
+
+def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
+    """The fewest classes that a unit of a protocol learns from.
+
+    Args:
+        dataset: as loaded.
+        values: `protocol`, `num_folds` and `held_out_fraction`, by field name; what is missing has its default.
+    """
+    num_classes, protocol = dataset.train.num_classes, values.get("protocol")
+    if dataset.validation is not None or protocol in ("conventional", FINAL):
+        return num_classes
+    if protocol == "held_out":
+        return len(random_class_split(num_classes, 1 - values["held_out_fraction"], seed=0)[0])
+    folds = contiguous_folds(num_classes, values.get("num_folds") or _fitting_folds(num_classes, _MOST_FOLDS))
+    return min(len(training) for training, _ in folds)
+
+
+def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> None:
+    """Refuses values of the command line that these data are too few for.
+
+    Args:
+        dataset: as loaded.
+        given: values of the command line, by field name.
+        protocol: as in the configuration.
+
+    Raises:
+        InvalidInput: every such value, with the flag that would mend it.
+    """
+    num_classes = dataset.train.num_classes
+    folds = _fitting_folds(num_classes, _MOST_FOLDS) if protocol is None else None
+    wanted = given.get("num_folds", folds)
+    checks = []
+    if protocol is None and dataset.validation is None:
+        checks.append(functools.partial(_check_folds, wanted, num_classes))
+        wanted = wanted if 2 <= wanted <= num_classes else folds
+    if "classes_per_batch" in given and protocol != "held_out" and num_classes >= 2:
+        most = training_classes(dataset, {"protocol": protocol, "num_folds": wanted})
+        checks.append(functools.partial(_check_batch, given["classes_per_batch"], most, num_classes))
+    check_all(checks)
+
+
+def _check_folds(num_folds: int, num_classes: int) -> None:
+    if num_folds < 2 or num_classes // num_folds < _HELD_OUT_CLASSES:
+        raise invalid(
+            "--num_folds",
+            received=num_folds,
+            expected=f"2 or more folds of two or more of the {num_classes} training classes, to validate on",
+            fix=f"Give --num_folds={num_classes // 2} or fewer."
+            if num_classes >= 4
+            else "Add classes, or let a larger share of them train (--train_fraction).",
+        )
+
+
+def _check_batch(classes_per_batch: int, most: int, num_classes: int) -> None:
+    if classes_per_batch > most:
+        raise invalid(
+            "--classes_per_batch",
+            received=classes_per_batch,
+            expected=f"at most {most}, which each run learns from of the {num_classes} training classes",
+            fix="Leave the flag out for as many as fit, or let a larger share of the classes train (--train_fraction).",
+        )
+
+
+def _fitting_folds(num_classes: int, most: int) -> int:
+    return max(2, min(most, num_classes // _HELD_OUT_CLASSES))

@@ -1,0 +1,86 @@
+"""Progress bars write few lines into log files."""
+
+import pathlib
+import re
+import sys
+
+import pytest
+
+from common import progress
+from common.progress import SECONDS_BETWEEN_LINES, LoggedBar, progress_bar
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(LoggedBar, "_last_line", -float("inf"))
+    return Clock()
+
+
+def test_at_most_one_line_in_thirty_seconds(clock, capsys):
+    bar = LoggedBar(desc="steps", total=600, unit="step", clock=clock)
+    for _ in range(600):
+        clock.now += 0.25  # 150 seconds in all
+        bar.set_postfix({"loss": "0.5"}, refresh=True)
+        bar.update()
+    bar.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 150 // SECONDS_BETWEEN_LINES
+    assert all(line.startswith("steps:") and "\r" not in line and "loss=0.5" in line for line in lines)
+    assert "120/600" in lines[0]
+
+
+def test_bars_inside_of_one_another_share_the_lines(clock, capsys):
+    outer = LoggedBar(desc="outer", total=100, clock=clock)
+    for _ in range(100):
+        with LoggedBar(desc="inner", total=10, clock=clock) as inner:
+            for _ in range(10):
+                clock.now += 0.1
+                inner.update()
+        outer.update()
+    assert len(capsys.readouterr().err.splitlines()) == 3  # of 100 seconds
+
+
+def test_a_short_bar_is_silent(capsys):
+    assert list(progress_bar(range(5), desc="five")) == [0, 1, 2, 3, 4]
+    with progress_bar(desc="three", total=3) as bar:
+        bar.update(3)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_was_done_before_counts(clock, capsys):
+    bar = LoggedBar(desc="steps", total=100, initial=40, clock=clock)
+    clock.now += SECONDS_BETWEEN_LINES
+    bar.update(10)
+    assert "50/100" in capsys.readouterr().err
+
+
+def test_a_terminal_has_a_bar_that_is_redrawn(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    bar = progress_bar(desc="steps", total=2)
+    bar.update(2)
+    bar.close()
+    assert isinstance(bar, progress.tqdm)
+    assert "\rsteps: 100%" in capsys.readouterr().err
+
+
+def test_no_other_module_makes_a_bar():
+    """They would write a line's worth of carriage returns into each log; `tqdm.write` is free."""
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for package in ("common", "gsp_dml", "ccp_dml", "experiments")
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"\b(?:tqdm|trange)\(", path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["common/progress.py"]

@@ -1,0 +1,93 @@
+"""Everything that is wrong with a command line comes in one message, before images are read."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.command_line import run_module
+
+WRONG = {
+    "budget": ("ful", "Did you mean full?"),
+    "backbone": ("MobilenetV2", "Did you mean mobilenet_v2 or MobileNetV2?"),
+    "loss": ("arcfce", "Did you mean arcface?"),
+    "image_size": ("0", "expected a number in (0, inf)"),
+    "weights": ("nowhere.npz", "cannot be read"),
+    "classes_per_batch": ("32", "expected at most 3"),
+    "train_fraction": ("1.5", "expected a number in (0, 1)"),
+}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Eight classes of three noisy images."""
+    folder, generator = tmp_path_factory.mktemp("given") / "photos", np.random.default_rng(0)
+    for name in "abcdefgh":
+        (folder / name).mkdir(parents=True)
+        for number in range(3):
+            pixels = generator.integers(0, 255, (40, 40, 3), np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    return folder
+
+
+def refused(folder, tmp_path, *arguments):
+    result = run_module("experiments.fair_eval", *_places(folder, tmp_path), *arguments)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+    return result.stderr
+
+
+def _places(folder, tmp_path):
+    return (
+        "--dataset=folder",
+        f"--data_dir={folder}",
+        f"--runs_dir={tmp_path / 'runs'}",
+        f"--cache_dir={tmp_path / 'cache'}",
+    )
+
+
+def test_all_of_it_is_named_by_its_flag_and_nothing_is_written(photos, tmp_path):
+    said = refused(photos, tmp_path, *(f"--{name}={value}" for name, (value, _) in WRONG.items()))
+    assert f"{len(WRONG)} things are wrong:" in said
+    for name, (_, part) in WRONG.items():
+        (line,) = [line for line in said.splitlines() if f"Invalid --{name}:" in line]
+        assert part in line
+
+
+def test_missing_photos_and_weights_are_refused_together(tmp_path):
+    said = refused(tmp_path / "nowhere", tmp_path, "--backbone=mobilenet_v2")
+    assert "2 things are wrong" in said
+    assert "Invalid --data_dir" in said
+    assert "--backbone=MobileNetV2, keras.applications' own" in said
+
+
+def test_a_share_of_classes_is_refused_where_the_split_is_official(tmp_path):
+    result = run_module("experiments.fair_eval", "--dataset=cub200", "--data_dir=x", "--train_fraction=0.5")
+    assert result.returncode == 2
+    assert "--train_fraction would have no effect: cub200 has a split of its own" in result.stderr
+
+
+def test_explain_shows_what_fits_with_its_layer(photos, tmp_path):
+    arguments = (*_places(photos, tmp_path), "--weights=none", "--train_fraction=0.75", "--explain")
+    result = run_module("experiments.fair_eval", *arguments)
+    assert result.returncode == 0, result.stderr
+    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if len(line.split()) > 2}
+    layer = "fits the 6 training classes of your data"
+    assert rows["num_folds"] == ["3", layer]
+    assert rows["classes_per_batch"] == ["4", layer]
+    assert rows["samples_per_class"] == ["3", layer]
+    assert rows["train_fraction"] == ["0.75", "given on the command line"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_refused_by_an_image_leaves_no_folder(photos, tmp_path):
+    damaged = photos / "a" / "damaged.png"
+    damaged.write_bytes((photos / "a" / "0.png").read_bytes()[:100])
+    try:
+        arguments = (*_places(photos, tmp_path), "--backbone=resnet10", "--weights=none", "--image_size=16")
+        result = run_module("experiments.fair_eval", *arguments, "--num_folds=2")
+    finally:
+        damaged.unlink()
+    assert result.returncode == 2
+    assert "damaged.png" in result.stderr
+    assert not list(tmp_path.rglob("config.json"))

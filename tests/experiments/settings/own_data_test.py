@@ -1,0 +1,114 @@
+"""Defaults that fit few classes, and refusals of values that do not."""
+
+import numpy as np
+import pytest
+
+from common.backbones import bn_inception, efficientnet_lite0, mobilenet_v2, network_of_file, resnet50, save_parameters
+from common.backbones.parameter_files import OWN_NAMES
+from common.backbones.pretrained_weights import named_parameters
+from common.data import Dataset, Examples
+from common.errors import InvalidInput
+from experiments.settings.own_data import check_fits, fit_to_data, training_classes
+from experiments.settings.recipes import layers_of
+
+
+def dataset_of(num_train, copies=30, **parts):
+    labels = np.arange(num_train).repeat(copies)
+    test = Examples(np.array([90, 90, 91, 91]), paths=np.array(["a", "b", "c", "d"]))
+    return Dataset("folder", Examples(labels, paths=labels.astype(str)), test, **parts)
+
+
+def fitted(dataset, given=None, loss="pnca", protocol=None):
+    layers = layers_of("folder", loss, "gap", "thesis", "full", dict(given or {}), protocol=protocol)
+    before = dict(layers.values)
+    fit_to_data(layers, dataset, given or {})
+    changed = {name: value for name, value in layers.values.items() if before.get(name) != value}
+    assert {name for name, source in layers.sources.items() if source.startswith("fits the ")} == set(changed)
+    return changed
+
+
+def test_batches_shrink_to_the_classes_of_a_fold_and_keep_their_size():
+    assert fitted(dataset_of(8)) == {"classes_per_batch": 6, "samples_per_class": 5}  # 30 of 32 images
+    assert fitted(dataset_of(8), loss="ms") == {"classes_per_batch": 6, "samples_per_class": 5}
+    assert fitted(dataset_of(8, copies=3)) == {"classes_per_batch": 6, "samples_per_class": 3}
+
+
+def test_nothing_changes_for_many_classes():
+    assert fitted(dataset_of(43)) == {}
+    assert fitted(dataset_of(42)) == {"classes_per_batch": 31}
+
+
+def test_what_was_given_stays():
+    assert fitted(dataset_of(8), {"classes_per_batch": 3}) == {}
+    assert fitted(dataset_of(8), {"samples_per_class": 1}) == {"classes_per_batch": 6}
+    assert fitted(dataset_of(8), {"num_folds": 2}) == {"classes_per_batch": 4, "samples_per_class": 8}
+
+
+def test_few_classes_have_fewer_folds():
+    assert fitted(dataset_of(5)) == {"num_folds": 2, "classes_per_batch": 2, "samples_per_class": 16}
+    assert "num_folds" not in fitted(dataset_of(5, validation=dataset_of(3).train), {"num_folds": 4})
+
+
+def test_the_other_protocols_learn_from_more():
+    assert fitted(dataset_of(8), protocol="conventional")["classes_per_batch"] == 8
+    held_out = fitted(dataset_of(8), protocol="held_out")
+    assert (held_out["held_out_fraction"], held_out["classes_per_batch"]) == (0.25, 6)
+    assert training_classes(dataset_of(8), {"protocol": "final"}) == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"classes_per_batch": 7},
+            "--classes_per_batch: received 7, expected at most 6, .*the 8 .*--train_fraction",
+        ),
+        ({"num_folds": 5}, "--num_folds: received 5, .*--num_folds=4 or fewer"),
+        ({"num_folds": 9, "classes_per_batch": 8}, r"2 things are wrong:(.|\n)*num_folds(.|\n)*received 8, .* most 6"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_by_their_flags(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        check_fits(dataset_of(8), given, None)
+
+
+def test_values_that_fit_pass():
+    check_fits(dataset_of(8), {"num_folds": 2, "classes_per_batch": 4}, None)
+    check_fits(dataset_of(8), {"classes_per_batch": 8}, "conventional")
+    with pytest.raises(InvalidInput, match="--num_folds: received 2, .*of the 3 training.*Add classes"):
+        check_fits(dataset_of(3), {}, None)
+
+
+def test_the_network_of_a_file_is_told_by_a_name_that_no_other_has(tmp_path):
+    makers = {
+        "bn_inception": bn_inception,
+        "resnet50": resnet50,
+        "mobilenet_v2": mobilenet_v2,
+        "efficientnet_lite0": efficientnet_lite0,
+    }
+    assert makers.keys() == OWN_NAMES.keys()
+    names = {name: np.zeros(1) for name in OWN_NAMES.values()}
+    assert len(names) == len(OWN_NAMES)
+    network = mobilenet_v2(3)
+    assert names.keys() & named_parameters(network).keys() == {OWN_NAMES["mobilenet_v2"]}
+    for name, parameter in OWN_NAMES.items():
+        np.savez(tmp_path / f"{name}.npz", **{parameter: np.zeros(1)})
+        assert network_of_file(tmp_path / f"{name}.npz") == name
+    np.savez(tmp_path / "other.npz", weight=np.zeros(1))
+    assert network_of_file(tmp_path / "other.npz") is None
+    (tmp_path / "text.npz").write_text("no archive")
+    assert network_of_file(tmp_path / "text.npz") is None
+
+
+def test_the_network_follows_the_weights_unless_it_is_given(tmp_path):
+    path = tmp_path / "mine.npz"
+    save_parameters(mobilenet_v2(3), path)
+    layers = layers_of("folder", "c2", "gap", "thesis", "full", {})
+    fit_to_data(layers, dataset_of(50), {"weights": str(path)})
+    assert (layers.values["backbone"], layers.sources["backbone"]) == (
+        "mobilenet_v2",
+        "the network that --weights is made for",
+    )
+    layers = layers_of("folder", "c2", "gap", "thesis", "full", {"backbone": "resnet50"})
+    fit_to_data(layers, dataset_of(50), {"weights": str(path), "backbone": "resnet50"})
+    assert layers.values["backbone"] == "resnet50"
