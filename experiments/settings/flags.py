@@ -18,7 +18,7 @@ from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
-from experiments.settings.plugin_flags import define_plugin_flag
+from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
