@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from common import losses
 from experiments.settings.methods import pair_losses, proxy_losses
+from experiments.settings.methods.derived import loss_settings
 from experiments.settings.methods.loss_settings import LossSettings
 
+# Whose settings are their constructors' parameters: `--NAME_PARAMETER`.
+DERIVED: dict[str, Callable[..., losses.MetricLoss]] = {}
 LOSSES: dict[str, type[LossSettings]] = {
     "c1": pair_losses.CosineContrastiveSettings,
     "c2": pair_losses.ContrastiveSettings,
@@ -27,6 +31,7 @@ LOSSES: dict[str, type[LossSettings]] = {
     "normsoftmax": proxy_losses.NormalizedSoftmaxSettings,
     "arcface": proxy_losses.ArcFaceSettings,
     "circle": pair_losses.CircleSettings,
+    **{name: loss_settings(name, loss) for name, loss in DERIVED.items()},
 }
 
 
