@@ -37,6 +37,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
     flags.DEFINE_integer("num_images", 8, "Test images to draw, each of another class.")
     flags.DEFINE_integer("num_prototypes", 6, "Prototypes to draw: the most used ones.", lower_bound=0)

@@ -63,6 +63,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("dataset", "glyphs", "Data set whose runs are looked at.")
     flags.DEFINE_string("protocol", "fair", "Protocol whose runs are looked at: a folder of --runs_dir.")
     flags.DEFINE_string("runs_dir", "runs", "Folder of results.")

@@ -32,6 +32,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
     flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMATS)}.")
     flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in the run's directory).")

@@ -61,6 +61,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("run", None, "A finished run's directory, or a method's: the mean of its runs.", required=True)
     flags.DEFINE_list("restraint", list(RESTRAINTS), "What is done to the metric matrix: D, R, identity.")
     flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in DEFAULT_RATIOS], "r of D and R, in [0, 1].")

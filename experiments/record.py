@@ -45,6 +45,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_list("runs", [], "Folders of runs: of one configuration, of a data set, or all.")
     flags.DEFINE_string("study", None, "Folder of the study, such as results/table_5_1.")
     flags.DEFINE_string("command_line", None, "The command that trained the runs, without places (default: not known).")

@@ -37,6 +37,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     defaults = DrawingOptions()
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("runs", None, "Folder of runs, as --runs_dir of the commands that made them.")
     flags.DEFINE_string("output", None, "Folder for the pages (default: `report` in the folder of runs).")
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")

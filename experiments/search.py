@@ -27,6 +27,7 @@ with silence_tensorflow_import():
 
 def define_flags() -> None:
     """Defines the flags of all actions."""
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("model", None, "The model.keras that embeds, as `experiments.export` writes it.")
     flags.DEFINE_string("images", None, "Photos: a folder, a .csv or .parquet table, or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")

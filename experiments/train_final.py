@@ -36,6 +36,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    experiment_flags.define_plugin_flag()
     flags.DEFINE_string("run", None, "Folder of a method, all of whose folds have finished.", required=True)
     flags.DEFINE_string("weights", None, "File of initial weights, where the folds began with one.")
     flags.DEFINE_string("runs_dir", None, "Folder for results (default: that of the folds).")

@@ -158,8 +158,10 @@ def _loading(run: RunModel, written: Written) -> str:
     if written.name == "keras":
         others = "" if len(shape) == 1 else "  # also: lists of files, or of their contents as bytes"
         beside_common = [module for module in packages_of(written.path) if not module.startswith("common.")]
-        imports = ", ".join(["common.deployment", *beside_common])
+        plugins = dict.fromkeys(provider.plugin for provider in run.config.providers().values())
+        imports = ", ".join(["common.deployment", *beside_common, *plugins])
         code = [
+            *(f"import {plugin}  # the plug-in with its layers" for plugin in plugins),
             "import numpy as np",
             "from common.deployment import load_embedder",
             "",
@@ -246,6 +248,7 @@ def _method(run: RunModel, result: dict, identity: dict, notes: Sequence[str]) -
         ("Batches", f"{config.classes_per_batch} classes x {config.samples_per_class} examples"),
         ("Selected at", f"{result['validation']['best']['step']:,} of {result['steps']:,} steps"),
         ("Made with", result["environment"]["stack"]),
+        *((f"From a plug-in: {kind}", str(provider)) for kind, provider in config.providers().items()),
     ]
     table = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
     protocol = _PROTOCOLS[config.protocol].format(**place)

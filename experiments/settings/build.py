@@ -15,12 +15,13 @@ from common import backbones, data, losses, pooling
 from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, split_loss
+from experiments.settings.method_names import FORM, MINERS, parse_loss, split_loss
 from experiments.settings.methods import LOSSES as LOSSES  # one of this module's names
 from experiments.settings.methods import LossContext, LossSettings
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
+from experiments.settings.methods.loss_table import PAIR_LOSSES as PAIR_LOSSES  # one of this module's names
 from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
@@ -54,14 +55,14 @@ DATASETS: dict[str, Callable[..., data.Dataset]] = {
 }
 
 # These need no files.
-EMBEDDED_DATASETS = ("glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens")
+EMBEDDED_DATASETS = ["glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens"]
 
 
 def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
     return config.part(TransportPoolingSettings).build(config.batch_size)
 
 
-POOLINGS = {
+POOLINGS: dict[str, Callable[[ExperimentConfig], keras.layers.Layer]] = {
     "gap": lambda c: pooling.GlobalAveragePooling(),
     "gmp": lambda c: pooling.GlobalMaxPooling(),
     "gap+gmp": lambda c: pooling.GlobalAverageMaxPooling(),
@@ -82,7 +83,7 @@ POOLINGS = {
     "gmp+gsp": _generalized_sum_pooling,
     "gemean+gsp": _generalized_sum_pooling,
 }
-PROJECT_FIRST = ("gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128")
+PROJECT_FIRST = ["gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128"]
 # Poolings that concatenate one vector a prototype; the projection gives the channels of one of them.
 CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
 COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
@@ -110,7 +111,7 @@ def check_loss_name(name: str) -> None:
     """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
     if parse_loss(name).base not in LOSSES:
         forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
-        expected = f"one of {', '.join(LOSSES)}, or {forms}"
+        expected = f"one of {', '.join(LOSSES)}, {forms}, or a loss of a --plugin"
         raise invalid("--loss", received=name, expected=expected, fix=nearest_choice(parse_loss(name).base, LOSSES))
 
 
@@ -269,6 +270,8 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
         settings["image_size"] = config.image_size
     if config.backbone == "bn_inception":
         settings["input_mean"] = config.input_mean
+    if own := config.own("backbone"):
+        settings |= {"own": own, "image_size": config.image_size}
     return BACKBONES[config.backbone](dataset.channels, **settings)
 
 

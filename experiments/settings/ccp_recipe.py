@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.errors import InvalidInput
-from experiments.settings.method_names import ANCHORED_LOSSES, PAIR_LOSSES
+from experiments.settings.methods.loss_table import ANCHORED_LOSSES, PAIR_LOSSES
 
 PRINTED_CCP = ("proxies_per_class", "pool_size", "ccp_lambda", "projection_patience")  # the others are open in the text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import typing
@@ -12,8 +13,9 @@ from typing import Any, TypeVar
 from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
 from experiments.settings.initial_weights import is_file, weights_file
-from experiments.settings.method_names import method_name
-from experiments.settings.methods import AROUND, LOSSES, parts_of
+from experiments.settings.method_names import method_name, parse_loss
+from experiments.settings.parts import kinds_of_settings, parts_of
+from experiments.settings.provided import KINDS, OWN_SETTINGS, PROVIDERS, Provider
 from experiments.settings.run_settings import (
     CONVENTIONAL_PROTOCOLS,
     FINAL,
@@ -57,7 +59,8 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
         """
         values = {name: value for name, value in values.items() if value is not None}
         missing = {"loss", "method", "pooling"} - values.keys()
-        kinds = [] if missing else parts_of(values["loss"], values["method"], values["pooling"])
+        places = [values.get(name, "") for name in ("loss", "method", "pooling", "backbone", "dataset")]
+        kinds = [] if missing else parts_of(*places)
         missing |= {field.name for kind in (*RUN_SECTIONS, *kinds) for field in _required(kind)} - values.keys()
         if missing:
             raise InvalidInput(f"Invalid configuration: received no {', '.join(sorted(missing))}, expected a value.")
@@ -81,7 +84,7 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
 
     def __getattr__(self, name: str) -> Any:
         """The value of a part's setting, None where the method has no such part."""
-        if name not in _PART_SETTINGS:
+        if name not in _part_settings(kinds_of_settings()):
             raise AttributeError(f"{type(self).__name__!r} has no setting {name!r}")
         return next((getattr(part, name) for part in self.parts if name in type(part).names()), None)
 
@@ -131,12 +134,27 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
         values = {name: getattr(part, name) for part in parts for name in type(part).names()}
         return {name: value for name, value in values.items() if value is not None}
 
+    def own(self, kind: str) -> Settings | None:
+        """The settings that a plug-in gives its pooling, backbone or data set; None where it has none.
+
+        Args:
+            kind: `pooling`, `backbone` or `dataset`.
+        """
+        settings = OWN_SETTINGS.get((kind, getattr(self, kind)))
+        return self.find(settings) if settings else None
+
+    def providers(self) -> dict[str, Provider]:
+        """The plug-ins that this configuration needs, by what they give it: `loss`, `pooling`, ..."""
+        names = {kind: getattr(self, kind) for kind in KINDS} | {"loss": parse_loss(self.loss).base}
+        return {kind: PROVIDERS[kind, name] for kind, name in names.items() if (kind, name) in PROVIDERS}
+
     def stored(self) -> dict[str, Any]:
         """What `config.json` and the hash say: first names, without defaults of what was added since."""
         stored = super().stored()
         for part in self.parts:
             stored |= part.stored()
-        return stored
+        plugins = {kind: provider.as_dict() for kind, provider in self.providers().items()}
+        return {**stored, "plugins": plugins} if plugins else stored
 
     def identity(self, data_fingerprint: str) -> dict[str, Any]:
         """What decides the outcome, as JSON values: the settings, the data, and a weights file by its content.
@@ -175,12 +193,13 @@ class Setting(typing.NamedTuple):
 
 def all_settings() -> tuple[Setting, ...]:
     """The settings of all methods, in order; each becomes a flag."""
-    return _SETTINGS
+    return _settings_of(kinds_of_settings())
 
 
 def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
     """What `config.json` says, with settings by the names of their flags."""
-    return {_FLAG_OF.get(name, name): value for name, value in stored.items()}
+    flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
+    return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
 
 
 def _required(kind: type[Settings]) -> list[dataclasses.Field]:
@@ -191,21 +210,27 @@ def _taken(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in kind.names() if name in values}
 
 
-def _declared() -> Iterator[Setting]:
+def _declared(kinds: tuple[type[Settings], ...]) -> Iterator[Setting]:
     """Every setting once, by the class that declares it."""
-    bases = [base for kind in (*LOSSES.values(), *AROUND) for base in reversed(kind.__mro__)]
+    bases = [base for kind in kinds for base in reversed(kind.__mro__)]
     seen: set[str] = set()
     for kind in (*RUN_SECTIONS, *(base for base in bases if issubclass(base, Settings))):
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             if field.name in kind.__dict__.get("__annotations__", {}) and field.name not in seen:
                 seen.add(field.name)
-                kinds = [part for part in typing.get_args(hints[field.name]) if part is not type(None)]
-                yield Setting(field.name, kinds[0] if kinds else hints[field.name], kind.title, field.metadata)
+                types = [part for part in typing.get_args(hints[field.name]) if part is not type(None)]
+                yield Setting(field.name, types[0] if types else hints[field.name], kind.title, field.metadata)
 
 
-_SETTINGS = tuple(_declared())
-_FLAG_OF = {each.metadata["stored_as"]: each.name for each in _SETTINGS if each.metadata["stored_as"]}
-_PART_SETTINGS = {each.name for each in _SETTINGS} - {name for section in RUN_SECTIONS for name in section.names()}
+@functools.lru_cache(maxsize=8)
+def _settings_of(kinds: tuple[type[Settings], ...]) -> tuple[Setting, ...]:
+    return tuple(_declared(kinds))
+
+
+@functools.lru_cache(maxsize=8)
+def _part_settings(kinds: tuple[type[Settings], ...]) -> set[str]:
+    return {each.name for each in _settings_of(kinds)} - {name for section in RUN_SECTIONS for name in section.names()}
+
 
 __all__ = ["CONVENTIONAL_PROTOCOLS", "FINAL", "ExperimentConfig", "Setting", "all_settings", "by_flag_names"]

@@ -21,6 +21,7 @@ from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import fit_to_data
+from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -37,8 +38,9 @@ METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "ch
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
     """Defines `--dataset`, `--loss`, `--pooling` and a flag for every other field of `ExperimentConfig`.
 
-    A flag that is not given takes the recipe's value for this data set, loss and pooling.
+    A flag that is not given takes the recipe's value for this data set, loss and pooling. Plug-ins are loaded first.
     """
+    define_plugin_flag()
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
     flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or {FORM}.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
@@ -175,7 +177,8 @@ def configurations_from_flags(
     if "explain" in values and values.explain:
         for config, layers in zip(configs, layered):
             layers.set_missing(DEFAULT, config.as_dict())
-            print(f"{config.name}\n{layers.as_text()}\n")
+            plugins = "".join(f"{kind} by the {provider}\n" for kind, provider in config.providers().items())
+            print(f"{config.name}\n{plugins}{layers.as_text()}\n")
         sys.exit(0)
     return configs
 

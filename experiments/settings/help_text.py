@@ -15,7 +15,7 @@ _OF_RUNS = (
     "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "deterministic", "fold", "repeat",
     "repeats", "report_only", "explain", "run", "max_cells", "export_model",
 )  # fmt: skip
-_METHODS = ("methods",)
+_METHODS = ("methods", "plugin")
 _WIDTH = 112
 
 

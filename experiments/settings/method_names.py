@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from common.errors import invalid
+from experiments.settings.methods.loss_table import PAIR_LOSSES
 
-PAIR_LOSSES = (
-    "c1", "c2", "triplet", "ms", "margin", "npair", "lifted", "lifted_generalized", "quadruplet", "angular",
-    "histogram", "snr", "snr_triplet", "circle",
-)  # fmt: skip
-# Those that see a pair from one of its sides; under CCP that is the proxy's.
-ANCHORED_LOSSES = tuple(name for name in PAIR_LOSSES if name not in ("c1", "c2", "histogram", "snr", "snr_triplet"))
-PROXY_LOSSES = ("pnca", "panchor", "softtriple", "normsoftmax", "arcface")
 MINERS = {
     "random": "random",
     "semihard": "semi_hard",

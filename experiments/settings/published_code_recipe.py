@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.settings.method_names import PROXY_LOSSES
+from experiments.settings.methods.loss_table import PROXY_LOSSES
 
 _CCP_SWITCHES = {
     "ccp_in_batch_weight": 0.1,

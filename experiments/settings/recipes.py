@@ -14,9 +14,11 @@ from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.settings.cut_settings import cut_settings
 from experiments.settings.layers import GIVEN, OPEN, Layers
-from experiments.settings.method_names import PROXY_LOSSES, parse_loss, uses_gsp
-from experiments.settings.methods import parts_of
+from experiments.settings.method_names import parse_loss, uses_gsp
+from experiments.settings.methods.loss_table import LOSSES, PROXY_LOSSES
 from experiments.settings.milbich_recipe import benchmark_loss, proxy_pace, switch_probability
+from experiments.settings.parts import parts_of
+from experiments.settings.provided import recipe_of
 from experiments.settings.published_code_recipe import published_code_switches
 from experiments.settings.revisiting_recipe import RECIPE, revisiting_setting
 from experiments.settings.run_settings import RUN_SECTIONS
@@ -112,6 +114,7 @@ def layers_of(
     layers = Layers()
     chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
+    dataset = recipe_of(dataset)
     values = layers.values
     size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
     after = "" if dataset in PRINTED else "ours, after "
@@ -255,8 +258,9 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: 
         "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0},
     }
     parameters = benchmark_loss(dataset, base_loss, normalization) or common.get(base_loss)
-    parameters = parameters or DATASET_LOSSES[dataset][base_loss]
-    return {"proxy_initializer": "he_normal", **parameters} if base_loss in PROXY_LOSSES else parameters
+    parameters = parameters or DATASET_LOSSES[dataset].get(base_loss, {})  # none: the defaults of the loss
+    takes_initializer = "proxy_initializer" in LOSSES[base_loss].names()
+    return {"proxy_initializer": "he_normal", **parameters} if takes_initializer else parameters
 
 
 def _gsp_parameters(dataset: str, base_loss: str) -> dict:
@@ -299,7 +303,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
         changes["warm_up_steps"] = min(values["warm_up_steps"], changes["steps_per_evaluation"])
     if values.get("gsp_memory_delay"):
         changes["gsp_memory_delay"] = changes["warm_up_steps"]
-    if values["dataset"] in PHOTOGRAPHS and budget == "smoke":
+    if recipe_of(values["dataset"]) in PHOTOGRAPHS and budget == "smoke":
         changes |= {"image_size": 64, **({"warm_up_epochs": 0, "warm_up_steps": 2} if values["warm_up_epochs"] else {})}
     if not values["weight_decay"]:
         changes["weight_decay"] = _SHORT_WEIGHT_DECAY
@@ -331,7 +335,8 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
         values: the recipe's values for its data set, loss and pooling, by field name.
         overrides: values by field name.
     """
-    parts = parts_of(values["loss"], values["method"], values["pooling"])
+    backbone = overrides.get("backbone", values["backbone"])
+    parts = parts_of(values["loss"], values["method"], values["pooling"], backbone, values["dataset"])
     used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()}
     used -= {"held_out_fraction"} - values.keys()
     if "protocol" in values:  # no folds there

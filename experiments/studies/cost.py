@@ -9,6 +9,7 @@ from typing import NamedTuple
 from common.errors import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.provided import recipe_of
 from experiments.settings.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
 _START_SECONDS = 12.0  # building, tracing
@@ -58,7 +59,7 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
         return Rate(statistics.median(rates), "this machine")
     if config.cached_features:
         return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores")
-    if config.dataset in PHOTOGRAPHS:
+    if recipe_of(config.dataset) in PHOTOGRAPHS:
         seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0)
         return Rate(seconds, "an RTX 2080 Ti", seconds * _EMBEDDING_SHARE)
     if config.dataset in CIFAR:
@@ -71,7 +72,7 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
     """A rough estimate of a cell's duration: training, its validations, and the test set before and after."""
     steps = config.max_steps
     if config.budget == "full":
-        steps = min(steps, _EXPECTED_STEPS[config.dataset in LARGE_DATASETS])
+        steps = min(steps, _EXPECTED_STEPS[recipe_of(config.dataset) in LARGE_DATASETS])
     ratio = _CCP_RATIO if config.method == "ccp" else 1.0
     training = steps * config.batch_size * rate.seconds_per_image * ratio
     validating, testing = _images_to_embed(config)

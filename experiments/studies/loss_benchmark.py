@@ -34,6 +34,11 @@ _ROWS = (
 
 
 def loss_benchmark(options: StudyOptions) -> FairTable:
-    """The study: each loss against the margin loss, each regularised one against itself without."""
+    """The study: each loss against the margin loss, each regularised one against itself without.
+
+    A loss of `--loss` that has no row here, such as one of a plug-in, gets one.
+    """
     title = f"Losses, mining and rho-regularisation on {options.dataset}"
-    return FairTable(title, None, _ROWS, options, chapter=5)
+    known = {row.method.split("+")[0] for row in _ROWS}
+    others = [FairRow(f"{loss}+gap", baseline=_MARGIN) for loss in options.losses if loss.split("+")[0] not in known]
+    return FairTable(title, None, (*_ROWS, *others), options, chapter=5)

@@ -87,7 +87,7 @@ def run_study(
         _run_missing(study, runs, values.max_cells)
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
-        print(listing(study, runs, {name: values[name].value for name in experiment_flags.PLACE_FLAGS}))
+        print(listing(study, runs, {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:

@@ -23,7 +23,8 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
 
     Args:
         cell: a cell of a study.
-        places: flags that change no result, such as `runs_dir`; those that are None are left out.
+        places: flags that change no result, such as `runs_dir`, and `plugin`; those that are None are left out, and
+            lists are given item by item.
     """
     config = cell.config
     set_by_hand = ("chapter", *departures(config, given=("chapter",)))
@@ -45,7 +46,8 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     flags |= {name: value for name, value in (places or {}).items() if value is not None}
     if config.dataset not in EMBEDDED_DATASETS:
         flags.setdefault("data_dir", DATA_DIR)
-    return " ".join([f"python -m {module}", *(_flag(name, value) for name, value in flags.items())])
+    given = [(name, each) for name, value in flags.items() for each in (value if isinstance(value, list) else [value])]
+    return " ".join([f"python -m {module}", *(_flag(name, value) for name, value in given)])
 
 
 def _flag(name: str, value) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, weights_file
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.samplers import SAMPLERS_OF_CLASSES
+from experiments.settings.setting import Settings
 from experiments.units.splits import Split, split_of
 
 
@@ -144,29 +146,30 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
     build.check_backbone(config, dataset)
     _check_cut(config)
-    if config.weights == "none" and config.backbone not in backbones.KERAS_APPLICATIONS:
+    if config.weights == "none" and config.backbone not in backbones.KERAS_APPLICATIONS and not config.own("backbone"):
         return
     content = weights_file(config.weights) if is_file(config.weights) else None
-    _fits(config.backbone, config.weights, content, config.image_size, dataset.channels)
+    _fits(config.backbone, config.weights, content, config.image_size, dataset.channels, config.own("backbone"))
 
 
 @functools.lru_cache(maxsize=16)
-def _fits(backbone: str, weights: str, content, image_size: int, channels: int) -> None:
+def _fits(backbone: str, weights: str, content, image_size: int, channels: int, own: Settings | None) -> None:
     del content  # what a file held when it was looked at
-    _network(backbone, weights, image_size, channels)
+    _network(backbone, weights, image_size, channels, own)
 
 
 def _check_cut(config: ExperimentConfig) -> None:
     """Makes the network and cuts it, where a name says where; the images' channels make no difference to it."""
     if config.trained_from not in (None, HEAD):
-        _can_be_cut(config.backbone, config.trained_from, config.image_size)
+        _can_be_cut(config.backbone, config.trained_from, config.image_size, config.own("backbone"))
 
 
 @functools.lru_cache(maxsize=16)
-def _can_be_cut(backbone: str, trained_from: str, image_size: int) -> None:
-    backbones.cut_network(_network(backbone, "none", image_size, channels=3), trained_from)
+def _can_be_cut(backbone: str, trained_from: str, image_size: int, own: Settings | None) -> None:
+    backbones.cut_network(_network(backbone, "none", image_size, 3, own), trained_from)
 
 
-def _network(backbone: str, weights: str, image_size: int, channels: int):
-    settings = {"image_size": image_size} if backbone in backbones.KERAS_APPLICATIONS else {}
+def _network(backbone: str, weights: str, image_size: int, channels: int, own: Settings | None):
+    settings: dict[str, Any] = {"image_size": image_size} if own or backbone in backbones.KERAS_APPLICATIONS else {}
+    settings |= {"own": own} if own else {}
     return build.BACKBONES[backbone](channels, weights=weights, **settings)

@@ -17,6 +17,7 @@ from common.records import RunDirectory
 from common.training import EmbeddingModel
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
+from experiments.settings.plugins import check_stored_plugins
 from experiments.units.pooling_weights import image_batches
 from experiments.units.same_data import check_same_data
 from experiments.units.splits import split_of
@@ -63,6 +64,7 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
     Raises:
         InvalidInput: another version of the code wrote it, or it is damaged.
     """
+    check_stored_plugins(identity.get("plugins"), os.fspath(path))
     stated = by_flag_names(identity)
     kinds = {each.name: each.kind for each in all_settings()}
     values = {name: value for name, value in stated.items() if name in kinds}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from common.losses import MetricLoss
 from experiments.settings.setting import Settings
@@ -27,7 +27,17 @@ class LossContext(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LossSettings(Settings):
-    """Settings of a loss, which they build."""
+    """Settings of a loss, which they build.
+
+    Attributes:
+        has_proxies: whether the loss compares a batch with proxies of its own; else it compares pairs, and also takes
+            a memory, drawn triplets and CCP.
+        sees_one_side: whether a pair loss sees a pair from one of its sides; under CCP that is the sample's or the
+            proxy's (`LossContext.anchors`).
+    """
+
+    has_proxies: ClassVar[bool] = False
+    sees_one_side: ClassVar[bool] = False
 
     def build(self, context: LossContext) -> MetricLoss:
         """The loss with these settings.

@@ -97,6 +97,8 @@ class ContrastiveSettings(TwoMarginsSetting):
 class TripletSettings(MarginSetting):
     """`--loss=triplet`."""
 
+    sees_one_side: ClassVar[bool] = True
+
     def build(self, context: LossContext) -> MetricLoss:
         """The triplet loss."""
         return losses.TripletLoss(self.margin, context.anchors, normalization=context.normalization)
@@ -107,6 +109,7 @@ class MultiSimilaritySettings(ReductionSetting):
     """`--loss=ms`."""
 
     title: ClassVar[str] = "Multi-similarity loss (ms)"
+    sees_one_side: ClassVar[bool] = True
 
     ms_alpha: float = setting("multi-similarity: scale of positives", within=POSITIVE)
     ms_beta: float = setting("multi-similarity: scale of negatives", within=POSITIVE)
@@ -125,6 +128,7 @@ class MarginLossSettings(MarginSetting):
     """`--loss=margin`."""
 
     title: ClassVar[str] = "Margin loss (margin)"
+    sees_one_side: ClassVar[bool] = True
 
     boundary: float = setting("margin: first value of the learnable boundary (beta)", within=NOT_NEGATIVE)
     boundary_per_class: bool = setting("margin: a boundary for each class, or one for all")
@@ -141,6 +145,8 @@ class MarginLossSettings(MarginSetting):
 class NPairSettings(ScaleSetting, NormPenaltySetting):
     """`--loss=npair`."""
 
+    sees_one_side: ClassVar[bool] = True
+
     def build(self, context: LossContext) -> MetricLoss:
         """The N-pair loss."""
         return losses.NPairLoss(
@@ -153,6 +159,7 @@ class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
     """`--loss=lifted`."""
 
     generalized: ClassVar[bool] = False
+    sees_one_side: ClassVar[bool] = True
 
     def build(self, context: LossContext) -> MetricLoss:
         """The lifted structure loss."""
@@ -173,6 +180,7 @@ class QuadrupletSettings(MarginSetting):
     """`--loss=quadruplet`."""
 
     title: ClassVar[str] = "Quadruplet loss (quadruplet)"
+    sees_one_side: ClassVar[bool] = True
 
     second_margin: float = setting("quadruplet: margin between pairs without a common image", within=NOT_NEGATIVE)
 
@@ -243,6 +251,8 @@ class SignalToNoiseTripletSettings(MarginSetting, MeanPenaltySetting):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CircleSettings(MarginSetting, ScaleSetting):
     """`--loss=circle`."""
+
+    sees_one_side: ClassVar[bool] = True
 
     def build(self, context: LossContext) -> MetricLoss:
         """The circle loss."""

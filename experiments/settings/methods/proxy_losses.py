@@ -18,6 +18,7 @@ class ProxySetting(LossSettings):
     """How proxies begin."""
 
     title: ClassVar[str] = "Several losses"
+    has_proxies: ClassVar[bool] = True
 
     proxy_initializer: str = setting("proxies: `he_normal` or `he_normal_over_proxies`")
 

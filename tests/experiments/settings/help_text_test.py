@@ -19,7 +19,7 @@ def sections_of(command):
 
 def test_flags_stand_with_the_part_that_they_set():
     sections = sections_of("fair_eval")
-    assert sections["What is compared"][:2] == ["methods", "dataset"]
+    assert sections["What is compared"][:3] == ["methods", "plugin", "dataset"]
     assert sections["Multi-similarity loss (ms)"] == ["ms_alpha", "ms_beta", "ms_base"]
     assert sections["Cross-batch memory (+xbm)"] == ["xbm_batches", "xbm_start", "xbm_fills_first", "xbm_holds_batch"]
     assert "gsp_memory_size" in sections["Generalized sum pooling (--pooling=gsp)"]

@@ -1,0 +1,191 @@
+"""Settings derived from a constructor: its annotated signature gives types and defaults, its docstring help and ranges.
+
+A parameter `temperature: float = 0.1` of a loss that is registered as `supcon` becomes the flag `--supcon_temperature`.
+What the docstring says of it under `Args:` is its help; `greater than 0`, `at least 0` or an interval such as `in
+[0, 1)` is its range. The constructor checks the value as well. Parameters that the experiment gives (the number of
+classes, say) are no settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+from common.errors import InvalidInput, invalid
+from common.losses import MetricLoss
+from experiments.settings.methods.loss_settings import LossContext, LossSettings
+from experiments.settings.number_ranges import FINITE, NumberRange
+from experiments.settings.setting import Settings, setting
+
+_KINDS = (int, float, str, bool)
+_OF_CONTEXT = ("num_classes", "embedding_dim", "normalization", "anchors")
+_NO_SETTINGS = (*_OF_CONTEXT, "name", "dtype", "trainable")
+_NUMBER = r"(-?\d+(?:\.\d+)?|-?inf)"
+
+
+def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[LossSettings]:
+    """The settings of a loss that has nothing special.
+
+    A loss that needs `num_classes` and `embedding_dim` has proxies; one that takes `anchors` sees a pair from one side.
+
+    Args:
+        name: of the loss on the command line.
+        constructor: the loss.
+
+    Raises:
+        InvalidInput: a parameter that is no setting of a command: without a type, or of another one.
+    """
+    parameters = parameters_of(constructor)
+    needed = {each.name for each in parameters.values() if each.default is each.empty}
+    given = {"normalization", *(each for each in _OF_CONTEXT if each in parameters)}
+
+    def build(settings: Settings, context: LossContext) -> MetricLoss:
+        values = {each: getattr(context, each) for each in _OF_CONTEXT if each in given}
+        return constructed(settings, name, constructor, values)
+
+    facts = {
+        "has_proxies": {"num_classes", "embedding_dim"} <= needed,
+        "sees_one_side": "anchors" in parameters,
+        "build": build,
+    }
+    return typing.cast(type[LossSettings], derived(name, constructor, LossSettings, _NO_SETTINGS, facts))
+
+
+def derived(
+    name: str,
+    constructor: Callable,
+    base: type[Settings],
+    without: Collection[str],
+    attributes: Mapping[str, Any],
+) -> type[Settings]:
+    """A class of settings, one for each parameter of a constructor but those that are given otherwise.
+
+    Args:
+        name: on the command line; begins the name of each flag.
+        constructor: a class or a function.
+        base: of the settings class.
+        without: parameters that are no settings.
+        attributes: of the class, beside its fields.
+
+    Raises:
+        InvalidInput: as `loss_settings`.
+    """
+    fields = []
+    told, hints = described(constructor), _hints(name, constructor)
+    for each in parameters_of(constructor).values():
+        if each.name not in without and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            text = told.get(each.name, each.name)
+            fields.append(_field(name, each, hints.get(each.name), text))
+    title = (inspect.getdoc(constructor) or name).splitlines()[0].split(":")[0].rstrip(".")
+    namespace = {"__doc__": f"Settings of `{name}`.", "title": f"{title} ({name})", **attributes}
+    title = f"SettingsOf{name.title().replace('_', '')}"
+    made = dataclasses.make_dataclass(title, fields, bases=(base,), namespace=namespace, frozen=True, kw_only=True)
+    made.__module__ = constructor.__module__
+    return made
+
+
+def constructed(settings: Settings, name: str, constructor: Callable, given: Mapping[str, Any]) -> Any:
+    """What a constructor makes of derived settings; what it refuses is named as its flag.
+
+    Args:
+        settings: as `derived` made their class.
+        name: on the command line.
+        constructor: the same.
+        given: the parameters that are no settings.
+
+    Raises:
+        InvalidInput: the constructor does.
+    """
+    names = type(settings).names()
+    own = {each.removeprefix(f"{name}_"): getattr(settings, each) for each in names}
+    try:
+        return constructor(**given, **own)
+    except InvalidInput as error:
+        parameter = next((each for each in own if str(error).startswith(f"Invalid {each}:")), None)
+        if parameter is None:
+            raise
+        raise InvalidInput(str(error).replace(parameter, f"--{name}_{parameter}", 1)) from error
+
+
+def parameters_of(constructor: Callable) -> dict[str, inspect.Parameter]:
+    """The parameters of a class' `__init__` or of a function, without `self`, by name.
+
+    Args:
+        constructor: the class or function.
+    """
+    if not inspect.isclass(constructor):
+        return dict(inspect.signature(constructor).parameters)
+    return dict(list(inspect.signature(constructor.__init__).parameters.items())[1:])
+
+
+def described(constructor: Callable) -> dict[str, str]:
+    """What a docstring says of each parameter under `Args:`, in one line each.
+
+    Args:
+        constructor: a class or a function.
+    """
+    section = re.search(r"^Args:\n((?:    .*\n|\n)*)", f"{inspect.getdoc(constructor) or ''}\n", re.MULTILINE)
+    entries = re.findall(r"^    (\w+): (.*\n(?:     .*\n)*)", section[1] if section else "", re.MULTILINE)
+    return {name: " ".join(text.split()).rstrip(".") for name, text in entries}
+
+
+def _hints(name: str, constructor: Callable) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(constructor.__init__ if inspect.isclass(constructor) else constructor)
+    except (NameError, TypeError) as error:
+        raise invalid(f"annotations of {name}", received=str(error), expected="types that can be looked up") from error
+
+
+def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tuple[str, Any, Any]:
+    """(name, type, field) of the setting that a parameter becomes."""
+    parts = [part for part in typing.get_args(hint) if part is not type(None)]
+    choices: tuple = ()
+    kind: Any
+    if typing.get_origin(hint) is Literal:
+        choices, kind = tuple(parts), type(parts[0])
+    else:
+        kind = hint if hint in _KINDS else (parts[0] if len(parts) == 1 else None)
+    default = dataclasses.MISSING if parameter.default is parameter.empty else parameter.default
+    if kind not in _KINDS or not is_of_kind(default, kind, optional=hint is not kind):
+        stated = "no type" if hint is None else f"{inspect.formatannotation(hint)} = {parameter.default!r}"
+        raise invalid(
+            f"setting {parameter.name} of {name}",
+            received=stated,
+            expected="int, float, str or bool with a default of that type",
+            fix="Annotate it, or give a settings class of its own.",
+        )
+    default = float(default) if kind is float and isinstance(default, int) else default
+    within = _range(text) or (FINITE if kind is float else None)
+    options: Any = {"within": within if kind in (int, float) else None, "choices": choices}
+    shown = "" if default is dataclasses.MISSING else f" (default: {default})"
+    help_text = f"{name}: {text}{shown}"
+    flag_type = kind if hint is kind or choices else kind | None
+    return f"{name}_{parameter.name}", flag_type, setting(help_text, default, **options)
+
+
+def is_of_kind(default: Any, kind: type, optional: bool) -> bool:
+    """Whether a setting of a type may have this default.
+
+    Args:
+        default: the value, or `dataclasses.MISSING` where there is none.
+        kind: int, float, str or bool.
+        optional: whether it may be None.
+    """
+    if default is dataclasses.MISSING or (optional and default is None):
+        return True
+    if isinstance(default, bool):
+        return kind is bool
+    return isinstance(default, (int, float) if kind is float else kind)
+
+
+def _range(text: str) -> NumberRange | None:
+    """The range that a parameter's description states, if it states one in the words of this project."""
+    if found := re.search(rf"\b(greater than|at least) {_NUMBER}", text):
+        return NumberRange(low=float(found[2]), low_included=found[1] == "at least")
+    if found := re.search(rf"\bin ([\[(]){_NUMBER}, {_NUMBER}([\])])", text):
+        return NumberRange(float(found[2]), float(found[3]), found[1] == "[", found[4] == "]")
+    return None

@@ -1,0 +1,52 @@
+"""The kinds of settings that a loss, a pooling, a backbone and their composers have."""
+
+from __future__ import annotations
+
+from experiments.settings.method_names import parse_loss, uses_gsp
+from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
+from experiments.settings.methods.composers import MemorySettings, RhoSettings
+from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
+from experiments.settings.methods.loss_table import ANCHORED_LOSSES, LOSSES
+from experiments.settings.provided import OWN_SETTINGS
+from experiments.settings.setting import Settings
+
+AROUND: tuple[type[Settings], ...] = (
+    RhoSettings,
+    MemorySettings,
+    ProjectionSettings,
+    AnchorSettings,
+    TransportPoolingSettings,
+    ZeroShotSettings,
+)
+
+
+def kinds_of_settings() -> tuple[type[Settings], ...]:
+    """The settings of all losses, composers and poolings, and those of plug-ins."""
+    return (*LOSSES.values(), *AROUND, *OWN_SETTINGS.values())
+
+
+def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: str = "") -> list[type[Settings]]:
+    """The kinds of settings that a method has besides those of every run.
+
+    Args:
+        loss: its name, with miner, rho and memory.
+        method: `plain` or `ccp`.
+        pooling: its name.
+        backbone, dataset: their names; only those of plug-ins have settings.
+
+    Raises:
+        InvalidInput: a loss's name of another form; one that there is not has no settings.
+    """
+    name = parse_loss(loss)
+    has_part = {
+        RhoSettings: name.switches,
+        MemorySettings: name.memory,
+        ProjectionSettings: method == "ccp",
+        AnchorSettings: method == "ccp" and name.base in ANCHORED_LOSSES,
+        TransportPoolingSettings: uses_gsp(pooling),
+        ZeroShotSettings: uses_gsp(pooling),
+    }
+    own = [LOSSES[name.base]] if name.base in LOSSES else []
+    places = (("pooling", pooling), ("backbone", backbone), ("dataset", dataset))
+    plugged = [OWN_SETTINGS[place] for place in places if place in OWN_SETTINGS]
+    return [*own, *(kind for kind in AROUND if has_part[kind]), *plugged]

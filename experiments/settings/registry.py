@@ -1,0 +1,189 @@
+"""What a plug-in registers: losses, poolings, backbones and data sets, in the tables of those of this library."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from tensorflow import keras
+
+from common import data, losses
+from common.backbones import freeze_batch_norm
+from common.backbones.pretrained_weights import initialize_weights
+from common.errors import InvalidInput, check_choice, invalid
+from experiments.settings import build
+from experiments.settings.config import all_settings
+from experiments.settings.method_names import MINERS
+from experiments.settings.methods import LossSettings
+from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
+from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
+from experiments.settings.setting import Settings
+
+_PARTS_OF_NAMES = (*MINERS, "rho", "xbm", "ccp", "plain")
+_OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
+
+
+class Registry:
+    """Adds to the tables of `--loss`, `--pooling`, `--backbone` and `--dataset`; a plug-in's `register` receives it.
+
+    Each method takes a constructor, whose annotated parameters become flags (see `methods.derived`). A loss can be a
+    class derived from `LossSettings` instead, which has its own `build`. The name of each flag begins with the name of
+    what it belongs to.
+
+    Args:
+        provider: the plug-in.
+
+    Raises:
+        InvalidInput: in each method: a name that there is already or that is none, settings of other types than int,
+            float, str and bool.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    def loss(self, name: str, loss: type[LossSettings] | Callable[..., losses.MetricLoss]) -> None:
+        """Adds a loss for `--loss`.
+
+        Args:
+            name: on the command line.
+            loss: a `MetricLoss`, or its settings.
+        """
+        self._check_name("loss", name, build.LOSSES)
+        if isinstance(loss, type) and issubclass(loss, LossSettings):
+            kind = loss
+        else:
+            kind = loss_settings(name, typing.cast(Callable[..., losses.MetricLoss], loss))
+        self._add("loss", name, kind)
+        build.LOSSES[name] = kind
+
+    def pooling(self, name: str, pooling: Callable[..., keras.layers.Layer], *, project_first: bool = False) -> None:
+        """Adds a pooling for `--pooling`.
+
+        Args:
+            name: on the command line.
+            pooling: a layer from `[batch, height, width, channels]` to `[batch, channels]`.
+            project_first: whether local features are projected to the embedding's size before it, not after it.
+        """
+        self._check_name("pooling", name, build.POOLINGS)
+        kind = derived(name, pooling, Settings, ("name", "dtype", "trainable"), {})
+        self._add("pooling", name, kind)
+        build.POOLINGS[name] = lambda config: constructed(config.part(kind), name, pooling, {})
+        if project_first:
+            build.PROJECT_FIRST.append(name)
+
+    def backbone(self, name: str, backbone: Callable[..., keras.Model]) -> None:
+        """Adds a network for `--backbone`.
+
+        Args:
+            name: on the command line.
+            backbone: a function of `input_channels`, which makes a network from images in 0..255 to feature maps. It
+                may also take `image_size`, `frozen_batch_norm` and `weights`; without the latter two, batch
+                normalisation is frozen and an .npz file is read into the network that it returns.
+        """
+        self._check_name("backbone", name, build.BACKBONES)
+        kind = derived(name, backbone, Settings, _OF_NETWORK, {})
+        self._add("backbone", name, kind)
+        build.BACKBONES[name] = _Network(name, backbone, kind)
+
+    def dataset(
+        self, name: str, load: Callable[..., data.Dataset], *, recipe_of: str, needs_files: bool = True
+    ) -> None:
+        """Adds a data set for `--dataset`.
+
+        Args:
+            name: on the command line.
+            load: a function of `data_dir`, `cache_dir` and `seed` that returns a `common.data.Dataset`.
+            recipe_of: a data set of this library, whose hyper-parameters are the defaults: `folder` for photographs,
+                `glyphs` for small images in memory, ...
+            needs_files: whether it reads files of `--data_dir`.
+        """
+        self._check_name("dataset", name, build.DATASETS)
+        check_choice(f"recipe_of of {name}", recipe_of, [each for each in build.DATASETS if each not in RECIPES_OF])
+        self._add("dataset", name, None)
+        build.DATASETS[name] = load
+        RECIPES_OF[name] = recipe_of
+        if not needs_files:
+            build.EMBEDDED_DATASETS.append(name)
+
+    def _check_name(self, kind: str, name: str, table: typing.Container[str]) -> None:
+        if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name) or name in _PARTS_OF_NAMES:
+            expected = f"lower-case letters, digits and _, and none of {', '.join(_PARTS_OF_NAMES)}"
+            raise invalid(f"name of a {kind}", received=name, expected=expected)
+        if name in table:
+            owner = PROVIDERS.get((kind, name))
+            there = f"{owner} has registered it" if owner else "this library has one of that name"
+            raise invalid(f"name of a {kind}", received=name, expected=f"a new name: {there}")
+
+    def _add(self, kind: str, name: str, settings: type[Settings] | None) -> None:
+        PROVIDERS[kind, name] = self.provider
+        if settings is None:
+            return
+        _check_settings(name, settings)
+        if kind != "loss":
+            OWN_SETTINGS[kind, name] = settings
+
+
+class _Network:
+    """A plug-in's backbone, called as those of this library; settings that are not given have their defaults."""
+
+    def __init__(self, name: str, backbone: Callable[..., keras.Model], kind: type[Settings]) -> None:
+        self._name, self._backbone, self._kind = name, backbone, kind
+        self._taken = parameters_of(backbone)
+
+    def __call__(
+        self,
+        input_channels: int,
+        *,
+        own: Settings | None = None,
+        image_size: int | None = None,
+        frozen_batch_norm: bool = False,
+        weights: str = "none",
+    ) -> keras.Model:
+        offered = {"image_size": image_size, "frozen_batch_norm": frozen_batch_norm, "weights": weights}
+        given: dict[str, Any] = {each: value for each, value in offered.items() if each in self._taken}
+        given["input_channels"] = input_channels
+        model = constructed(own or self._kind(), self._name, self._backbone, given)
+        if frozen_batch_norm and "frozen_batch_norm" not in self._taken:
+            freeze_batch_norm(model)
+        return model if "weights" in self._taken else initialize_weights(model, weights)
+
+
+def _check_settings(name: str, settings: type[Settings]) -> None:
+    """Raises `InvalidInput` unless each field can be a flag that no other has."""
+    taken = {each.name for each in all_settings()}
+    hints = typing.get_type_hints(settings)
+    declared = [field for field in dataclasses.fields(settings) if _is_own(settings, field.name)]
+    for field in declared:
+        parts = typing.get_args(hints[field.name])
+        is_union = typing.get_origin(hints[field.name]) in (typing.Union, types.UnionType)
+        kinds = [part for part in parts if part is not type(None)] if is_union else [hints[field.name]]
+        optional = type(None) in parts
+        if (
+            len(kinds) != 1
+            or kinds[0] not in (int, float, str, bool)
+            or not is_of_kind(field.default, kinds[0], optional)
+        ):
+            raise invalid(
+                f"setting {field.name} of {name}",
+                received=f"{field.type} = {field.default!r}",
+                expected="int, float, str or bool with a default of that type",
+            )
+        if not field.metadata:
+            raise invalid(f"setting {field.name} of {name}", received="a plain field", expected="one made by `setting`")
+        if not field.name.startswith(f"{name}_") or field.name in taken:
+            raise invalid(f"setting of {name}", received=field.name, expected=f"a new name that begins with {name}_")
+    try:
+        if all(field.default is not dataclasses.MISSING for field in dataclasses.fields(settings)):
+            settings()
+    except InvalidInput as error:
+        raise InvalidInput(f"The defaults of {name} are refused: {error}") from error
+
+
+def _is_own(settings: type[Settings], field: str) -> bool:
+    """Whether a field is declared by a plug-in, not by a class of this library that its settings are derived from."""
+    owner = next(base for base in settings.__mro__ if field in base.__dict__.get("__annotations__", {}))
+    return not owner.__module__.startswith("experiments.settings.")

@@ -1,0 +1,115 @@
+"""`--plugin`, as a user gives it: methods by name, resumed, reported, exported; refused in one line."""
+
+import json
+
+import pytest
+
+from tests.command_line import check_clean_failure, run_module, run_small
+from tests.experiments.settings.plugin_tables import ARGUMENTS, SOURCE
+
+MODULE = "experiments.fair_eval"
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plugin") / "tiny_plugin.py"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(plugin, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    arguments = [f"--plugin={plugin}", *ARGUMENTS, f"--runs_dir={folder}", f"--cache_dir={folder / 'cache'}"]
+    first = run_small(MODULE, *arguments)
+    assert first.returncode == 0, first.stderr
+    (run,) = folder.glob("fair/stripes/pull+power-*/fold0-repeat0")
+    return folder, arguments, first, run
+
+
+def test_a_run_is_reported_and_stores_its_plug_in(finished):
+    _, _, first, run = finished
+    assert "pull+power" in first.stdout
+    stored = json.loads((run / "config.json").read_text())
+    assert stored["pull_scale"] == 2.0
+    assert set(stored["plugins"]) == {"loss", "pooling", "backbone", "dataset"}
+    assert (run / "model.keras").exists()
+    assert "import tiny_plugin  # the plug-in with its layers" in (run / "README.md").read_text()
+
+
+def test_the_same_command_finds_the_runs_finished(finished):
+    _, arguments, first, _ = finished
+    again = run_module(MODULE, *arguments)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == first.stdout
+
+
+def test_a_run_is_exported_with_its_plug_in_and_refused_without(finished, plugin, tmp_path):
+    *_, run = finished
+    arguments = [f"--run={run}", f"--output={tmp_path / 'model.keras'}"]
+    check_clean_failure(run_module("experiments.export", *arguments), "Add --plugin=tiny_plugin")
+    written = run_module("experiments.export", f"--plugin={plugin}", *arguments)
+    assert written.returncode == 0, written.stderr
+    assert (tmp_path / "model.keras").exists()
+
+
+def test_pages_show_its_settings(finished, plugin, tmp_path):
+    folder, *_ = finished
+    result = run_module(
+        "experiments.report", f"--plugin={plugin}", f"--runs={folder}", f"--output={tmp_path}", "--num_queries=1"
+    )
+    assert result.returncode == 0, result.stderr
+    text = "".join(page.read_text() for page in tmp_path.glob("*.html"))
+    assert "<code>pull_scale</code>" in text
+
+
+def test_help_and_explain_name_its_settings(plugin):
+    text = run_module(MODULE, f"--plugin={plugin}", "--help").stdout
+    assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities, greater than 0 (default: 2.0)" in text
+    explained = run_module(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
+    assert explained.returncode == 0, explained.stderr
+    lines = [line.split(maxsplit=2) for line in explained.stdout.splitlines()]
+    assert ["pull_scale", "3.0", "given on the command line"] in lines
+    assert ["power_power", "2", "default of the setting"] in lines
+    assert "loss by the plug-in tiny_plugin (sha256:" in explained.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "expected"),
+    [
+        ("conventional_eval", ["--explain", "--loss=pull", "--dataset=stripes"], "pull_scale"),
+        ("table", ["--id=losses", "--loss=pull,c2", "--budget=demo", "--dataset=stripes"], "--plugin="),
+    ],
+)
+def test_other_commands_take_its_names(plugin, tmp_path, command, arguments, expected):
+    result = run_module(f"experiments.{command}", f"--plugin={plugin}", f"--runs_dir={tmp_path}", *arguments)
+    assert result.returncode == 0, result.stderr
+    assert expected in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = 1 / 0\n", "cannot be imported: ZeroDivisionError"),
+        ("def register(registry):\n    registry.loss('c2', None)\n", "this library has one of that name"),
+        (SOURCE + "    registry.loss('pull', PullLoss)\n", "tiny_other (sha256:"),
+        (SOURCE.replace("scale: float = 2", "scale: list = ()"), "expected int, float, str or bool"),
+    ],
+)
+def test_what_cannot_be_registered_ends_the_command_with_one_line(tmp_path, source, message):
+    path = tmp_path / "tiny_other.py"
+    path.write_text(source)
+    check_clean_failure(run_module(MODULE, f"--plugin={path}", *ARGUMENTS, f"--runs_dir={tmp_path / 'runs'}"), message)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--plugin=nowhere.py"], "expected a .py file that exists"),
+        (["--plugin="], "--plugin: received ''"),
+        (["--loss=pull"], "or a loss of a --plugin"),
+    ],
+)
+def test_a_plug_in_that_is_not_there(arguments, message):
+    check_clean_failure(run_module(MODULE, *arguments), message)

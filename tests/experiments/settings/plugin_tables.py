@@ -1,0 +1,119 @@
+"""The tables that plug-ins add to, as they were before; and plug-ins of a few lines."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from unittest import mock
+
+from experiments.settings import build
+from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF
+
+SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from common.data import Dataset, Examples
+from common.losses import MetricLoss
+from common.ops.reductions import masked_mean
+from common.references.comparison import compare
+
+
+@keras.utils.register_keras_serializable(package="tiny_plugin")
+class PullLoss(MetricLoss):
+    """Pull loss: positives come together.
+
+    Args:
+        scale: of the similarities, greater than 0.
+    """
+
+    def __init__(self, scale: float = 2, **kwargs):
+        super().__init__(**kwargs)
+        self.scale = scale
+
+    def call(self, embeddings, labels, references=None):
+        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        products = tf.matmul(pairs.anchors, pairs.references, transpose_b=True)
+        return masked_mean(tf.nn.softplus(-self.scale * products), pairs.positive)
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}
+
+
+@keras.utils.register_keras_serializable(package="tiny_plugin")
+class PowerPooling(keras.layers.Layer):
+    """Power pooling.
+
+    Args:
+        power: exponent, at least 1.
+    """
+
+    def __init__(self, power: int = 2, **kwargs):
+        super().__init__(**kwargs)
+        self.power = power
+
+    def call(self, features):
+        return tf.reduce_mean(tf.abs(features) ** self.power + 1e-6, axis=(1, 2)) ** (1 / self.power)
+
+    def get_config(self):
+        return {**super().get_config(), "power": self.power}
+
+
+def strided(input_channels: int = 1, width: int = 8) -> keras.Model:
+    """One convolution.
+
+    Args:
+        width: channels, at least 1.
+    """
+    images = keras.Input((None, None, input_channels))
+    scaled = keras.layers.Rescaling(1 / 255)(images)
+    return keras.Model(images, keras.layers.Conv2D(width, 9, 8, activation="relu")(scaled))
+
+
+def load_stripes(data_dir=None, *, cache_dir=None, seed=0):
+    generator = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(8), 4)
+    waves = 90 * np.sin(np.arange(32) * (labels[:, None] + 1) / 6)[:, None, :, None]
+    images = np.clip(127 + waves + generator.normal(0, 20, (len(labels), 32, 32, 1)), 0, 255).astype(np.uint8)
+    seen = labels < 4
+    train, test = (Examples(labels[part], images[part]) for part in (seen, ~seen))
+    return Dataset("stripes", train, test, kind="memory_images", native_size=32, channels=1)
+
+
+def register(registry):
+    registry.loss("pull", PullLoss)
+    registry.pooling("power", PowerPooling)
+    registry.backbone("strided", strided)
+    registry.dataset("stripes", load_stripes, recipe_of="glyphs", needs_files=False)
+'''
+# A run of a few steps with all that it registers.
+ARGUMENTS = [
+    *("--dataset=stripes", "--methods=pull+power", "--backbone=strided", "--budget=smoke", "--num_folds=2"),
+    *(
+        "--classes_per_batch=2",
+        "--samples_per_class=2",
+        "--embedding_dim=8",
+        "--max_steps=2",
+        "--steps_per_evaluation=1",
+    ),
+]
+
+
+@contextlib.contextmanager
+def restored_tables() -> Iterator[None]:
+    """All that plug-ins register and import inside is gone afterwards."""
+    lists = {each: list(each_list) for each, each_list in _lists().items()}
+    tables = (build.LOSSES, build.POOLINGS, build.BACKBONES, build.DATASETS, OWN_SETTINGS, PROVIDERS, RECIPES_OF)
+    with contextlib.ExitStack() as stack:
+        for table in (*tables, sys.modules):
+            stack.enter_context(mock.patch.dict(table))
+        yield
+    for name, each_list in _lists().items():
+        each_list[:] = lists[name]
+
+
+def _lists() -> dict[str, list[str]]:
+    return {"embedded": build.EMBEDDED_DATASETS, "project": build.PROJECT_FIRST}

@@ -1,0 +1,148 @@
+"""Plug-ins are found, register once, enter the configuration by their source, and fail in one line."""
+
+import importlib.metadata
+import json
+
+import pytest
+
+from common.downloads.fingerprint import file_digest
+from common.errors import InvalidInput
+from experiments.settings import build
+from experiments.settings.config import all_settings
+from experiments.settings.plugins import GROUP, check_stored_plugins, load_plugins
+from experiments.settings.provided import PROVIDERS
+from experiments.settings.recipes import layers_of, resolve
+from tests.experiments.settings.plugin_tables import SOURCE, restored_tables
+
+METHOD = ("stripes", "pull+xbm", "power", "thesis", "smoke")
+
+
+@pytest.fixture(autouse=True)
+def tables():
+    with restored_tables():
+        yield
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    path = tmp_path / "tiny_plugin.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_a_plug_in_is_a_built_in_that_lives_elsewhere(plugin):
+    (provider,) = load_plugins([str(plugin)])
+    assert provider.plugin == "tiny_plugin"
+    assert "pull" in build.PAIR_LOSSES
+    config = resolve(*METHOD, {"backbone": "strided", "strided_width": 4, "pull_scale": 3.0})
+    assert (config.pull_scale, config.power_power, config.strided_width, config.xbm_batches) == (3.0, 2, 4, 2)
+    assert set(config.providers()) == {"loss", "pooling", "backbone", "dataset"}
+    dataset = build.load_dataset("stripes", None, None, 0)
+    assert build.build_backbone(config, dataset).output_shape[-1] == 4
+    assert build.build_head(config).pooling.power == 2
+    assert build.build_loss(config, 4).loss.scale == 3.0
+
+
+def test_settings_become_flags_in_sections_with_ranges_and_help(plugin):
+    load_plugins([str(plugin)])
+    settings = {each.name: each for each in all_settings()}
+    scale, power = settings["pull_scale"], settings["power_power"]
+    assert (scale.kind, scale.section, str(scale.metadata["within"])) == (float, "Pull loss (pull)", "(0, inf)")
+    assert (power.kind, power.section, str(power.metadata["within"])) == (int, "Power pooling (power)", "[1, inf)")
+    assert scale.metadata["help"] == "pull: of the similarities, greater than 0 (default: 2.0)"
+    with pytest.raises(InvalidInput, match=r"--pull_scale: received -1.0, expected a number in \(0, inf\)"):
+        resolve(*METHOD, {"pull_scale": -1.0})
+    with pytest.raises(InvalidInput, match="--pull_scale would have no effect"):
+        resolve("stripes", "c2", *METHOD[2:], {"pull_scale": 1.0})
+    with pytest.raises(InvalidInput, match="--strided_width would have no effect"):
+        resolve(*METHOD, {"strided_width": 4})
+
+
+def test_a_data_set_takes_the_recipe_that_it_names(plugin):
+    load_plugins([str(plugin)])
+    theirs = layers_of("glyphs", *METHOD[1:], {}).values
+    assert layers_of(*METHOD, {}).values == {**theirs, "dataset": "stripes"}
+
+
+def test_the_hash_has_the_source_of_what_is_used_and_of_nothing_else(plugin):
+    plain = resolve("glyphs", "c2", "gap", "thesis", "smoke", {}).hash("data")
+    with restored_tables():
+        load_plugins([str(plugin)])
+        config = resolve("glyphs", "pull", "gap", "thesis", "smoke", {})
+        stated = json.loads(json.dumps(config.stored()["plugins"]))
+        assert resolve("glyphs", "c2", "gap", "thesis", "smoke", {}).hash("data") == plain
+        before = config.hash("data")
+    assert stated == {"loss": {"plugin": "tiny_plugin", "source": f"sha256:{file_digest(plugin)}"}}
+    plugin.write_text(SOURCE.replace("-self.scale", "-2 * self.scale"))
+    load_plugins([str(plugin)])
+    assert resolve("glyphs", "pull", "gap", "thesis", "smoke", {}).hash("data") != before
+    with pytest.raises(
+        InvalidInput, match="run with another version of the plug-in tiny_plugin: its source was sha256:"
+    ):
+        check_stored_plugins(stated, "runs/x")
+
+
+def test_a_run_without_its_plug_in_names_the_flag():
+    stated = {"loss": {"plugin": "my_losses", "source": "sha256:0"}}
+    with pytest.raises(InvalidInput, match="runs/x: received 'none', expected my_losses, .* Add --plugin=my_losses"):
+        check_stored_plugins(stated, "runs/x")
+    check_stored_plugins(None, "runs/x")
+
+
+def test_a_package_and_an_entry_point(tmp_path, monkeypatch):
+    package = tmp_path / "tiny_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from tiny_package.parts import register\n")
+    (package / "parts.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with restored_tables():
+        (provider,) = load_plugins(["tiny_package"])
+    (package / "parts.py").write_text(SOURCE + "# another\n")
+
+    class Distribution:
+        name, version = "tiny-package", "1.2"
+
+    entry = importlib.metadata.EntryPoint("tiny", "tiny_package", GROUP)._for(Distribution())
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [entry] if group == GROUP else [])
+    (installed,) = load_plugins(["tiny_package"])  # naming it, too, changes nothing
+    assert installed.version == "1.2"
+    assert installed.source != provider.source
+    assert "pull" in build.LOSSES
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import nothing_of_that_name\n", "cannot be imported: ModuleNotFoundError: No module .* line 1"),
+        ("x = 1 / 0\n", r"cannot be imported: ZeroDivisionError: division by zero \(.*bad_plugin.py, line 1\)"),
+        ("def register(:\n", "cannot be imported: SyntaxError: .*bad_plugin.py, line 1"),
+        ("import sys\nsys.exit(3)\n", "cannot be imported: SystemExit: 3"),
+        ("x = 1\n", r"plug-in bad_plugin: received 'no function register', expected register\(registry\)"),
+        ("def register(registry):\n    registry.los('x', 1)\n", "cannot register: AttributeError: .*line 2"),
+    ],
+)
+def test_a_plug_in_that_fails_is_refused_in_one_line(tmp_path, source, message):
+    path = tmp_path / "bad_plugin.py"
+    path.write_text(source)
+    with pytest.raises(InvalidInput, match=message) as refused:
+        load_plugins([str(path)])
+    assert "\n" not in str(refused.value)
+    assert not PROVIDERS
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["nowhere/my_plugin.py"], "--plugin: received 'nowhere/my_plugin.py', expected a .py file that exists"),
+        (["no_such_plugin"], "--plugin: received 'no_such_plugin', expected a module that can be imported"),
+        (["no_such.plugin"], "--plugin: received 'no_such.plugin', expected a module that can be imported"),
+    ],
+)
+def test_a_plug_in_that_there_is_not(names, message):
+    with pytest.raises(InvalidInput, match=message):
+        load_plugins(names)
+
+
+def test_a_plug_in_that_is_given_twice(plugin):
+    with pytest.raises(InvalidInput, match="whose name is that of no other module"):
+        load_plugins([str(plugin), str(plugin)])

@@ -1,0 +1,151 @@
+"""A plug-in cannot shadow a name, register twice, or have settings that are no flags."""
+
+import dataclasses
+from typing import Literal
+
+import pytest
+
+from common.errors import InvalidInput
+from common.losses import ContrastiveLoss, ProxyNCALoss
+from common.pooling import GlobalAveragePooling
+from experiments.settings import build
+from experiments.settings.methods import LossSettings
+from experiments.settings.methods.pair_losses import MarginSetting
+from experiments.settings.provided import Provider
+from experiments.settings.recipes import resolve
+from experiments.settings.registry import Registry
+from experiments.settings.setting import setting
+from tests.experiments.settings.plugin_tables import restored_tables
+
+
+@pytest.fixture
+def registry():
+    with restored_tables():
+        yield Registry(Provider("tiny_plugin", "", "sha256:0123456789abcdef"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WrittenSettings(MarginSetting):
+    title = "Written loss (written)"
+
+    written_push: float = setting("written: largest distance", 0.5)
+
+    def build(self, context):
+        return ContrastiveLoss(self.margin, self.written_push, normalization=context.normalization)
+
+
+def test_a_loss_with_settings_of_its_own_may_share_those_of_this_library(registry):
+    registry.loss("written", WrittenSettings)
+    config = resolve("glyphs", "written", "gap", "thesis", "smoke", {"margin": 0.1})
+    loss = build.build_loss(config, 4)
+    assert (loss.positive_margin, loss.negative_margin) == (0.1, 0.5)
+    with pytest.raises(InvalidInput, match="received no margin"):
+        resolve("glyphs", "written", "gap", "thesis", "smoke", {})
+
+
+def test_a_loss_that_needs_classes_has_proxies(registry):
+    class OwnProxies(ProxyNCALoss):
+        """Own proxies."""
+
+        def __init__(self, num_classes: int, embedding_dim: int, temperature: float = 0.2, **kwargs):
+            super().__init__(num_classes, embedding_dim, temperature=temperature, **kwargs)
+
+    registry.loss("own_proxies", OwnProxies)
+    config = resolve("cub200", "own_proxies", "gap", "thesis", "full", {})
+    assert (config.own_proxies_temperature, config.proxy_multiplier, config.classes_per_batch) == (0.2, 100.0, 32)
+    with pytest.raises(InvalidInput, match="with a pair loss"):
+        resolve("cub200", "own_proxies+xbm", "gap", "thesis", "full", {})
+
+
+@pytest.mark.parametrize("name", ["c2", "gap", "two names", "My", "a+b", "xbm", "", 3])
+def test_names_that_cannot_be(registry, name):
+    add = registry.pooling if name == "gap" else registry.loss
+    with pytest.raises(InvalidInput, match="Invalid name of a (loss|pooling): received"):
+        add(name, GlobalAveragePooling if name == "gap" else ContrastiveLoss)
+
+
+def test_a_name_that_is_registered_twice_says_by_whom(registry):
+    registry.pooling("mine", GlobalAveragePooling)
+    with pytest.raises(
+        InvalidInput, match=r"a new name: plug-in tiny_plugin \(sha256:0123456789ab\) has registered it"
+    ):
+        registry.pooling("mine", GlobalAveragePooling)
+
+
+def loss_of(annotation, default):
+    class Loss(ContrastiveLoss):
+        """A loss."""
+
+        def __init__(self, push=default, **kwargs):
+            super().__init__(**kwargs)
+
+    Loss.__init__.__annotations__["push"] = annotation
+    return Loss
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default"),
+    [
+        (float, "much"),
+        (int, 1.5),
+        (int, True),
+        (bool, 1),
+        (str, None),
+        (list, []),
+        (dict[str, int], None),
+        (complex, 1),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(registry, annotation, default):
+    with pytest.raises(InvalidInput, match="setting push of bad: .* expected int, float, str or bool with a default"):
+        registry.loss("bad", loss_of(annotation, default))
+    assert "bad" not in build.LOSSES
+
+
+@pytest.mark.parametrize(
+    ("annotation", "default", "kind"),
+    [(float, 1, float), (int | None, None, int), (str, "x", str), (bool, False, bool), (Literal["x", "y"], "x", str)],
+)
+def test_types_that_settings_have(registry, annotation, default, kind):
+    registry.loss("good", loss_of(annotation, default))
+    (found,) = (each for each in build.LOSSES["good"].__dataclass_fields__.values() if each.name == "good_push")
+    assert found.default == default
+    choices = found.metadata["choices"]
+    assert (choices == ("x", "y")) == (annotation not in (float, int | None, str, bool))
+    assert type(default) in (kind, int, type(None))
+
+
+def test_settings_that_are_written_are_checked_as_well(registry):
+    fields = {
+        "plain": (float, 0.5),
+        "ms_alpha": (float, setting("alpha", 1.0)),
+        "bad_default": (float, setting("x", "text")),
+        "bad_list": (list, setting("x", None)),
+    }
+    messages = ("received 'a plain field'", "begins with bad_", "received .* = 'text'", "received .*list.* = None")
+    for (name, (kind, value)), message in zip(fields.items(), messages):
+        made = dataclasses.make_dataclass(
+            "Bad", [(name, kind, value)], bases=(LossSettings,), frozen=True, kw_only=True
+        )
+        made.__module__ = __name__
+        with pytest.raises(InvalidInput, match=message):
+            registry.loss("bad", made)
+
+
+def test_a_data_set_takes_a_recipe_that_there_is(registry):
+    with pytest.raises(InvalidInput, match="recipe_of of mine: received 'birds', expected one of glyphs"):
+        registry.dataset("mine", lambda data_dir, cache_dir, seed: None, recipe_of="birds")
+
+
+def test_a_network_without_frozen_normalisation_and_weights_gets_both(registry):
+    keras = build.keras
+
+    def network(input_channels: int):
+        images = keras.Input((None, None, input_channels))
+        return keras.Model(images, keras.layers.BatchNormalization()(images))
+
+    registry.backbone("normalised", network)
+    model = build.BACKBONES["normalised"](3, frozen_batch_norm=True)
+    assert model.trainable_variables == []
+    with pytest.raises(InvalidInput, match="weights"):
+        build.BACKBONES["normalised"](3, weights="nowhere.npz")
