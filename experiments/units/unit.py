@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 from tqdm import tqdm
 
 from common.data import Dataset, Examples, training_batches
@@ -16,11 +16,10 @@ from common.files import read_json, write_json
 from common.records import RunDirectory, TrainingCost
 from common.retrieval import RetrievalResult, evaluate_retrieval
 from common.training import (
-    CoupledWeightDecay,
     EmbeddingModel,
     GradientClipping,
+    LearningRateRecord,
     NotFinite,
-    ProxyRateOptimizer,
     Training,
     TrainingSchedule,
     model_above_cut,
@@ -31,10 +30,12 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
+from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
 from experiments.units.pooling_weights import image_batches, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
+from experiments.units.update_rule import coupled_decay, update_rule
 
 MONITORED = {
     "conventional": "stops on the test set",
@@ -102,7 +103,7 @@ class Unit:
             self._batches_from,
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
-            self._make_update,
+            functools.partial(update_rule, self.config, model),
             lambda history: self._figures(model, untrained, callbacks),
             cost,
             gradient_transforms=transforms,
@@ -178,14 +179,12 @@ class Unit:
             checkpoint_seconds=checkpoint_seconds,
         )
 
-    def _make_update(self) -> ProxyRateOptimizer:
-        optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
-        return ProxyRateOptimizer(optimizer, self.config.proxy_multiplier)
-
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
         """What is done to gradients, in order, and the callbacks of the method."""
-        transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
+        transforms: list[GradientTransform] = coupled_decay(self.config, model)
         callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
+        if self.config.learning_rate_schedule == COSINE:
+            callbacks.append(LearningRateRecord())
         projected = self.config.find(ProjectionSettings)
         if projected:
             augmentation = build.build_augmentation(self.config, self.dataset)
