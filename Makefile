@@ -7,7 +7,7 @@ LATIN_NETWORK := runs/glyphs_latin.npz
 DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
-  torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py) tests/experiments/preparation/converted_weights_test.py \
+  torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -69,5 +69,5 @@ if __name__ == "__main__":
     experiment_flags.define_run_flags(units=())
     for name, default in {"dataset": "glyph_collage", "loss": "c2,pnca", "budget": "demo"}.items():
         flags.FLAGS.set_default(name, default)
-    flags.FLAGS.set_default("pooling", ",".join(build.POOLINGS))
+    flags.FLAGS.set_default("pooling", ",".join(build.MAP_POOLINGS))
     experiment_flags.run_command(main)

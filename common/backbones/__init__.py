@@ -1,11 +1,20 @@
-"""Convolutional networks: functions that return a keras.Model from images in 0..255 to feature maps."""
+"""Convolutional networks and transformers: functions that return a keras.Model from images to feature maps."""
 
+from common.backbones.block_rates import block_rates
 from common.backbones.bn_inception import bn_inception
 from common.backbones.convolution import freeze_batch_norm
 from common.backbones.cut_network import CutNetwork, cut_network
 from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.input_normalization import InputNormalization
 from common.backbones.keras_application import KERAS_APPLICATIONS, keras_backbone
+from common.backbones.keras_hub_backbone import (
+    PRESET_PREFIX,
+    PRESET_WEIGHTS,
+    check_preset,
+    is_preset,
+    keras_hub_backbone,
+    preset_digest,
+)
 from common.backbones.mobilenet_v2 import mobilenet_v2
 from common.backbones.parameter_files import ParameterRecord, network_of_file, read_arrays, read_record
 from common.backbones.pretrained_weights import (
@@ -26,26 +35,34 @@ from common.backbones.resnet20 import resnet20
 from common.backbones.resnet50 import resnet50
 from common.backbones.resnet_v2_20 import resnet_v2_20
 from common.backbones.token_embedding import token_embedding
+from common.backbones.vision_transformer import vision_transformer, vit_base_16, vit_small_16, with_timm_names
 
 __all__ = [
     "CutNetwork",
     "InputNormalization",
     "KERAS_APPLICATIONS",
     "LoadedParameters",
+    "PRESET_PREFIX",
+    "PRESET_WEIGHTS",
     "ParameterRecord",
     "PublishedCheckpoint",
     "assign_parameters",
+    "block_rates",
     "bn_inception",
+    "check_preset",
     "checkpoints_of",
     "conversion_command",
     "conversion_instructions",
     "cut_network",
     "efficientnet_lite0",
     "freeze_batch_norm",
+    "is_preset",
     "keras_backbone",
+    "keras_hub_backbone",
     "load_parameters",
     "mobilenet_v2",
     "network_of_file",
+    "preset_digest",
     "published_checkpoint",
     "read_arrays",
     "read_record",
@@ -55,4 +72,8 @@ __all__ = [
     "resnet_v2_20",
     "save_parameters",
     "token_embedding",
+    "vision_transformer",
+    "vit_base_16",
+    "vit_small_16",
+    "with_timm_names",
 ]

@@ -15,10 +15,11 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.backbones.parameter_files import read_arrays, write_arrays
+from common.backbones.transformer_layers import ClassTokenAndPositions
 from common.errors import invalid
 
 # What a file may have beyond a backbone: the classifier, and PyTorch's counter of batches.
-CLASSIFIER_PREFIXES = ("classifier.", "fc.", "last_linear.")
+CLASSIFIER_PREFIXES = ("classifier.", "fc.", "head.", "last_linear.")
 BATCH_COUNTER = ".num_batches_tracked"
 
 
@@ -50,7 +51,9 @@ def named_parameters(model: keras.Model) -> dict[str, Parameter]:
     | depthwise convolution | weight [channels, 1, height, width] | kernel [height, width, channels, 1] |
     | dense | weight [out, in] | kernel [in, out] |
     | batch normalisation | weight, bias, running_mean, running_var | gamma, beta, moving_mean, moving_variance |
+    | layer normalisation | weight, bias | gamma, beta |
     | embedding | weight [tokens, dim] | embeddings [tokens, dim] |
+    | class token and positions | cls_token, pos_embed, without the layer's name | the same |
 
     Args:
         model: a functional keras.Model of such layers, not nested.
@@ -60,15 +63,20 @@ def named_parameters(model: keras.Model) -> dict[str, Parameter]:
     """
     parameters = {}
     for layer in model.layers:
+        prefix = "" if isinstance(layer, ClassTokenAndPositions) else f"{layer.name}."
         for suffix, parameter in _layer_parameters(layer).items():
-            parameters[f"{layer.name}.{suffix}"] = parameter
+            parameters[f"{prefix}{suffix}"] = parameter
     return parameters
 
 
 def _layer_parameters(layer: keras.layers.Layer) -> dict[str, Parameter]:
-    layers = keras.layers
+    layers, vector = keras.layers, (0,)
+    if isinstance(layer, ClassTokenAndPositions):
+        variables = {"cls_token": layer.cls_token, "pos_embed": layer.pos_embed}
+        return {name: Parameter(variable, (0, 1, 2)) for name, variable in variables.items()}
+    if isinstance(layer, layers.LayerNormalization):
+        return {"weight": Parameter(layer.gamma, vector), "bias": Parameter(layer.beta, vector)}
     if isinstance(layer, layers.BatchNormalization):
-        vector = (0,)
         return {
             "weight": Parameter(layer.gamma, vector),
             "bias": Parameter(layer.beta, vector),

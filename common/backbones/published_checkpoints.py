@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 _CADENE = "http://data.lip6.fr/cadene/pretrainedmodels/"
 _TORCHVISION = "https://download.pytorch.org/models/"
+_DEIT = "https://dl.fbaipublicfiles.com/deit/"
 _TIMM = "https://github.com/rwightman/pytorch-image-models/releases/download/v0.1-weights/"
 
 
@@ -51,6 +52,8 @@ CHECKPOINTS = (
     PublishedCheckpoint(
         "efficientnet_lite0", _TIMM, "tf_efficientnet_lite0-0aa007d2.pth", "timm's TensorFlow EfficientNet-lite0"
     ),
+    PublishedCheckpoint("vit_small_16", _DEIT, "deit_small_patch16_224-cd65a155.pth", "DeiT-S, which timm has, too"),
+    PublishedCheckpoint("vit_base_16", _TORCHVISION, "vit_b_16-c867db91.pth", "torchvision's ViT-B/16, V1"),
 )
 
 

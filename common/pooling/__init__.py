@@ -1,6 +1,7 @@
 """Poolings: from local features to one vector. Generalized sum pooling lives in `gsp_dml`."""
 
 from common.pooling.cbam import CBAMPooling
+from common.pooling.class_token import ClassTokenPooling
 from common.pooling.cross_dimensional import CrossDimensionalPooling
 from common.pooling.delf import DeLFPooling
 from common.pooling.feature_pooling import FeaturePooling
@@ -17,6 +18,7 @@ from common.pooling.weldon import WeldonPooling
 
 __all__ = [
     "CBAMPooling",
+    "ClassTokenPooling",
     "CrossDimensionalPooling",
     "DeLFPooling",
     "FeaturePooling",

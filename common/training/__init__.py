@@ -6,6 +6,7 @@ from common.training.callback_order import check_callback_order
 from common.training.callbacks import (
     BestWeights,
     EmbeddingDiagnostics,
+    LearningRateRecord,
     MeanLoss,
     NotFinite,
     PlateauSchedule,
@@ -19,7 +20,7 @@ from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
 from common.training.in_batch_precision import InBatchPrecision
 from common.training.metric_model import MetricModel
-from common.training.optimizers import CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
 from common.training.trained_run import Training, train_in
 from common.training.training_session import training_session
 
@@ -27,11 +28,13 @@ __all__ = [
     "BestWeights",
     "CachedFeatures",
     "Checkpoint",
+    "CosineSchedule",
     "CoupledWeightDecay",
     "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
     "InBatchPrecision",
+    "LearningRateRecord",
     "MeanLoss",
     "GradientClipping",
     "MetricModel",

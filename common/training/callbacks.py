@@ -200,6 +200,13 @@ class PlateauSchedule(ResumableCallback):
         self.waited, self.cooling = state["waited"], state["cooling"]
 
 
+class LearningRateRecord(ResumableCallback):
+    """Puts the learning rate of the last step into the logs, for a schedule that is part of the update rule."""
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        logs["learning_rate"] = float(np.asarray(self.model.optimizer.learning_rate))
+
+
 class NotFinite(InvalidInput):
     """A loss or gradient that is NaN or infinite.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive, invalid
+from common.errors import check_fraction, check_non_negative, check_positive, invalid
 from common.training.gradients import apply_gradients, are_finite, loss_scale
 
 # From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
@@ -65,6 +66,28 @@ def batch_normalization_weights(model: keras.Model) -> list[tf.Variable]:
     return [w for layer in layers if isinstance(layer, keras.layers.BatchNormalization) for w in layer.weights]
 
 
+class CosineSchedule:
+    """A learning rate that falls to 0 along half a cosine: `initial / 2 · (1 + cos(π · step / num_steps))`.
+
+    A function of the step alone, so that a run that resumes has the rates of one that was not stopped.
+
+    Reference: Loshchilov and Hutter, SGDR (ICLR 2017), equation 5, without restarts.
+
+    Args:
+        initial: the rate of the first step, > 0.
+        num_steps: the step at which it is 0, > 0; it stays there.
+    """
+
+    def __init__(self, initial: float, num_steps: int) -> None:
+        self.initial = check_positive("learning_rate", initial)
+        self.num_steps = check_positive("max_steps", num_steps)
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """The rate of a step, from 0: an integer scalar in, a float32 scalar out."""
+        share = tf.minimum(tf.cast(step, tf.float32) / self.num_steps, 1.0)
+        return self.initial / 2 * (1 + tf.cos(math.pi * share))
+
+
 class ProxyRateOptimizer:
     """One optimiser for the network, and a copy with `multiplier` times its learning rate for proxies.
 
@@ -77,6 +100,9 @@ class ProxyRateOptimizer:
     Args:
         optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
         multiplier: of the learning rate of the proxies, > 0; below 1, proxies are slower than the network.
+        schedule: the learning rate from the step, from 0; None: what was last assigned to the optimiser.
+        rates: variables that are updated by less, with a factor in (0, 1] each. An update of Adam's or AdamW's is
+            proportional to the rate, so this is a rate of their own.
 
     Both copies may be `LossScaleOptimizer`s. A gradient that is not finite then stops the step of both, so that their
     scales stay the same.
@@ -85,11 +111,20 @@ class ProxyRateOptimizer:
         InvalidInput: a learning rate that is a `LearningRateSchedule`, or a multiplier that is not above 0.
     """
 
-    def __init__(self, optimizer: keras.optimizers.Optimizer, multiplier: float = 1.0) -> None:
+    def __init__(
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        multiplier: float = 1.0,
+        *,
+        schedule: Callable[[tf.Tensor], tf.Tensor] | None = None,
+        rates: Sequence[tuple[tf.Variable, float]] = (),
+    ) -> None:
         _check_rate_is_assignable(optimizer)
         self.optimizer = optimizer
         self.proxy_optimizer = type(optimizer).from_config(optimizer.get_config())
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
+        self.schedule = schedule
+        self._rates = [(variable, check_fraction("rate", rate)) for variable, rate in rates if rate != 1]
 
     def build(self, variables: list[tf.Variable], proxy_variables: list[tf.Variable]) -> None:
         """Makes the slots now, so that a checkpoint can be restored into them."""
@@ -108,10 +143,15 @@ class ProxyRateOptimizer:
             everywhere = tf.where(are_finite(gradients), 0.0, float("nan"))
             gradients = [gradient + tf.cast(everywhere, gradient.dtype) for gradient in gradients]
         pairs = list(zip(gradients, variables))
+        if self.schedule is not None:
+            self.optimizer.learning_rate.assign(self.schedule(tf.convert_to_tensor(self.optimizer.iterations)))
         self.proxy_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
         network = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
         proxies = [pair for pair in pairs if id(pair[1]) in proxy_ids]
+        before = [tf.identity(tf.convert_to_tensor(variable)) for variable, _ in self._rates]
         apply_gradients(self.optimizer, *_unzipped(network))
+        for (variable, rate), old in zip(self._rates, before):
+            variable.assign(old + rate * (tf.convert_to_tensor(variable) - old))
         if proxies:
             apply_gradients(self.proxy_optimizer, *_unzipped(proxies))
 

@@ -22,6 +22,8 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "efficientnet_lite0": backbones.efficientnet_lite0,
     "mobilenet_v2": backbones.mobilenet_v2,
     "resnet50": functools.partial(backbones.resnet50, layout="torchvision"),
+    "vit_base_16": backbones.vit_base_16,
+    "vit_small_16": backbones.vit_small_16,
 }
 
 
@@ -85,6 +87,8 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
     left_out = {name for name in arrays if ignore and name.startswith(ignore)}
     model = BACKBONES[backbone](weights="none")
     kept = {name: value for name, value in arrays.items() if name not in left_out}
+    if backbone.startswith("vit_"):
+        kept = backbones.with_timm_names(kept)
     result = backbones.assign_parameters(model, kept, source=source)
     source_sha256 = record.source_sha256 if record else file_digest(source)
     backbones.save_parameters(model, output, source_sha256=source_sha256)

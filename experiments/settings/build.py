@@ -12,9 +12,11 @@ import numpy as np
 from tensorflow import keras
 
 from common import backbones, data, losses, pooling
+from common.backbones.transformer_layers import CLASS_TOKEN, PATCHES
 from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.initial_weights import preset_name
 from experiments.settings.method_names import FORM, MINERS, parse_loss, split_loss
 from experiments.settings.methods import LOSSES as LOSSES  # one of this module's names
 from experiments.settings.methods import LossContext, LossSettings
@@ -23,6 +25,7 @@ from experiments.settings.methods.composers import MemorySettings, RhoSettings
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.methods.loss_table import PAIR_LOSSES as PAIR_LOSSES  # one of this module's names
 from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
+from experiments.settings.update_settings import CLASS_TOKEN_POOLING, TRANSFORMERS, may_be_transformer
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 from gsp_dml.combined_head import CombinedSumHead
 
@@ -65,6 +68,7 @@ def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
 POOLINGS: dict[str, Callable[[ExperimentConfig], keras.layers.Layer]] = {
     "gap": lambda c: pooling.GlobalAveragePooling(),
     "gmp": lambda c: pooling.GlobalMaxPooling(),
+    CLASS_TOKEN_POOLING: lambda c: pooling.ClassTokenPooling(),
     "gap+gmp": lambda c: pooling.GlobalAverageMaxPooling(),
     "cbam": lambda c: pooling.CBAMPooling(),
     "crow": lambda c: pooling.CrossDimensionalPooling(),
@@ -83,6 +87,7 @@ POOLINGS: dict[str, Callable[[ExperimentConfig], keras.layers.Layer]] = {
     "gmp+gsp": _generalized_sum_pooling,
     "gemean+gsp": _generalized_sum_pooling,
 }
+MAP_POOLINGS = tuple(name for name in POOLINGS if name != CLASS_TOKEN_POOLING)  # for any backbone
 PROJECT_FIRST = ["gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128"]
 # Poolings that concatenate one vector a prototype; the projection gives the channels of one of them.
 CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
@@ -95,6 +100,8 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "resnet50": backbones.resnet50,
     "bn_inception": backbones.bn_inception,
     "efficientnet_lite0": backbones.efficientnet_lite0,
+    "vit_small_16": backbones.vit_small_16,
+    "vit_base_16": backbones.vit_base_16,
     **{name: functools.partial(backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
     "token_embedding": backbones.token_embedding,
 }
@@ -253,9 +260,28 @@ def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
     return memory.around(loss, config.batch_size, config.embedding_dim) if memory else loss
 
 
+def check_backbone_name(name: str) -> None:
+    """Raises `InvalidInput` if a backbone is none of ours or of `keras.applications`, nor a preset of keras-hub."""
+    if not backbones.is_preset(name):
+        check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
+
+
+def check_network(config: ExperimentConfig) -> None:
+    """Raises `InvalidInput` if there is no such network, or it has nothing that the pooling takes."""
+    check_backbone_name(config.backbone)
+    if backbones.is_preset(config.backbone):
+        backbones.check_preset(preset_name(config.backbone))
+    if config.pooling == CLASS_TOKEN_POOLING and not may_be_transformer(config.backbone):
+        raise invalid(
+            f"--backbone of --pooling={CLASS_TOKEN_POOLING}",
+            received=config.backbone,
+            expected=f"a transformer, which has a class token: {', '.join(TRANSFORMERS)} or kerashub:PRESET",
+        )
+
+
 def check_backbone(config: ExperimentConfig, dataset: data.Dataset) -> None:
     """Raises `InvalidInput` if there is no such network, or it does not read such data."""
-    check_choice("--backbone", config.backbone, BACKBONES)
+    check_network(config)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 
@@ -265,14 +291,41 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
     check_backbone(config, dataset)
     if dataset.kind == "tokens":
         return backbones.token_embedding(int(dataset.train.arrays.max()) + 1, config.embedding_dim)
-    settings: dict[str, Any] = {"frozen_batch_norm": config.frozen_batch_norm, "weights": config.weights}
-    if config.backbone in backbones.KERAS_APPLICATIONS:
-        settings["image_size"] = config.image_size
+    settings: dict[str, Any] = {"frozen_batch_norm": config.frozen_batch_norm}
     if config.backbone == "bn_inception":
         settings["input_mean"] = config.input_mean
-    if own := config.own("backbone"):
-        settings |= {"own": own, "image_size": config.image_size}
-    return BACKBONES[config.backbone](dataset.channels, **settings)
+    settings |= {"image_size": config.image_size, "tokens": tokens_of(config.pooling), "own": config.own("backbone")}
+    return network(config.backbone, dataset.channels, weights=config.weights, **settings)
+
+
+def tokens_of(pooling_name: str) -> str:
+    """Which tokens of a transformer a pooling takes: its patches, or the class token."""
+    return CLASS_TOKEN if pooling_name == CLASS_TOKEN_POOLING else PATCHES
+
+
+def network(
+    name: str, channels: int, *, weights: str, image_size: int, tokens: str = PATCHES, own: Any = None, **settings: Any
+) -> keras.Model:
+    """A backbone by its name, with its initial parameters.
+
+    Args:
+        name: one of `BACKBONES`, or `kerashub:PRESET`.
+        channels: of the images: 3 (RGB) or 1 (grey).
+        weights: as its function takes them.
+        image_size: height and width of the images in pixels, for networks that are made for one size.
+        tokens: of a transformer `patches` or `class`.
+        own: settings of a plug-in's backbone.
+        **settings: more arguments of its function.
+    """
+    if own or name in backbones.KERAS_APPLICATIONS or may_be_transformer(name):
+        settings["image_size"] = image_size
+    if own:
+        settings["own"] = own
+    if may_be_transformer(name):
+        settings["tokens"] = tokens
+    if backbones.is_preset(name):
+        return backbones.keras_hub_backbone(preset_name(name), channels, weights=weights, **settings)
+    return BACKBONES[name](channels, weights=weights, **settings)
 
 
 def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:

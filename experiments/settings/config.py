@@ -10,9 +10,10 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from common.backbones import is_preset
 from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
-from experiments.settings.initial_weights import is_file, weights_file
+from experiments.settings.initial_weights import is_file, preset_digest, weights_file
 from experiments.settings.method_names import method_name, parse_loss
 from experiments.settings.parts import kinds_of_settings, parts_of
 from experiments.settings.provided import KINDS, OWN_SETTINGS, PROVIDERS, Provider
@@ -28,6 +29,7 @@ from experiments.settings.run_settings import (
     TrainingSettings,
 )
 from experiments.settings.setting import Settings
+from experiments.settings.update_settings import check_update
 
 Part = TypeVar("Part", bound=Settings)
 
@@ -81,6 +83,7 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
                 "give less of the one or more of the other."
             )
         check_cut(self)
+        check_update(self)
 
     def __getattr__(self, name: str) -> Any:
         """The value of a part's setting, None where the method has no such part."""
@@ -159,7 +162,8 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
     def identity(self, data_fingerprint: str) -> dict[str, Any]:
         """What decides the outcome, as JSON values: the settings, the data, and a weights file by its content.
 
-        `weights_source` is the SHA-256 of the published file that a weights file was made from, where it says.
+        `weights_source` is the SHA-256 of the published file that a weights file was made from, where it says; `preset`
+        is that of a preset of keras-hub in a folder of this machine.
         """
         identity = {**self.stored(), "data": data_fingerprint}
         if is_file(self.weights):
@@ -167,6 +171,10 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
             identity["weights"] = file.digest
             if file.source_sha256:
                 identity["weights_source"] = file.source_sha256
+        if is_preset(self.backbone):
+            digest = preset_digest(self.backbone, self.weights)
+            if digest:
+                identity["preset"] = digest
         return identity
 
     def hash(self, data_fingerprint: str) -> str:

@@ -53,7 +53,18 @@ def _weights_file(path: str, size: int, modified: int) -> WeightsFile:
 
 def is_file(weights: str) -> bool:
     """Whether `weights` of a configuration names a file."""
-    return weights not in ("none", "imagenet")
+    return weights not in ("none", "imagenet", backbones.PRESET_WEIGHTS)
+
+
+def preset_name(backbone: str) -> str:
+    """What keras-hub calls the preset of a backbone `kerashub:PRESET`."""
+    return backbone.removeprefix(backbones.PRESET_PREFIX)
+
+
+def preset_digest(backbone: str, weights: str) -> str | None:
+    """`sha256:` of the files of a preset in a folder of this machine; None for one that keras-hub fetches by name."""
+    digest = backbones.preset_digest(preset_name(backbone), with_weights=weights == backbones.PRESET_WEIGHTS)
+    return None if digest is None else f"sha256:{digest}"
 
 
 def check_weights(backbone: str, weights: str) -> None:
@@ -62,6 +73,9 @@ def check_weights(backbone: str, weights: str) -> None:
     Raises:
         InvalidInput: with the command that makes the file, where there is one.
     """
+    if (weights == backbones.PRESET_WEIGHTS) != backbones.is_preset(backbone) and weights != "none":
+        kind = f"{backbones.PRESET_WEIGHTS} or none" if backbones.is_preset(backbone) else "none, imagenet or a file"
+        raise invalid("--weights", received=weights, expected=f"{kind} for --backbone={backbone}")
     if is_file(weights):
         weights_file(weights)
     elif weights == "imagenet" and backbone not in FETCHED_BY_KERAS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from common.backbones import PRESET_WEIGHTS, is_preset
 from common.errors import InvalidInput, check_choice
 from experiments.settings.ccp_recipe import PRINTED_CCP, ccp_parameters
 from experiments.settings.config import ExperimentConfig, all_settings
@@ -24,6 +25,7 @@ from experiments.settings.revisiting_recipe import RECIPE, revisiting_setting
 from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.thesis_losses import SOP_LOSSES, THESIS_LOSSES
 from experiments.settings.tuned_recipe import recipe_layer
+from experiments.settings.update_settings import backbone_settings, update_settings
 
 RECIPES = ("thesis", "published_code", RECIPE)
 METHODS = ("plain", "ccp")
@@ -148,6 +150,8 @@ def layers_of(
     if recipe == RECIPE:
         layers.set('"Revisiting" benchmark', revisiting_setting(dataset, base_loss, size))
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
+    layers.set("--backbone", backbone_settings(backbone, size is not None, budget))
+    layers.set("--learning_rate_schedule", update_settings(overrides, budget))
     layers.set("--trained_from", cut_settings(overrides, values["crop"]))
     _refuse_unused(values, overrides)
     late_start = _selection(values | overrides)
@@ -166,7 +170,8 @@ def _set_memory(layers: Layers, dataset: str, after: str) -> None:
 
 def _begins_at_random(values: dict, overrides: dict) -> bool:
     """Whether the network, or all of it that is trained, has no initial weights."""
-    from_scratch = "none" in (values["weights"], overrides.get("weights"))
+    weights = PRESET_WEIGHTS if is_preset(overrides.get("backbone", values["backbone"])) else values["weights"]
+    from_scratch = "none" in (weights, overrides.get("weights"))
     return from_scratch or bool(overrides.get("frozen_backbone") or overrides.get("trained_from"))
 
 

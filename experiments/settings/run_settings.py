@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRange
 from experiments.settings.setting import Settings, setting
+from experiments.settings.update_settings import ADAMW, COSINE
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
@@ -97,9 +98,10 @@ class NetworkSettings(Settings):
 
     backbone: str = setting(
         "network before the pooling: this project's (lower case; `mobilenet_v2` reads an .npz file made of PyTorch's "
-        "weights) or one of keras.applications (`MobileNetV2`, another file format; downloads its own weights)"
+        "weights), one of keras.applications (`MobileNetV2`, another file format; downloads its own weights), or "
+        "`kerashub:PRESET`, a preset of keras-hub's or a folder with one"
     )
-    weights: str = setting("initial backbone parameters: `imagenet`, `none`, or an .npz file")
+    weights: str = setting("initial backbone parameters: `imagenet`, `none`, `preset` (kerashub), or an .npz file")
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
@@ -130,9 +132,26 @@ class TrainingSettings(Settings):
         "rounds",
         omit_default=True,
     )
-    learning_rate: float = setting("Adam's learning rate", within=POSITIVE)
+    learning_rate: float = setting("learning rate of the optimiser", within=POSITIVE)
+    optimizer: str = setting(
+        "`adam`, or `adamw`, whose weight decay is decoupled (default: adam)",
+        "adam",
+        choices=("adam", ADAMW),
+        omit_default=True,
+    )
+    learning_rate_schedule: str = setting(
+        "`constant`, or `cosine`, which falls to 0 at --max_steps (default: constant)",
+        "constant",
+        choices=("constant", COSINE),
+        omit_default=True,
+    )
+    layer_decay: float | None = setting(
+        "transformers: factor of the learning rate from each block to the one below it (default: one rate for all)",
+        None,
+        within=NumberRange(0, 1),
+    )
     beta_2: float = setting("Adam's second moment's decay", within=NumberRange(0, 1, low_included=True))
-    weight_decay: float = setting("coupled L2 added to the gradient", within=NOT_NEGATIVE)
+    weight_decay: float = setting("coupled L2 added to the gradient; of `adamw` decoupled", within=NOT_NEGATIVE)
     clip_norm: float = setting("largest global gradient norm, 0 for no clipping", within=NOT_NEGATIVE)
     clip_value: float = setting("largest gradient entry, 0 for no clipping", within=NOT_NEGATIVE)
     proxy_multiplier: float = setting("learning rate of proxies over that of the network", within=POSITIVE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,11 @@ from common.data import Dataset, Examples
 from common.errors import check_all, check_choice, invalid
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.initial_weights import check_weights, is_file, weights_file
+from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.samplers import SAMPLERS_OF_CLASSES
 from experiments.settings.setting import Settings
+from experiments.settings.update_settings import may_be_transformer
 from experiments.units.splits import Split, split_of
 
 
@@ -45,7 +45,7 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
 
 def _check_without_data(config: ExperimentConfig) -> None:
     def network() -> None:
-        check_choice("--backbone", config.backbone, build.BACKBONES)
+        build.check_network(config)
         check_all([lambda: check_weights(config.backbone, config.weights), lambda: _check_cut(config)])
 
     check_all([network, lambda: _check_parts(config, max(2, config.classes_per_batch))])
@@ -146,30 +146,32 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
     build.check_backbone(config, dataset)
     _check_cut(config)
-    if config.weights == "none" and config.backbone not in backbones.KERAS_APPLICATIONS and not config.own("backbone"):
+    sized = config.backbone in backbones.KERAS_APPLICATIONS or may_be_transformer(config.backbone)
+    if config.weights == "none" and not sized and not config.own("backbone"):
         return
-    content = weights_file(config.weights) if is_file(config.weights) else None
-    _fits(config.backbone, config.weights, content, config.image_size, dataset.channels, config.own("backbone"))
+    content: object = weights_file(config.weights) if is_file(config.weights) else None
+    if backbones.is_preset(config.backbone):
+        content = preset_digest(config.backbone, config.weights)
+    tokens = build.tokens_of(config.pooling)
+    _fits(config.backbone, config.weights, content, config.image_size, dataset.channels, tokens, config.own("backbone"))
 
 
 @functools.lru_cache(maxsize=16)
-def _fits(backbone: str, weights: str, content, image_size: int, channels: int, own: Settings | None) -> None:
+def _fits(
+    backbone: str, weights: str, content: object, image_size: int, channels: int, tokens: str, own: Settings | None
+) -> None:
     del content  # what a file held when it was looked at
-    _network(backbone, weights, image_size, channels, own)
+    build.network(backbone, channels, weights=weights, image_size=image_size, tokens=tokens, own=own)
 
 
 def _check_cut(config: ExperimentConfig) -> None:
     """Makes the network and cuts it, where a name says where; the images' channels make no difference to it."""
     if config.trained_from not in (None, HEAD):
-        _can_be_cut(config.backbone, config.trained_from, config.image_size, config.own("backbone"))
+        tokens = build.tokens_of(config.pooling)
+        _can_be_cut(config.backbone, config.trained_from, config.image_size, tokens, config.own("backbone"))
 
 
 @functools.lru_cache(maxsize=16)
-def _can_be_cut(backbone: str, trained_from: str, image_size: int, own: Settings | None) -> None:
-    backbones.cut_network(_network(backbone, "none", image_size, 3, own), trained_from)
-
-
-def _network(backbone: str, weights: str, image_size: int, channels: int, own: Settings | None):
-    settings: dict[str, Any] = {"image_size": image_size} if own or backbone in backbones.KERAS_APPLICATIONS else {}
-    settings |= {"own": own} if own else {}
-    return build.BACKBONES[backbone](channels, weights=weights, **settings)
+def _can_be_cut(backbone: str, trained_from: str, image_size: int, tokens: str, own: Settings | None) -> None:
+    network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
+    backbones.cut_network(network, trained_from)

@@ -75,8 +75,9 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
         )
     try:
         config = ExperimentConfig.of(values)
-        for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS), ("backbone", build.BACKBONES)):
+        for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS)):
             check_choice(name, getattr(config, name), choices)
+        build.check_backbone_name(config.backbone)
         build.check_loss_name(config.loss)
     except InvalidInput as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error

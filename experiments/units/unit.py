@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 from tqdm import tqdm
 
 from ccp_dml import AlternatingProjections
@@ -19,11 +19,10 @@ from common.files import read_json, write_json
 from common.records import RunDirectory, TrainingCost
 from common.retrieval import RetrievalResult, evaluate_retrieval
 from common.training import (
-    CoupledWeightDecay,
     EmbeddingModel,
     GradientClipping,
+    LearningRateRecord,
     NotFinite,
-    ProxyRateOptimizer,
     Training,
     TrainingSchedule,
     model_above_cut,
@@ -34,10 +33,12 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
+from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
 from experiments.units.pooling_weights import image_batches, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
+from experiments.units.update_rule import coupled_decay, update_rule
 
 Watcher: TypeAlias = Callable[[int, dict[str, float]], None]  # of a step and its validation metrics
 MONITORED = {
@@ -106,7 +107,7 @@ class Unit:
             self._batches_from,
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
-            self._make_update,
+            functools.partial(update_rule, self.config, model),
             lambda history: self._figures(model, untrained, projections),
             cost,
             gradient_transforms=transforms,
@@ -183,14 +184,12 @@ class Unit:
             checkpoint_seconds=checkpoint_seconds,
         )
 
-    def _make_update(self) -> ProxyRateOptimizer:
-        optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
-        return ProxyRateOptimizer(optimizer, self.config.proxy_multiplier)
-
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
         """What is done to gradients, in order, callbacks, and CCP's, which knows the problems for the result."""
-        transforms: list[GradientTransform] = [CoupledWeightDecay(self.config.weight_decay, model)]
+        transforms: list[GradientTransform] = coupled_decay(self.config, model)
         callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
+        if self.config.learning_rate_schedule == COSINE:
+            callbacks.append(LearningRateRecord())
         projections = None
         projected = self.config.find(ProjectionSettings)
         if projected:

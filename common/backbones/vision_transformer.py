@@ -1,0 +1,173 @@
+"""Vision transformers with the names of timm's, which also take torchvision's parameters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
+from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.published_checkpoints import conversion_instructions
+from common.backbones.transformer_layers import PATCHES, ClassTokenAndPositions, SelfAttention, TokenMap
+from common.errors import check_positive, invalid
+
+IMAGE_SIZE = 224  # of the published parameters; their positions fit no other
+_MLP_RATIO = 4
+_EPSILON = 1e-6
+
+# torchvision's names of parameters, and timm's; `N` stands for the number of a block.
+_TORCHVISION_NAMES = (
+    (r"class_token", "cls_token"),
+    (r"conv_proj\.", "patch_embed.proj."),
+    (r"encoder\.pos_embedding", "pos_embed"),
+    (r"encoder\.ln\.", "norm."),
+    (r"encoder\.layers\.encoder_layer_(\d+)\.ln_", r"blocks.\1.norm"),
+    (r"encoder\.layers\.encoder_layer_(\d+)\.self_attention\.in_proj_", r"blocks.\1.attn.qkv."),
+    (r"encoder\.layers\.encoder_layer_(\d+)\.self_attention\.out_proj\.", r"blocks.\1.attn.proj."),
+    (r"encoder\.layers\.encoder_layer_(\d+)\.mlp\.(?:0|linear_1)\.", r"blocks.\1.mlp.fc1."),
+    (r"encoder\.layers\.encoder_layer_(\d+)\.mlp\.(?:3|linear_2)\.", r"blocks.\1.mlp.fc2."),
+    (r"heads\.head\.", "head."),
+)
+
+
+def vit_small_16(
+    input_channels: int = 3,
+    *,
+    frozen_batch_norm: bool = True,
+    weights: str | os.PathLike = "none",
+    image_size: int = IMAGE_SIZE,
+    tokens: str = PATCHES,
+) -> keras.Model:
+    """ViT-S/16: 12 blocks of 384 channels and 6 heads, with the names of timm's `deit_small_patch16_224`.
+
+    Images are normalised by ImageNet's statistics, as DeiT's and DINO's parameters want it. timm's `augreg` ones want
+    -1..1: do not convert those.
+
+    Reference: Touvron et al., Training Data-Efficient Image Transformers (ICML 2021), table 1 (DeiT-S).
+
+    Args, shapes and errors: as `vision_transformer`.
+
+    Returns:
+        a keras.Model
+    """
+    del frozen_batch_norm  # there is none
+    return vision_transformer("vit_small_16", 384, 12, 6, 16, input_channels, weights, image_size, tokens)
+
+
+def vit_base_16(
+    input_channels: int = 3,
+    *,
+    frozen_batch_norm: bool = True,
+    weights: str | os.PathLike = "none",
+    image_size: int = IMAGE_SIZE,
+    tokens: str = PATCHES,
+) -> keras.Model:
+    """ViT-B/16: 12 blocks of 768 channels and 12 heads; takes the parameters of torchvision's `vit_b_16`.
+
+    Reference: Dosovitskiy et al., An Image is Worth 16x16 Words (ICLR 2021), table 1.
+
+    Args, shapes and errors: as `vision_transformer`.
+
+    Returns:
+        a keras.Model
+    """
+    del frozen_batch_norm  # there is none
+    return vision_transformer("vit_base_16", 768, 12, 12, 16, input_channels, weights, image_size, tokens)
+
+
+def vision_transformer(
+    name: str,
+    channels: int,
+    num_blocks: int,
+    num_heads: int,
+    patch_size: int,
+    input_channels: int = 3,
+    weights: str | os.PathLike = "none",
+    image_size: int = IMAGE_SIZE,
+    tokens: str = PATCHES,
+) -> keras.Model:
+    """A vision transformer without its classifier, with its final layer normalisation.
+
+    Reference: Dosovitskiy et al., An Image is Worth 16x16 Words (ICLR 2021), equations 1 to 4.
+
+    Args:
+        name: of the network, for messages.
+        channels: of every token, a multiple of `num_heads`.
+        num_blocks: blocks of attention and a perceptron of four times the channels, > 0.
+        num_heads: heads of attention, > 0.
+        patch_size: height and width of a patch in pixels.
+        input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
+        weights: "none", or the path of an `.npz` with timm's names; "imagenet" explains how to make one.
+        image_size: height and width of the images in pixels, a multiple of `patch_size`.
+        tokens: `patches` gives them as a feature map, `class` the class token alone.
+
+    Input shape: [batch, image_size, image_size, input_channels], values 0..255.
+    Output shape: [batch, image_size / patch_size, image_size / patch_size, channels], or [batch, 1, 1, channels].
+
+    Returns:
+        a keras.Model
+
+    Raises:
+        InvalidInput: an image size that patches do not fill, or weights that do not exist or do not fit.
+    """
+    check_image_channels(input_channels)
+    check_positive("num_blocks", num_blocks)
+    if image_size % patch_size:
+        raise invalid("image_size", received=image_size, expected=f"a multiple of {patch_size}, the side of a patch")
+    images = keras.Input((image_size, image_size, input_channels), name="images")
+    x = InputNormalization(IMAGENET_MEAN, IMAGENET_STD, name="input_normalization")(images)
+    x = keras.layers.Conv2D(
+        channels, patch_size, strides=patch_size, kernel_initializer=_initializer(), name="patch_embed.proj"
+    )(x)
+    x = ClassTokenAndPositions(name="tokens")(x)
+    for number in range(num_blocks):
+        x = _block(x, f"blocks.{number}", num_heads)
+    x = TokenMap(tokens, name="token_map")(_normalized(x, "norm"))
+    known = name in ("vit_small_16", "vit_base_16")
+    return initialize_weights(
+        keras.Model(images, x, name=name), weights, imagenet=conversion_instructions(name) if known else None
+    )
+
+
+def with_timm_names(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Parameters of a vision transformer under timm's names, which torchvision's become; others stay.
+
+    Args:
+        arrays: by name.
+    """
+    return {_timm_name(name): value for name, value in arrays.items()}
+
+
+def _timm_name(name: str) -> str:
+    for theirs, ours in _TORCHVISION_NAMES:
+        if re.match(theirs, name):
+            return re.sub(theirs, ours, name, count=1)
+    return name
+
+
+def _block(x: tf.Tensor, name: str, num_heads: int) -> tf.Tensor:
+    """Attention, then a perceptron of two layers, each behind a normalisation and around a shortcut."""
+    layers, channels = keras.layers, x.shape[-1]
+    y = _dense(_normalized(x, f"{name}.norm1"), 3 * channels, f"{name}.attn.qkv")
+    y = SelfAttention(num_heads, name=f"{name}.attn")(y)
+    x = layers.Add(name=f"{name}.add1")([x, _dense(y, channels, f"{name}.attn.proj")])
+    y = _dense(_normalized(x, f"{name}.norm2"), _MLP_RATIO * channels, f"{name}.mlp.fc1")
+    y = layers.Activation("gelu", name=f"{name}.mlp.act")(y)
+    return layers.Add(name=f"{name}.add2")([x, _dense(y, channels, f"{name}.mlp.fc2")])
+
+
+def _dense(x: tf.Tensor, units: int, name: str) -> tf.Tensor:
+    return keras.layers.Dense(units, kernel_initializer=_initializer(), name=name)(x)
+
+
+def _normalized(x: tf.Tensor, name: str) -> tf.Tensor:
+    return keras.layers.LayerNormalization(epsilon=_EPSILON, name=name)(x)
+
+
+def _initializer() -> keras.initializers.Initializer:
+    return keras.initializers.TruncatedNormal(stddev=0.02)

@@ -1,0 +1,76 @@
+"""Transformers and their update rule: what a recipe gives them, and what cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from common import backbones
+from common.backbones.cut_network import HEAD
+from common.errors import InvalidInput, invalid
+
+if TYPE_CHECKING:
+    from experiments.settings.config import ExperimentConfig
+
+TRANSFORMERS = ("vit_small_16", "vit_base_16")
+CLASS_TOKEN_POOLING = "cls"
+COSINE, ADAMW = "cosine", "adamw"
+_IMAGE_SIZE = 224  # of photographs; a multiple of patches of 14 and of 16 pixels
+_SMOKE_IMAGE_SIZE = 112
+
+
+def may_be_transformer(backbone: str) -> bool:
+    """Whether a backbone gives tokens, by its name; a preset of keras-hub may be convolutional after all."""
+    return backbone in TRANSFORMERS or backbones.is_preset(backbone)
+
+
+def backbone_settings(backbone: str, of_photographs: bool, budget: str) -> dict:
+    """The fields that follow from a transformer: the weights of its preset, and an image size that patches fill.
+
+    Args:
+        backbone: by its name.
+        of_photographs: whether images are cut from files; others have their own size.
+        budget: the length of training.
+    """
+    values: dict = {"weights": backbones.PRESET_WEIGHTS} if backbones.is_preset(backbone) else {}
+    if of_photographs and may_be_transformer(backbone):
+        values["image_size"] = _SMOKE_IMAGE_SIZE if budget == "smoke" else _IMAGE_SIZE
+    return values
+
+
+def update_settings(overrides: dict, budget: str) -> dict:
+    """The fields that follow from a schedule of the learning rate, beside which no plateau halves it.
+
+    Args:
+        overrides: the fields that were set by hand.
+        budget: the length of training.
+
+    Raises:
+        InvalidInput: a schedule over the steps of a recipe that names none.
+    """
+    if overrides.get("learning_rate_schedule") != COSINE:
+        return {}
+    if budget == "full" and "max_steps" not in overrides:
+        raise InvalidInput(
+            "--learning_rate_schedule=cosine falls to 0 at --max_steps, which --budget=full leaves open: "
+            "validation ends a run. Give --max_steps."
+        )
+    return {"plateau_patience": 0}
+
+
+def check_update(config: ExperimentConfig) -> None:
+    """Raises `InvalidInput` where a configuration's backbone, rates and schedule do not go together."""
+    if config.learning_rate_schedule == COSINE and config.plateau_patience:
+        raise InvalidInput(
+            f"--plateau_patience={config.plateau_patience} beside --learning_rate_schedule=cosine sets the learning "
+            "rate twice. Remove one of them."
+        )
+    if config.layer_decay is None:
+        return
+    if not may_be_transformer(config.backbone):
+        raise invalid(
+            "--layer_decay",
+            received=f"{config.layer_decay} for --backbone={config.backbone}",
+            expected=f"a transformer: {', '.join(TRANSFORMERS)} or kerashub:PRESET",
+        )
+    if config.frozen_backbone or config.trained_from == HEAD:
+        raise InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")

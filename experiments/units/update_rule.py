@@ -1,0 +1,53 @@
+"""The update rule of a configuration: optimiser, schedule, and the learning rates of a transformer's blocks."""
+
+from __future__ import annotations
+
+import re
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.backbones import block_rates
+from common.training import CosineSchedule, CoupledWeightDecay, EmbeddingModel, ProxyRateOptimizer
+from common.training.optimizers import GradientTransform
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.update_settings import ADAMW, COSINE
+
+# Tables of single tokens and positions, which AdamW does not decay, like biases and normalisations.
+_TOKENS = re.compile(r"(cls|class|mask|register)_tokens?\b|pos_embed|position_embedding")
+
+
+def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOptimizer:
+    """A fresh optimiser of a model.
+
+    Reference of AdamW: Loshchilov and Hutter, Decoupled Weight Decay Regularization (ICLR 2019).
+
+    Args:
+        config: names optimiser, schedule and rates.
+        model: with all weights made.
+
+    Raises:
+        InvalidInput: layer-wise decay of a network without blocks.
+    """
+    settings = {"beta_1": 0.9, "beta_2": config.beta_2}
+    if config.optimizer == ADAMW:
+        optimizer = keras.optimizers.AdamW(config.learning_rate, weight_decay=config.weight_decay, **settings)
+        optimizer.exclude_from_weight_decay(var_list=[w for w in model.trainable_variables if not _is_decayed(w)])
+    else:
+        optimizer = keras.optimizers.Adam(config.learning_rate, **settings)
+    cosine = config.learning_rate_schedule == COSINE
+    return ProxyRateOptimizer(
+        optimizer,
+        config.proxy_multiplier,
+        schedule=CosineSchedule(config.learning_rate, config.max_steps) if cosine else None,
+        rates=() if config.layer_decay is None else block_rates(model.backbone, config.layer_decay),
+    )
+
+
+def coupled_decay(config: ExperimentConfig, model: EmbeddingModel) -> list[GradientTransform]:
+    """The decay that is part of the gradient; none for AdamW, which decays weights itself."""
+    return [] if config.optimizer == ADAMW else [CoupledWeightDecay(config.weight_decay, model)]
+
+
+def _is_decayed(weight: tf.Variable) -> bool:
+    return len(weight.shape) > 1 and not _TOKENS.search(getattr(weight, "path", weight.name))
