@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from common.errors import invalid
 from common.records import ResumableCallback, RunDirectory
 from common.training.callbacks import (
     BestWeights,
@@ -87,8 +88,10 @@ def fit(
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
 
     Raises:
+        InvalidInput: a model of a `MultiWorkerMirroredStrategy`, or what `check_devices` refuses.
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
+    _refuse_several_hosts(model)
     best = _best_weights(schedule, extra_callbacks)
     stateful = [best]
     if schedule.plateau_patience:
@@ -116,6 +119,15 @@ def fit(
     best.load_best()
     steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
+
+
+def _refuse_several_hosts(model: EmbeddingModel) -> None:
+    """Each host would write the same run directory."""
+    strategy = model.distribute_strategy
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        expected = "one host, with one device or a MirroredStrategy"
+        fix = "Train a MetricModel by Keras' fit on several hosts."
+        raise invalid("strategy of fit", received=type(strategy).__name__, expected=expected, fix=fix)
 
 
 def _compiler(

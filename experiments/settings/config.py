@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
+from experiments.settings.device_settings import check_device_settings
 from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.methods import AROUND, LOSSES, parts_of
 from experiments.settings.run_settings import (
@@ -18,6 +19,7 @@ from experiments.settings.run_settings import (
     FINAL,
     RUN_SECTIONS,
     ComparisonSettings,
+    DeviceSettings,
     ImageSettings,
     NetworkSettings,
     ProtocolSettings,
@@ -29,7 +31,9 @@ Part = TypeVar("Part", bound=Settings)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings):
+class ExperimentConfig(
+    ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings, DeviceSettings
+):
     """Everything that decides the outcome of a unit, but its fold and repeat. Every setting is a flag.
 
     A setting of a part can be read as an attribute, too: `config.ms_alpha` is None for a method without that part.
@@ -76,6 +80,7 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
                 "give less of the one or more of the other."
             )
         check_cut(self)
+        check_device_settings(self)
 
     def __getattr__(self, name: str) -> Any:
         """The value of a part's setting, None where the method has no such part."""

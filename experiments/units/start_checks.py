@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
+from tensorflow import keras
 
 from common import backbones
 from common.backbones.bn_inception import INPUT_MEANS
 from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
 from common.errors import check_choice, invalid
+from common.training.devices import check_replicas
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, weights_file
@@ -36,6 +38,7 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
         if config.dataset not in build.EMBEDDED_DATASETS and not os.path.exists(data_dir or ""):
             continue
         check_choice("--backbone", config.backbone, build.BACKBONES)
+        _check_devices(config)
         check_weights(config.backbone, config.weights)
         _check_cut(config)
         _check_parts(config, max(2, config.classes_per_batch))
@@ -54,6 +57,7 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
             or do not fit the network, a cut that the network does not have, a value that a layer does not take.
     """
     check_weights(config.backbone, config.weights)
+    _check_devices(config)
     split = split_of(dataset, config, fold, repeat)
     _check_split(split, dataset, config, fold)
     augmentation = build.build_augmentation(config, dataset)
@@ -63,6 +67,17 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
     if projections:
         projections.check(split.training, augmentation, config.seed, config.monitor)
     _check_backbone(config, dataset)
+
+
+def _check_devices(config: ExperimentConfig) -> None:
+    """The devices of this host, which must be asked before TensorFlow begins to work."""
+    if config.replicas is None:
+        return
+    if keras.__version__.startswith("2.") and not config.frozen_batch_norm:
+        expected = "--frozen_batch_norm on Keras 2 with --strategy=mirrored"
+        fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
+        raise invalid("--frozen_batch_norm", received=False, expected=expected, fix=fix)
+    check_replicas(config.replicas)
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:

@@ -26,6 +26,7 @@ from common.training import (
     model_above_cut,
     train_in,
 )
+from common.training.devices import mirrored_strategy, scaled_optimizer, synchronize_batch_normalization
 from common.training.optimizers import GradientTransform
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -96,7 +97,8 @@ class Unit:
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
-        transforms, callbacks = self._training_parts(model)
+        with model.distribute_strategy.scope():
+            transforms, callbacks = self._training_parts(model)
         return Training(
             model,
             self._batches_from,
@@ -110,6 +112,7 @@ class Unit:
             description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
             deviations=self.dataset.deviations,
             whole=whole,
+            jit_compile=self.config.jit_compile,
         )
 
     def _describe_batch(self, step: int) -> str:
@@ -120,9 +123,12 @@ class Unit:
         return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
 
     def _build_model(self) -> EmbeddingModel:
-        model = build.build_model(self.config, self.dataset, self.training.num_classes)
-        inputs, labels = next(iter(self._batches_from(0)))
-        model.build_from_batch(inputs, labels)
+        with mirrored_strategy(self.config.replicas or 1).scope():
+            model = build.build_model(self.config, self.dataset, self.training.num_classes)
+            inputs, labels = next(iter(self._batches_from(0)))
+            model.build_from_batch(inputs, labels)
+        if self.config.replicas:
+            synchronize_batch_normalization(model)
         return model
 
     def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
@@ -180,6 +186,7 @@ class Unit:
 
     def _make_update(self) -> ProxyRateOptimizer:
         optimizer = keras.optimizers.Adam(self.config.learning_rate, beta_1=0.9, beta_2=self.config.beta_2)
+        optimizer = scaled_optimizer(optimizer, self.config.precision)
         return ProxyRateOptimizer(optimizer, self.config.proxy_multiplier)
 
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list]:
