@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_fraction, check_non_negative, check_positive, invalid
 from common.ops.normalization import normalize
+from common.ops.replicas import first_row_of_replica, gather_over_replicas, num_replicas
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import masked_mean
 from common.pooling.weighted_pooling import WeightedPooling
@@ -236,10 +237,11 @@ class GeneralizedSumPooling(WeightedPooling):
             A boolean scalar: whether there were prototypes before this call.
         """
         had_prototypes = self.has_prototypes()
-        replicas = tf.distribute.get_replica_context()
-        is_replicated = replicas is not None and replicas.num_replicas_in_sync > 1
         # A collective operation cannot stand inside of a condition.
-        gathered = replicas.all_gather(self._vectors_to_remember(features, mask), axis=0) if is_replicated else None
+        gathered = None
+        if num_replicas() > 1:
+            first = first_row_of_replica(tf.shape(features)[0])
+            gathered = gather_over_replicas(self._vectors_to_remember(features, mask, first))
 
         def fill() -> tf.Tensor:
             vectors = self._vectors_to_remember(features, mask) if gathered is None else gathered
@@ -260,12 +262,15 @@ class GeneralizedSumPooling(WeightedPooling):
         tf.cond(had_prototypes, lambda: tf.convert_to_tensor(self.memory_count), fill)
         return had_prototypes
 
-    def _vectors_to_remember(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """A clipped vector of each image, `[batch, channels]`."""
+    def _vectors_to_remember(
+        self, features: tf.Tensor, mask: tf.Tensor | None, first_row: int | tf.Tensor = 0
+    ) -> tf.Tensor:
+        """A clipped vector of each image, `[batch, channels]`; the first one is `first_row` of the global batch."""
         if self.memory_features == IMAGE_AVERAGES:
             vectors = masked_mean(features, mask)
         else:
-            vectors = one_feature_an_image(features, mask, tf.convert_to_tensor(self.memory_count))
+            first_image = tf.convert_to_tensor(self.memory_count) + tf.cast(first_row, self.memory_count.dtype)
+            vectors = one_feature_an_image(features, mask, first_image)
         return tf.stop_gradient(normalize(vectors, "clip"))
 
     def compute_output_shape(

@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from common.errors import invalid
 from common.losses.class_ids import class_ids
+from common.ops.replicas import warn_of_a_part
 
 
 class LossLayer(keras.layers.Layer, keras.losses.Loss):
@@ -24,6 +25,9 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     training. So a loss with weights (proxies, boundaries, a memory, a step counter) refuses Keras' call;
     `common.training.MetricModel` holds it instead.
 
+    In a replica of `tf.distribute` it sees that replica's part of the batch, and warns of it once; a `MetricModel`
+    gathers the batch first.
+
     Keras' call:
         y_true: class ids `[batch]` or `[batch, 1]`; see `class_ids` for ids that have become floats.
         y_pred: what the loss is of, `[batch, dim]`.
@@ -37,6 +41,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
 
     def __call__(self, *args: Any, **kwargs: Any) -> tf.Tensor:
         """The loss of a batch, from either call; a scalar."""
+        warn_of_a_part(type(self).__name__)
         if _is_call_of_compile(args, kwargs):
             return self._value_for_keras(*args, **kwargs)
         return super().__call__(*args, **kwargs)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from common.errors import InvalidInput
+from common.errors import InvalidInput, invalid
 from common.records import ResumableCallback, RunDirectory
 from common.training.embedding_model import EmbeddingModel
 
@@ -58,6 +58,7 @@ class Checkpoint(ResumableCallback):
         state = {
             "format": CHECKPOINT_VERSION,
             "epochs_done": epochs_done,
+            "replicas": self._num_replicas,
             "callbacks": [callback.state() for callback in self.stateful],
         }
         arrays["state"] = np.array(json.dumps(state))
@@ -87,7 +88,19 @@ class Checkpoint(ResumableCallback):
                 f"the code reads version {expected[0]} with {expected[1]}. Finish the run with the code that began it, "
                 "or delete checkpoint.npz and checkpoint.previous.npz to start it again."
             )
+        replicas = state.get("replicas", 1)
+        if replicas != self._num_replicas:
+            raise invalid(
+                f"number of replicas for the checkpoint in {self.run.path}",
+                received=self._num_replicas,
+                expected=f"the {replicas} that it was written with",
+                fix="With others, sums are rounded differently, and a resumed run would not have its figures.",
+            )
         return state
+
+    @property
+    def _num_replicas(self) -> int:
+        return self.embedding_model.distribute_strategy.num_replicas_in_sync
 
     def _groups(self) -> dict[str, list]:
         groups = {"weights": self.embedding_model.weights, "optimizer": self.embedding_model.compiled_update.variables}

@@ -11,8 +11,9 @@ from tensorflow import keras
 from common.errors import check_choice, check_fraction, invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize
+from common.training.devices import check_devices
 from common.training.embedding_head import EmbeddingHead
-from common.training.gradients import are_finite, loss_and_gradients, weighted_loss
+from common.training.gradients import are_finite, loss_and_gradients, loss_scale, weighted_loss
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
 
@@ -86,19 +87,27 @@ class EmbeddingModel(keras.Model):
         gradient_transforms: Sequence[GradientTransform] = (),
         *,
         warming_up: bool = False,
+        jit_compile: bool = False,
     ) -> None:
         """Sets how weights are updated; the train step is retraced.
 
         Args:
-            update: the optimiser (and its faster copy).
-            gradient_transforms: callables `(gradients, variables) -> gradients`, applied in order.
+            update: the optimiser (and its faster copy), made in the scope of the model's strategy.
+            gradient_transforms: callables `(gradients, variables) -> gradients`, applied in order; on several replicas
+                they are given the gradients of the global batch.
             warming_up: train the head and the losses only; the backbone runs in inference mode.
+            jit_compile: compile the step with XLA, which drops the checks of labels.
+
+        Raises:
+            InvalidInput: what `check_devices` refuses.
         """
+        check_devices(self, jit_compile=jit_compile)
         self.update = update
         self.gradient_transforms = tuple(gradient_transforms)
         self.warming_up = warming_up
-        update.build(*self._split(self.trained_variables))
-        self.compile(optimizer=update.optimizer, jit_compile=False)
+        with self.distribute_strategy.scope():
+            update.build(*self._split(self.trained_variables))
+        self.compile(optimizer=update.optimizer, jit_compile=jit_compile)
 
     @property
     def compiled_update(self) -> ProxyRateOptimizer:
@@ -131,7 +140,9 @@ class EmbeddingModel(keras.Model):
         inputs, labels = data
         variables, update = self.trained_variables, self.compiled_update
         loss, gradients = loss_and_gradients(lambda: self.training_loss(inputs, labels), variables, update.optimizer)
-        finite = are_finite(gradients)
+        finite, scale = are_finite(gradients), loss_scale(update.optimizer)
+        if scale is not None:  # which is halved until gradients are finite: such a step is only left out
+            finite |= scale > 1
         for transform in self.gradient_transforms:
             gradients = transform(gradients, variables)
         update.apply(gradients, variables, self._split(variables)[1])

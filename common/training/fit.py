@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from common.errors import invalid
 from common.records import ResumableCallback, RunDirectory
 from common.training.callbacks import (
     BestWeights,
@@ -66,6 +67,7 @@ def fit(
     extra_callbacks: Sequence[ResumableCallback] = (),
     description: str = "training",
     watch: Callable[[int, dict[str, float]], None] | None = None,
+    jit_compile: bool = False,
 ) -> dict:
     """Trains `model` until the schedule ends it, and leaves it with its best weights.
 
@@ -83,26 +85,31 @@ def fit(
         extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
         description: the progress bar's label.
         watch: see `Watch`.
+        jit_compile: compile the training step with XLA.
 
     Returns:
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
 
     Raises:
+        InvalidInput: a model of a `MultiWorkerMirroredStrategy`, or what `check_devices` refuses.
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
+    _refuse_several_hosts(model)
     best = _best_weights(schedule, extra_callbacks)
     stateful = [best]
     if schedule.plateau_patience:
         stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))
     stateful.extend(extra_callbacks)
-    model.compile_training(make_update(), gradient_transforms)
+    compile_again = _compiler(model, make_update, gradient_transforms, jit_compile)
+    compile_again()
     checkpoint = Checkpoint(run, model, stateful, schedule.steps_per_evaluation, schedule.checkpoint_seconds)
     epochs_done = checkpoint.restore_latest()
     if epochs_done is None:
         epochs_done = 0
         if schedule.warm_up_steps:
-            _warm_up(model, batches_from, schedule, make_update, gradient_transforms)
-            model.compile_training(make_update(), gradient_transforms)
+            compile_again(warming_up=not schedule.warm_up_trains_all)
+            _warm_up(model, batches_from, schedule)
+            compile_again()
             checkpoint.save(epochs_done=0)
     is_over = any(callback.stopped for callback in stateful)
     if not is_over and epochs_done < schedule.max_epochs:
@@ -116,6 +123,31 @@ def fit(
     best.load_best()
     steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
+
+
+def _refuse_several_hosts(model: EmbeddingModel) -> None:
+    """Each host would write the same run directory."""
+    strategy = model.distribute_strategy
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        expected = "one host, with one device or a MirroredStrategy"
+        fix = "Train a MetricModel by Keras' fit on several hosts."
+        raise invalid("strategy of fit", received=type(strategy).__name__, expected=expected, fix=fix)
+
+
+def _compiler(
+    model: EmbeddingModel,
+    make_update: Callable[[], ProxyRateOptimizer],
+    gradient_transforms: Sequence[GradientTransform],
+    jit_compile: bool,
+) -> Callable[..., None]:
+    """What compiles the model with a fresh optimiser, for training or for the warm-up."""
+
+    def compile_again(warming_up: bool = False) -> None:
+        with model.distribute_strategy.scope():
+            update = make_update()
+        model.compile_training(update, gradient_transforms, warming_up=warming_up, jit_compile=jit_compile)
+
+    return compile_again
 
 
 def _best_weights(schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]) -> BestWeights:
@@ -155,10 +187,7 @@ def _warm_up(
     model: EmbeddingModel,
     batches_from: Callable[[int], tf.data.Dataset],
     schedule: TrainingSchedule,
-    make_update: Callable[[], ProxyRateOptimizer],
-    gradient_transforms: Sequence[GradientTransform],
 ) -> None:
-    model.compile_training(make_update(), gradient_transforms, warming_up=not schedule.warm_up_trains_all)
     model.fit(
         batches_from(0),
         epochs=1,

@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.losses.metric_loss import MetricLoss
+from common.ops.replicas import gather_over_replicas, num_replicas, of_the_global_batch, sum_over_replicas
 
 
 def weighted_loss(
@@ -21,6 +22,8 @@ def weighted_loss(
 ) -> tf.Tensor:
     """`(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`, or the first term alone.
 
+    On several replicas both losses see the batch of all replicas, and the value is the same on each.
+
     Reference: thesis section 5.2.3, equation 5.2.5.
 
     Args:
@@ -33,10 +36,14 @@ def weighted_loss(
     Returns:
         A scalar.
     """
-    metric_value = metric_loss(outputs["embeddings"], labels, training=training)
-    if attribute_loss is None:
-        return metric_value
-    return (1 - attribute_weight) * metric_value + attribute_weight * attribute_loss(outputs["attributes"], labels)
+    labels = gather_over_replicas(labels)
+    embeddings = gather_over_replicas(outputs["embeddings"])
+    attributes = None if attribute_loss is None else gather_over_replicas(outputs["attributes"])
+    with of_the_global_batch():
+        metric_value = metric_loss(embeddings, labels, training=training)
+        if attribute_loss is None:
+            return metric_value
+        return (1 - attribute_weight) * metric_value + attribute_weight * attribute_loss(attributes, labels)
 
 
 def loss_and_gradients(
@@ -44,10 +51,11 @@ def loss_and_gradients(
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """The loss of a step and its gradients, a dense one for each variable; zeros where the loss does not depend on it.
 
-    Under a `LossScaleOptimizer` the loss is scaled for the way back, and the gradients are those without that.
+    Under a `LossScaleOptimizer` the loss is scaled for the way back, and the gradients are those without that. On
+    several replicas they are those of the global batch, the same on each (`common.ops.replicas`).
 
     Args:
-        compute_loss: called once, without arguments; gives a scalar.
+        compute_loss: called once, without arguments; gives a scalar, the same on each replica.
         variables: what the gradients are of.
         optimizer: what will apply them, by `apply_gradients`.
     """
@@ -55,10 +63,12 @@ def loss_and_gradients(
         loss = compute_loss()
         scale = loss_scale(optimizer)
         scaled_loss = loss if scale is None else tf.cast(scale, loss.dtype) * loss
+        share = scaled_loss if num_replicas() == 1 else scaled_loss / num_replicas()
     gradients = [  # `unconnected_gradients="zero"` cannot make those of Keras 3's variables eagerly
         tf.zeros(variable.shape, variable.dtype) if gradient is None else tf.convert_to_tensor(gradient)
-        for variable, gradient in zip(variables, tape.gradient(scaled_loss, variables))
+        for variable, gradient in zip(variables, tape.gradient(share, variables))
     ]
+    gradients = sum_over_replicas(gradients)
     return loss, gradients if scale is None else [gradient / tf.cast(scale, gradient.dtype) for gradient in gradients]
 
 
@@ -71,6 +81,8 @@ def apply_gradients(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], variables: list[tf.Variable]
 ) -> None:
     """Applies gradients that are not scaled, as `loss_and_gradients` gives them."""
+    if num_replicas() > 1:  # Keras adds up what the replicas give it
+        gradients = [gradient / num_replicas() for gradient in gradients]
     scale = loss_scale(optimizer)
     if hasattr(optimizer, "get_unscaled_gradients"):  # Keras 2, which warns where nothing has called it
         optimizer.get_unscaled_gradients([])

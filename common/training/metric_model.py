@@ -14,7 +14,9 @@ from common.losses.class_ids import class_ids
 from common.losses.loss_layer import refuse_sample_weights
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
+from common.ops.replicas import gather_over_replicas
 from common.training.callback_order import Callbacks, check_callback_order
+from common.training.devices import check_devices
 from common.training.gradients import apply_gradients, loss_and_gradients, weighted_loss
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
@@ -30,6 +32,9 @@ class MetricModel(keras.Model):
     A `.keras` file holds all of it: weights, loss, what was compiled, the state of the optimisers. A model that is
     loaded trains on as the saved one would have. Under a `mixed_float16` policy the loss is scaled, and the scale is
     that of the file on Keras 3; Keras 2 does not save it.
+
+    Made and compiled in the scope of a `MirroredStrategy` or `MultiWorkerMirroredStrategy`, it trains as on one device
+    with the global batch: the losses, the memory and the metrics see the batch of all replicas (docs/devices.md).
 
     `fit` and `evaluate` report the loss and the `metrics` of `compile`, which see class ids and embeddings, each for
     one batch alone (`InBatchPrecision`). Retrieval among all validation samples is a callback: `RetrievalEvaluation`.
@@ -99,16 +104,18 @@ class MetricModel(keras.Model):
         if loss is not None:
             fix = f"MetricModel(network, loss) has it already: {type(self.metric_loss).__name__}."
             raise invalid("loss of compile", received=loss, expected="none", fix=fix)
+        check_devices(self, jit_compile=jit_compile)
         super().compile(optimizer=optimizer, metrics=metrics, jit_compile=jit_compile, **kwargs)
         self._metric_names = {getattr(metric, "name", str(metric)) for metric in metrics or ()}
         slow, fast = self._split()
-        if fast:
-            self._update = ProxyRateOptimizer(self.optimizer, self.proxy_multiplier)
-            self._update.build(slow, fast)
-            self.proxy_optimizer = self._update.proxy_optimizer  # an attribute of the model, so that a file holds it
-        else:  # the slots must exist before a file is read into them, and a loss scale before a step is traced
-            self._update = self.proxy_optimizer = None
-            self.optimizer.build(slow)
+        with self.distribute_strategy.scope():
+            if fast:
+                self._update = ProxyRateOptimizer(self.optimizer, self.proxy_multiplier)
+                self._update.build(slow, fast)
+                self.proxy_optimizer = self._update.proxy_optimizer  # an attribute of the model: a file holds it
+            else:  # the slots must exist before a file is read into them, and a loss scale before a step is traced
+                self._update = self.proxy_optimizer = None
+                self.optimizer.build(slow)
 
     def compile_from_config(self, config: dict) -> None:
         """Compiles as the saved model was."""
@@ -182,7 +189,10 @@ class MetricModel(keras.Model):
     def _reported(
         self, inputs: tf.Tensor, labels: tf.Tensor, outputs: dict[str, tf.Tensor], loss: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        metrics = self.compute_metrics(inputs, labels, outputs["embeddings"], None)
+        embeddings = outputs["embeddings"]
+        if self._metric_names:  # which see the global batch, as the loss does
+            labels, embeddings = gather_over_replicas(labels), gather_over_replicas(embeddings)
+        metrics = self.compute_metrics(inputs, labels, embeddings, None)
         self.mean_loss.update_state(loss)
         return {**metrics, "loss": self.mean_loss.result()}
 

@@ -22,7 +22,7 @@ class Training:
 
     Attributes:
         model: with all weights made (`build_from_batch`).
-        batches_from, evaluate, schedule, make_update, gradient_transforms, description: see `fit`.
+        batches_from, evaluate, schedule, make_update, gradient_transforms, description, jit_compile: see `fit`.
         figures: asked with what `fit` returns, once the model has its best weights: more entries of the result, and the
             embeddings of the test set.
         cost: whose clock has begun; the last of the callbacks.
@@ -45,6 +45,7 @@ class Training:
     deviations: Sequence[str] = ()
     whole: EmbeddingModel | None = None
     watch: Callable[[int, dict[str, float]], None] | None = None
+    jit_compile: bool = False
 
 
 def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> dict:
@@ -78,6 +79,7 @@ def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> d
             extra_callbacks=[*training.callbacks, training.cost],
             description=training.description,
             watch=training.watch,
+            jit_compile=training.jit_compile,
         )
         figures, embeddings = training.figures(history)
         result = {

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from tensorflow import keras
 from tensorflow.python.framework import ops
 
+from common.training.devices import full_float32
+
 _PREFIX = "CustomGradient-"  # what tf.custom_gradient calls the gradients that it registers while a graph is traced
 
 
 @contextlib.contextmanager
 def training_session(seed: int) -> Iterator[None]:
     """Around a run: starts from a fresh Keras session and seed, and in the end lets go of the training's graphs.
+
+    Inside, float32 is float32 on every GPU (`full_float32`).
 
     TensorFlow registers the gradient of every `tf.custom_gradient` that it traces under a name of its own, for ever,
     and each holds its graph, and with it the variables of the model and of its optimiser. A study of a hundred
@@ -29,7 +33,8 @@ def training_session(seed: int) -> Iterator[None]:
     keras.utils.set_random_seed(seed)
     before = registered_gradients()
     try:
-        yield
+        with full_float32():
+            yield
     finally:
         forget_gradients(registered_gradients() - before)
 

@@ -15,6 +15,7 @@ from common import backbones, data, losses, pooling
 from common.backbones.transformer_layers import CLASS_TOKEN, PATCHES
 from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 from common.training import EmbeddingHead, EmbeddingModel
+from common.training.devices import precision_policy
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import preset_name
 from experiments.settings.method_names import FORM, MINERS, parse_loss, split_loss
@@ -355,13 +356,18 @@ def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShot
 
 
 def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
-    """The model that a configuration describes, with the backbone's initial parameters.
+    """The model that a configuration describes, with the backbone's initial parameters, in its precision.
 
     Args:
         config: the configuration.
         dataset: gives the number of channels.
         num_classes: training classes, for proxies and label embeddings.
     """
+    with precision_policy(config.precision):
+        return _model_of(config, dataset, num_classes)
+
+
+def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
     head = build_head(config)
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from common.backbones import is_preset
 from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
+from experiments.settings.device_settings import check_device_settings
 from experiments.settings.initial_weights import is_file, preset_digest, weights_file
 from experiments.settings.method_names import method_name, parse_loss
 from experiments.settings.parts import kinds_of_settings, parts_of
@@ -23,6 +24,7 @@ from experiments.settings.run_settings import (
     REVISITING,
     RUN_SECTIONS,
     ComparisonSettings,
+    DeviceSettings,
     ImageSettings,
     NetworkSettings,
     ProtocolSettings,
@@ -35,7 +37,9 @@ Part = TypeVar("Part", bound=Settings)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings):
+class ExperimentConfig(
+    ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings, DeviceSettings
+):
     """Everything that decides the outcome of a unit, but its fold and repeat. Every setting is a flag.
 
     A setting of a part can be read as an attribute, too: `config.ms_alpha` is None for a method without that part.
@@ -84,6 +88,7 @@ class ExperimentConfig(ComparisonSettings, ProtocolSettings, ImageSettings, Netw
             )
         check_cut(self)
         check_update(self)
+        check_device_settings(self)
 
     def __getattr__(self, name: str) -> Any:
         """The value of a part's setting, None where the method has no such part."""

@@ -172,10 +172,37 @@ class TrainingSettings(Settings):
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceSettings(Settings):
+    """In which precision, and on how many devices of a host, a run computes."""
+
+    title: ClassVar[str] = "Devices and precision"
+
+    precision: str = setting(
+        "of the network: `float32`, `mixed_float16` or `mixed_bfloat16`; distances and losses are float32 in each",
+        "float32",
+        choices=("float32", "mixed_float16", "mixed_bfloat16"),
+        omit_default=True,
+    )
+    strategy: str = setting(
+        "`mirrored`: the batch is divided among --replicas devices of this host; the loss sees all of it",
+        "none",
+        choices=("none", "mirrored"),
+        omit_default=True,
+    )
+    replicas: int | None = setting(
+        "mirrored: number of GPUs, or on a host without any, of virtual devices of its processor (to try it)",
+        None,
+        within=NumberRange(low=2, low_included=True),
+    )
+    jit_compile: bool = setting("compile the training step with XLA (default: no)", False, omit_default=True)
+
+
 RUN_SECTIONS: tuple[type[Settings], ...] = (
     ComparisonSettings,
     ProtocolSettings,
     ImageSettings,
     NetworkSettings,
     TrainingSettings,
+    DeviceSettings,
 )

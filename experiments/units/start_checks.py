@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
+from tensorflow import keras
 
 from common import backbones
 from common.backbones.bn_inception import INPUT_MEANS
 from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
 from common.errors import check_all, check_choice, invalid
+from common.training.devices import check_replicas
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
@@ -48,7 +50,10 @@ def _check_without_data(config: ExperimentConfig) -> None:
         build.check_network(config)
         check_all([lambda: check_weights(config.backbone, config.weights), lambda: _check_cut(config)])
 
-    check_all([network, lambda: _check_parts(config, max(2, config.classes_per_batch))])
+    def parts() -> None:
+        _check_parts(config, max(2, config.classes_per_batch))
+
+    check_all([lambda: _check_devices(config), network, parts])
 
 
 def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
@@ -65,6 +70,7 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
     """
     check_all(
         [
+            lambda: _check_devices(config),
             lambda: check_weights(config.backbone, config.weights),
             lambda: _check_on_split(config, dataset, fold, repeat),
             lambda: _check_backbone(config, dataset),
@@ -101,6 +107,17 @@ def _check_batches(config: ExperimentConfig, training: Examples) -> None:
             fix=f"Give --classes_per_batch={training.num_classes} or fewer.",
         )
     build.build_batches(config, training.labels, 0)
+
+
+def _check_devices(config: ExperimentConfig) -> None:
+    """The devices of this host, which must be asked before TensorFlow begins to work."""
+    if config.replicas is None:
+        return
+    if keras.__version__.startswith("2.") and not config.frozen_batch_norm:
+        expected = "--frozen_batch_norm on Keras 2 with --strategy=mirrored"
+        fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
+        raise invalid("--frozen_batch_norm", received=False, expected=expected, fix=fix)
+    check_replicas(config.replicas)
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:

@@ -28,6 +28,7 @@ from common.training import (
     model_above_cut,
     train_in,
 )
+from common.training.devices import mirrored_strategy, synchronize_batch_normalization
 from common.training.optimizers import GradientTransform
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -101,7 +102,8 @@ class Unit:
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
-        transforms, callbacks, projections = self._training_parts(model)
+        with model.distribute_strategy.scope():
+            transforms, callbacks, projections = self._training_parts(model)
         return Training(
             model,
             self._batches_from,
@@ -116,6 +118,7 @@ class Unit:
             deviations=self.dataset.deviations,
             whole=whole,
             watch=watch,
+            jit_compile=self.config.jit_compile,
         )
 
     def _describe_batch(self, step: int) -> str:
@@ -126,9 +129,12 @@ class Unit:
         return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
 
     def _build_model(self) -> EmbeddingModel:
-        model = build.build_model(self.config, self.dataset, self.training.num_classes)
-        inputs, labels = next(iter(self._batches_from(0)))
-        model.build_from_batch(inputs, labels)
+        with mirrored_strategy(self.config.replicas or 1).scope():
+            model = build.build_model(self.config, self.dataset, self.training.num_classes)
+            inputs, labels = next(iter(self._batches_from(0)))
+            model.build_from_batch(inputs, labels)
+        if self.config.replicas:
+            synchronize_batch_normalization(model)
         return model
 
     def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:

@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from common.backbones import block_rates
 from common.training import CosineSchedule, CoupledWeightDecay, EmbeddingModel, ProxyRateOptimizer
+from common.training.devices import scaled_optimizer
 from common.training.optimizers import GradientTransform
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.update_settings import ADAMW, COSINE
@@ -37,7 +38,7 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
         optimizer = keras.optimizers.Adam(config.learning_rate, **settings)
     cosine = config.learning_rate_schedule == COSINE
     return ProxyRateOptimizer(
-        optimizer,
+        scaled_optimizer(optimizer, config.precision),
         config.proxy_multiplier,
         schedule=CosineSchedule(config.learning_rate, config.max_steps) if cosine else None,
         rates=() if config.layer_decay is None else block_rates(model.backbone, config.layer_decay),

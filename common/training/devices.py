@@ -1,0 +1,155 @@
+"""Devices and precision of a training: what can be had, and what is refused by name before anything is traced."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.errors import check_choice, invalid
+
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
+_STRATEGIES = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def mirrored_strategy(replicas: int) -> tf.distribute.Strategy:
+    """A strategy of the first GPUs of this host, or where there are none, of virtual devices of its processor.
+
+    Virtual devices share the cores: they show that a program works on several devices, and are not faster than one.
+
+    Args:
+        replicas: how many, at least 1; 1 is TensorFlow's default strategy.
+
+    Raises:
+        InvalidInput: the host has fewer GPUs, or TensorFlow has begun to work with fewer virtual devices.
+    """
+    if replicas == 1:
+        return tf.distribute.get_strategy()
+    check_replicas(replicas)
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    return tf.distribute.MirroredStrategy([f"/{kind.lower()}:{index}" for index in range(replicas)])
+
+
+def check_replicas(replicas: int) -> None:
+    """Makes sure that the host has so many devices, and makes virtual ones of its processor where it has no GPU.
+
+    Raises:
+        InvalidInput: see `mirrored_strategy`.
+    """
+    gpus, processors = (tf.config.list_physical_devices(kind) for kind in ("GPU", "CPU"))
+    if gpus and len(gpus) < replicas:
+        raise invalid("replicas", received=replicas, expected=f"up to {len(gpus)}, the GPUs of this host")
+    if gpus:
+        return
+    virtual = tf.config.get_logical_device_configuration(processors[0]) or [None]
+    if len(virtual) >= replicas:
+        return
+    try:
+        settings = [tf.config.LogicalDeviceConfiguration()] * replicas
+        tf.config.set_logical_device_configuration(processors[0], settings)
+    except RuntimeError as error:  # TensorFlow has begun to work
+        expected = f"{len(virtual)}, the virtual devices that TensorFlow has begun with"
+        raise invalid("replicas", received=replicas, expected=expected, fix="Begin a new process.") from error
+
+
+@contextlib.contextmanager
+def full_float32() -> Iterator[None]:
+    """Turns TensorFloat-32 off and back: float32 products of a GPU then have 24 bits instead of 11.
+
+    TensorFlow has one switch for a process, and none for an operation. Distances in eleven bits are wrong in the third
+    digit, which decides between neighbours; convolutions in half precision are not affected.
+    """
+    before = tf.config.experimental.tensor_float_32_execution_enabled()
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    try:
+        yield
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(before)
+
+
+@contextlib.contextmanager
+def precision_policy(precision: str) -> Iterator[None]:
+    """Layers that are made inside compute in this precision; their weights, and all losses, stay float32.
+
+    Args:
+        precision: one of `PRECISIONS`.
+
+    Raises:
+        InvalidInput: another name.
+    """
+    check_choice("precision", precision, PRECISIONS)
+    before = keras.mixed_precision.global_policy()
+    keras.mixed_precision.set_global_policy(precision)
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_global_policy(before)
+
+
+def scaled_optimizer(optimizer: keras.optimizers.Optimizer, precision: str) -> keras.optimizers.Optimizer:
+    """The optimiser, in float16 with a dynamic scale of the loss, without which small gradients would be zero.
+
+    Args:
+        optimizer: any.
+        precision: one of `PRECISIONS`; bfloat16 has the range of float32 and needs no scale.
+    """
+    return keras.mixed_precision.LossScaleOptimizer(optimizer) if precision == "mixed_float16" else optimizer
+
+
+def check_devices(model: keras.Model, *, jit_compile: bool) -> None:
+    """Refuses what does not train like one device with the global batch.
+
+    Args:
+        model: made in the scope of its strategy.
+        jit_compile: whether its step is to be compiled with XLA.
+
+    Raises:
+        InvalidInput: on several replicas, XLA, batch normalisation of each replica's part of a batch, or another
+            strategy than `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
+    """
+    strategy = model.distribute_strategy
+    name, count = type(strategy).__name__, strategy.num_replicas_in_sync
+    if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy):
+        expected = "MirroredStrategy or MultiWorkerMirroredStrategy"
+        raise invalid("strategy", received=name, expected=expected, fix="Its replicas have no batch in common.")
+    if count == 1:
+        return
+    if not isinstance(strategy, _STRATEGIES):
+        raise invalid("strategy", received=name, expected="MirroredStrategy or MultiWorkerMirroredStrategy")
+    if jit_compile:
+        expected = f"False on several replicas (here {count})"
+        raise invalid("jit_compile", received=True, expected=expected, fix="XLA has no gathering of batches here.")
+    parts = [layer.name for layer in _batch_normalizations(model) if not layer.synchronized]
+    if parts:
+        raise invalid(
+            f"batch normalisation on {count} replicas",
+            received=", ".join(parts[:3]) + (" and others" if len(parts) > 3 else ""),
+            expected="layers that are frozen (trainable=False), or have synchronized=True",
+            fix="Otherwise each replica normalises by its own part of the batch.",
+        )
+
+
+def synchronize_batch_normalization(model: keras.Model) -> None:
+    """Lets every batch normalisation that trains use the statistics of all replicas' batches.
+
+    Args:
+        model: whose layers are changed, before it is compiled; without effect on one device.
+
+    Raises:
+        InvalidInput: Keras 2, whose layers have to be made with `synchronized=True`.
+    """
+    layers = [layer for layer in _batch_normalizations(model) if not layer.synchronized]
+    if layers and keras.__version__.startswith("2."):
+        expected = "frozen layers, or layers made with synchronized=True"
+        fix = "Use --frozen_batch_norm or Keras 3."
+        raise invalid("batch normalisation of Keras 2", received=layers[0].name, expected=expected, fix=fix)
+    for layer in layers:
+        layer.synchronized = True
+
+
+def _batch_normalizations(model: keras.Model) -> list[keras.layers.Layer]:
+    """Those that use the statistics of a batch in training."""
+    layers = model._flatten_layers(include_self=False, recursive=True)
+    return [layer for layer in layers if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable]

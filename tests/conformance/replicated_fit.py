@@ -1,0 +1,144 @@
+"""A program: models trained on one device and on replicas by Keras' `fit`, and how far apart their weights are.
+
+python -m tests.conformance.replicated_fit mirrored FOLDER
+python -m tests.conformance.replicated_fit worker FOLDER      (with TF_CONFIG; writes what it has trained)
+"""
+
+import json
+import os
+import pathlib
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel
+from common.losses import ContrastiveLoss, CrossBatchMemoryLoss, MultiSimilarityLoss, ProxyNCALoss
+from common.references import ProxyBank
+from common.training import (
+    CoupledWeightDecay,
+    EmbeddingHead,
+    EmbeddingModel,
+    GradientClipping,
+    InBatchPrecision,
+    MetricModel,
+    ProxyRateOptimizer,
+)
+from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+
+keras = tf.keras
+BATCH, CLASSES, DIM, STEPS = 12, 4, 8, 20
+
+
+def initializer(seed):
+    return keras.initializers.GlorotUniform(seed=seed)
+
+
+def network(batch_normalization=False):
+    images = keras.Input((6, 6, 3))
+    maps = keras.layers.Conv2D(DIM, 3, kernel_initializer=initializer(1))(images)
+    if batch_normalization:
+        maps = keras.layers.BatchNormalization(synchronized=True)(maps)
+    return images, keras.layers.Activation("relu")(maps)
+
+
+def proxies_and_memory():
+    images, maps = network()
+    outputs = keras.layers.Dense(DIM, kernel_initializer=initializer(2))(keras.layers.GlobalAveragePooling2D()(maps))
+    loss = ProxyNCALoss(CLASSES, DIM, initializer=initializer(3))
+    loss = CrossBatchMemoryLoss(loss, 2 * BATCH, DIM, start_step=3)
+    model = MetricModel(keras.Model(images, outputs), loss, proxy_multiplier=10.0)
+    model.compile(keras.optimizers.Adam(0.001), metrics=[InBatchPrecision()])
+    return model
+
+
+def pooled_with_zero_shot():
+    images, maps = network(batch_normalization=True)
+    pooling = GeneralizedSumPooling(4, memory_size=20, memory_features="local_features", return_attributes=True)
+    head = EmbeddingHead(pooling, DIM, project_first=True)
+    head.projection.kernel_initializer = initializer(2)
+    zero_shot = ZeroShotPredictionLoss(CLASSES, DIM, label_initializer=initializer(3))
+    whole = keras.Model(images, head(maps))
+    model = MetricModel(whole, MultiSimilarityLoss(), attribute_loss=zero_shot, attribute_weight=0.1)
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9))
+    return model
+
+
+def chance_constrained():
+    images, maps = network()
+    outputs = keras.layers.Dense(DIM, kernel_initializer=initializer(2))(keras.layers.GlobalAveragePooling2D()(maps))
+    proxies = ProxyBank(CLASSES, 2, DIM, initializer=initializer(3))
+    loss = ChanceConstrainedLoss(ContrastiveLoss(), proxies, in_batch_weight=0.1)
+    model = ChanceConstrainedModel(keras.Model(images, outputs), loss, rate=0.1, proxy_multiplier=2.0)
+    model.compile(keras.optimizers.SGD(0.01))
+    return model
+
+
+def embedding_model():
+    backbone = keras.Model(*network())
+    head = EmbeddingHead(keras.layers.GlobalAveragePooling2D(), DIM)
+    head.projection.kernel_initializer = initializer(2)
+    model = EmbeddingModel(backbone, head, ProxyNCALoss(CLASSES, DIM, initializer=initializer(3)))
+    model.build_from_batch(*next(iter(batches())))
+    transforms = [CoupledWeightDecay(0.01, model), GradientClipping(0.5, 0.1)]
+    update = ProxyRateOptimizer(keras.optimizers.Adam(0.001), 10.0)
+    model.compile_training(update, transforms)
+    return model
+
+
+MODELS = {
+    each.__name__: each for each in (proxies_and_memory, pooled_with_zero_shot, chance_constrained, embedding_model)
+}
+
+
+def batches():
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(STEPS * BATCH, 6, 6, 3)).astype("float32")
+    labels = np.tile(np.arange(CLASSES), STEPS * BATCH // CLASSES)
+    return tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH, drop_remainder=True)
+
+
+def trained(strategy, name):
+    """Weights after 20 steps, and the loss of each epoch of ten."""
+    with strategy.scope():
+        model = MODELS[name]()
+    data = strategy.experimental_distribute_dataset(batches()) if is_cluster() else batches()
+    history = model.fit(data.repeat() if not is_cluster() else data, epochs=2, steps_per_epoch=STEPS // 2, verbose=0)
+    parts = [model.network, model.metric_loss] if isinstance(model, MetricModel) else [model]
+    weights = [np.array(weight) for part in parts for weight in part.weights]
+    return [*weights, *(np.array(values) for key, values in sorted(history.history.items()))]
+
+
+def is_cluster():
+    return "TF_CONFIG" in os.environ
+
+
+def difference(found, expected):
+    return max(float(np.max(np.abs(one - other))) for one, other in zip(found, expected, strict=True))
+
+
+def mirrored():
+    devices = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+    two = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    one = tf.distribute.get_strategy()
+    return {name: difference(trained(two, name), trained(one, name)) for name in MODELS}
+
+
+def main(action, folder):
+    tf.get_logger().setLevel("ERROR")
+    folder = pathlib.Path(folder)
+    if action == "mirrored":
+        (folder / "differences.json").write_text(json.dumps(mirrored()))
+    elif action == "one":
+        for name in MODELS:
+            np.savez(folder / f"one-{name}.npz", *trained(tf.distribute.get_strategy(), name))
+    else:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+        for name in sys.argv[3:] or MODELS:
+            np.savez(folder / f"worker{index}-{name}.npz", *trained(strategy, name))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])
