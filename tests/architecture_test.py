@@ -29,6 +29,7 @@ ROOMS = {
     "evidence": ("settings", "reports", "units", "protocols", "analyses"),
     "site": ("settings", "reports", "units", "protocols", "analyses"),
     "photo_search": ("settings", "site"),
+    "photo_page": ("reports", "photo_search"),
     "studies": ("settings", "reports", "units", "protocols", "analyses", "evidence"),
     "blocks": ("settings", "reports", "units", "protocols", "analyses", "evidence", "studies"),
 }
@@ -192,6 +193,7 @@ def test_imports_only_point_down(path):
         ("experiments.evidence.extras", "from experiments.studies.token_selection import SETTINGS"),
         ("experiments.site.pages", "from experiments.evidence import store"),
         ("experiments.site.pages", "from experiments.photo_search import strips"),
+        ("experiments.photo_search.actions", "from experiments.photo_page.gallery import Gallery"),
         ("experiments.studies.agreement", "from experiments.blocks.builders import markdown_of"),
         ("experiments.blocks.builders", "from experiments.site import charts"),
         ("experiments.studies.poolings", "from experiments import pooling_comparison"),
