@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
-EXTRAS = ("dev", "faiss", "onnx", "oracles", "parquet", "peers", "torch", "tune")
+EXTRAS = ("dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "torch", "tune")
 
 
 def version() -> str:
@@ -43,6 +43,7 @@ setup(
     packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
     package_data={
         **{package: ["py.typed"] for package in ("common", "gsp_dml", "ccp_dml", "experiments")},
+        "experiments.photo_page": ["page.*"],
         "experiments.reports": ["published/*.csv"],
         "experiments.site": ["style.css"],
     },

@@ -30,6 +30,7 @@ ROOMS = {
     "site": ("settings", "reports", "units", "protocols", "analyses"),
     "photo_search": ("settings", "site"),
     "tuning": ("settings", "reports", "units"),
+    "photo_page": ("reports", "photo_search"),
     "studies": ("settings", "reports", "units", "protocols", "analyses", "evidence"),
     "blocks": ("settings", "reports", "units", "protocols", "analyses", "evidence", "studies"),
 }
@@ -196,6 +197,7 @@ def test_imports_only_point_down(path):
         ("experiments.site.pages", "from experiments.evidence import store"),
         ("experiments.site.pages", "from experiments.photo_search import strips"),
         ("experiments.tuning.search", "from experiments.protocols import fair"),
+        ("experiments.photo_search.actions", "from experiments.photo_page.gallery import Gallery"),
         ("experiments.studies.agreement", "from experiments.blocks.builders import markdown_of"),
         ("experiments.blocks.builders", "from experiments.site import charts"),
         ("experiments.studies.poolings", "from experiments import pooling_comparison"),
