@@ -22,6 +22,7 @@ ROOMS = {
     "settings": ("process",),
     "reports": ("settings",),
     "units": ("settings",),
+    "launch": (),
     "preparation": ("settings",),
     "protocols": ("settings", "reports", "units"),
     "analyses": ("settings", "reports", "units"),
@@ -29,7 +30,7 @@ ROOMS = {
     "evidence": ("settings", "reports", "units", "protocols", "analyses"),
     "site": ("settings", "reports", "units", "protocols", "analyses"),
     "photo_search": ("settings", "site"),
-    "studies": ("settings", "reports", "units", "protocols", "analyses", "evidence"),
+    "studies": ("settings", "launch", "reports", "units", "protocols", "analyses", "evidence"),
     "blocks": ("settings", "reports", "units", "protocols", "analyses", "evidence", "studies"),
 }
 MAX_ROOM_FLOORS = 7

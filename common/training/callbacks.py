@@ -15,6 +15,8 @@ from common.diagnostics import diagnose
 from common.errors import InvalidInput, check_non_negative, check_positive
 from common.records import ResumableCallback, RunDirectory
 
+SECONDS_IN_LOGS = 60.0  # between two lines of progress where no terminal shows them
+
 
 def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -> float:
     """A value of the logs that a callback looks at.
@@ -305,7 +307,10 @@ class ProgressBar(ResumableCallback):
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self._bar is None:
             done = epoch * self.steps_per_epoch
-            self._bar = tqdm(total=self.max_steps, initial=done, desc=self.description, unit="step", mininterval=1.0)
+            seconds = 1.0 if sys.stderr.isatty() else SECONDS_IN_LOGS
+            self._bar = tqdm(
+                total=self.max_steps, initial=done, desc=self.description, unit="step", mininterval=seconds
+            )
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._postfix["loss"] = f"{float(logs['loss']):.4f}"
