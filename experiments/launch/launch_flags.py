@@ -99,7 +99,7 @@ def launcher_from_flags(trains: bool, because: str) -> Launcher | None:
             gpus=values.gpus,
             minutes=values.minutes,
             partition=values.partition,
-            options=_slurm_options(values.slurm_options),
+            options=slurm_options(values.slurm_options),
             retries=values.retries,
         )
         return SlurmArray(needs, folder)
@@ -141,8 +141,16 @@ def check_slurm() -> None:
         )
 
 
-def _slurm_options(entries: Sequence[str]) -> Mapping[str, str]:
-    options = dict(entry.split("=", 1) for entry in entries if "=" in entry)
+def slurm_options(entries: Sequence[str]) -> Mapping[str, str]:
+    """Options of sbatch by name.
+
+    Args:
+        entries: `NAME=VALUE` each.
+
+    Raises:
+        InvalidInput: an entry of another form, or a name twice.
+    """
+    options = dict(entry.split("=", 1) for entry in entries if entry.find("=") > 0)
     if len(options) != len(entries):
         raise invalid("--slurm_options", received=",".join(entries), expected="NAME=VALUE,NAME=VALUE, each name once")
     return options

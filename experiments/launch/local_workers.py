@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import os
 import pathlib
-import resource
+import re
 import subprocess
 import sys
 import time
@@ -47,7 +47,7 @@ class LocalWorkers:
         self._held: dict[UnitTask, float] = {}
         self._running: list[_Running] = []
         self._failures: list[Failure] = []
-        self._count = self._ended = 0
+        self._count = self._ended = self._peak_bytes = 0
 
     def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
         """Trains every unit that has no result; one that another process trains is waited for.
@@ -73,8 +73,9 @@ class LocalWorkers:
                 self._look_at_held()
         finally:
             worker_process.end_workers([each.process for each in self._running])
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9  # KiB on Linux
-        _say(f"The largest process took {peak:.1f} GB of memory; {self.workers} at once take up to so many times that.")
+        if self._peak_bytes:
+            one, all_of_them = self._peak_bytes / 1e9, self.workers * self._peak_bytes / 1e9
+            _say(f"Memory: the largest process took {one:.1f} GB; {self.workers} at once, up to {all_of_them:.1f} GB.")
         return self._failures
 
     def _resources(self) -> str:
@@ -93,11 +94,13 @@ class LocalWorkers:
                 **worker_process.thread_variables(self.threads, os.environ),
                 **gpu_variables(slot, self.workers, self.gpus),
             }
-            process = worker_process.start_worker(task.arguments, self.logs / task.log_name, changes)
+            log = self.logs / task.log_name
+            process = worker_process.start_worker(task.arguments, log, changes, worker_process.INTERPRETER)
             self._running.append(_Running(task, process, slot, time.monotonic()))
             _say(f"started  {task.label}")
 
     def _collect(self) -> None:
+        self._peak_bytes = max([self._peak_bytes, *(peak_memory(each.process.pid) for each in self._running)])
         for each in [each for each in self._running if each.process.poll() is not None]:
             self._running.remove(each)
             log, code = self.logs / each.task.log_name, each.process.returncode
@@ -161,6 +164,20 @@ def gpu_variables(slot: int, workers: int, gpus: Sequence[str]) -> dict[str, str
         return {}
     shared = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"} if workers > len(gpus) else {}
     return {"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)], **shared}
+
+
+def peak_memory(number: int) -> int:
+    """The most main memory that a process has held so far, in bytes; 0 where the system does not say.
+
+    Args:
+        number: of the process.
+    """
+    try:
+        status = pathlib.Path(f"/proc/{number}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0
 
 
 def _reason(code: int, log: pathlib.Path) -> str:

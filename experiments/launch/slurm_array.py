@@ -21,7 +21,7 @@ from experiments.launch.unit_task import Failure, UnitTask, last_words
 
 SECONDS_BETWEEN_LOOKS = 5.0
 LOOKS_AT_A_LATE_RESULT = 3  # a shared disk may show a result some seconds after its job has ended
-_UNREAD_QUEUES = 60  # in a row, after which the launch gives up
+UNREAD_QUEUES = 60  # in a row, after which the launch gives up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,7 @@ class SlurmArray:
             except InvalidInput as error:
                 unread += 1
                 _say(f"warning: {error}")
-                if unread == _UNREAD_QUEUES:
+                if unread == UNREAD_QUEUES:
                     raise
                 continue
             again = [task for task, each in list(self._followed.items()) if self._is_to_start(task, each, states)]
@@ -171,7 +171,7 @@ class SlurmArray:
             return not task.is_held()
         state = states.get(each.job, GONE)
         if state in UNDER_WAY:
-            if each.state == "RUNNING" and state in ("PENDING", "REQUEUED"):
+            if each.state not in ("", "PENDING") and state == "PENDING":
                 _say(f"requeued {task.label} (job {each.job}); it resumes from its last checkpoint")
             elif state == "RUNNING" and each.state != state:
                 _say(f"running  {task.label} (job {each.job})")

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 
 THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SECONDS_TO_END = 30.0  # of a process that was asked to stop
-INTERPRETER = (sys.executable,)
+INTERPRETER = (sys.executable,)  # of units; read when one starts
 
 
 def start_worker(
     arguments: Sequence[str],
     log: pathlib.Path,
     changes: Mapping[str, str],
-    interpreter: Sequence[str] = INTERPRETER,
+    interpreter: Sequence[str],
     folder: str | os.PathLike | None = None,
 ) -> subprocess.Popen:
     """Starts a unit in a session of its own, so that signals reach it through its launcher alone.
