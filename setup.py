@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
-EXTRAS = ("dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "torch", "tune")
+EXTRAS = ("dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "slurm", "torch", "tune")
 
 
 def version() -> str:

@@ -18,9 +18,12 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 with silence_tensorflow_import():
     from experiments.deployment.writing import model_writer
     from experiments.evidence.recording import record_finished
+    from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
+    from experiments.launch.unit_task import check_no_failures
     from experiments.protocols.fair import FairProtocol, check_unit_flags
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
+    from experiments.studies.launched_cells import cell_tasks, fair_cells
     from experiments.units.start_checks import check_configurations
 
 
@@ -29,11 +32,17 @@ def main() -> None:
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
+    launcher = launcher_from_flags(not values.report_only, "--report_only trains nothing. Remove one of them")
     if not values.report_only:
         check_configurations(configs, values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
     protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
-    if not values.report_only:
+    failures = []
+    if launcher is not None:
+        units = protocol.units(values.fold, values.repeat)
+        protocol.runs.check(units)
+        failures = launcher.run(cell_tasks(protocol.runs, fair_cells(units), export_model=values.export_model))
+    elif not values.report_only:
         protocol.run(
             fold=values.fold,
             repeat=values.repeat,
@@ -42,6 +51,7 @@ def main() -> None:
         )
     print(protocol.report())
     record_finished(protocol.finished(fold=values.fold, repeat=values.repeat))
+    check_no_failures(failures)
 
 
 if __name__ == "__main__":
@@ -49,4 +59,5 @@ if __name__ == "__main__":
     experiment_flags.define_run_flags()
     experiment_flags.define_methods_flags()
     experiment_flags.define_export_flag()
+    define_launch_flags()
     experiment_flags.run_command(main)

@@ -22,6 +22,7 @@ ROOMS = {
     "settings": ("process",),
     "reports": ("settings",),
     "units": ("settings",),
+    "launch": (),
     "preparation": ("settings",),
     "protocols": ("settings", "reports", "units"),
     "analyses": ("settings", "reports", "units"),
@@ -31,7 +32,7 @@ ROOMS = {
     "photo_search": ("settings", "site"),
     "tuning": ("settings", "reports", "units"),
     "photo_page": ("reports", "photo_search"),
-    "studies": ("settings", "reports", "units", "protocols", "analyses", "evidence"),
+    "studies": ("settings", "launch", "reports", "units", "protocols", "analyses", "evidence"),
     "blocks": ("settings", "reports", "units", "protocols", "analyses", "evidence", "studies"),
 }
 MAX_ROOM_FLOORS = 7

@@ -222,3 +222,19 @@ def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
         result = read_json(path.with_name(RESULT_COPY))
     is_finished = result is not None and result.get("status") == "finished"
     return (result if is_finished else None), is_copy and is_finished
+
+
+def is_locked(folder: str | os.PathLike) -> bool:
+    """Whether a process holds the folder of a run, see `RunDirectory.locked`; nothing is made or waited for.
+
+    Args:
+        folder: of the run; one that is missing is held by nobody.
+    """
+    try:
+        with open(pathlib.Path(folder) / "lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False

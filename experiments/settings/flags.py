@@ -266,11 +266,19 @@ def _parse_flags(arguments: list[str]) -> list[str]:
     try:
         rest = flags.FLAGS(arguments)
     except flags.Error as error:
-        raise InvalidInput(f"{error}. See --help for all flags.") from error
+        raise InvalidInput(f"{error}. {_launches(arguments)}See --help for all flags.") from error
     except SystemExit:  # --helpfull, which absl ends as if something had gone wrong
         sys.exit(0)
     check_finite_flags()
     return rest
+
+
+def _launches(arguments: list[str]) -> str:
+    """Where `--launch` is a flag, for a command that has none."""
+    asked = any(argument.lstrip("-").partition("=")[0] == "launch" for argument in arguments[1:])
+    if not asked or "launch" in flags.FLAGS:
+        return ""
+    return "This command has no units to launch; experiments.fair_eval, experiments.table and experiments.figure have. "
 
 
 def check_finite_flags() -> None:

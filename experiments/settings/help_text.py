@@ -16,6 +16,10 @@ _OF_RUNS = (
     "repeats", "report_only", "explain", "run", "max_cells", "export_model",
 )  # fmt: skip
 _METHODS = ("methods", "plugin")
+_LAUNCH = "Many units at once"
+_OF_LAUNCHES = (
+    "launch", "workers", "cpus", "memory_gb", "gpus", "minutes", "partition", "slurm_options", "retries",
+)  # fmt: skip
 _WIDTH = 112
 
 
@@ -44,8 +48,10 @@ def _sections() -> dict[str, list[flags.Flag]]:
     own = {flag.name: flag for flag in flags.FLAGS.get_key_flags_for_module(sys.argv[0])}
     settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
     first = next(iter(settings.values()), _OWN)
-    section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_METHODS, first) | settings
-    sections: dict[str, list[flags.Flag]] = {title: [] for title in (first, _OWN, _RUNS, *settings.values())}
+    section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_OF_LAUNCHES, _LAUNCH)
+    section_of |= dict.fromkeys(_METHODS, first) | settings
+    titles = (first, _OWN, _RUNS, _LAUNCH, *settings.values())
+    sections: dict[str, list[flags.Flag]] = {title: [] for title in titles}
     for name in [*(name for name in section_of if name in own), *sorted(own.keys() - section_of.keys())]:
         sections[section_of.get(name, _OWN)].append(own[name])
     return {title: members for title, members in sections.items() if members}

@@ -19,6 +19,7 @@ from common.errors import InvalidInput
 from experiments.evidence.agreement import TableAgreement, study_agreement
 from experiments.evidence.agreement_tables import draw_agreements, ranking_table, sign_table
 from experiments.evidence.store import ROWS, StudyRows
+from experiments.launch.launch_flags import READ_BY
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import all_settings
 from experiments.studies.study import write_table
@@ -27,7 +28,19 @@ AGREEMENT = "agreement"
 _TITLE = "Rank correlation of benchmarks with printed tables"
 _SIGNS_TITLE = "Paired effects of benchmarks and of printed tables"
 _RESULTS = "results"
-_UNUSED = ("run", "record", "replace", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir")
+_UNUSED = (
+    "run",
+    "record",
+    "replace",
+    "repeats",
+    "fold",
+    "monitor",
+    "max_cells",
+    "data_dir",
+    "cache_dir",
+    "launch",
+    *READ_BY,
+)
 
 
 def run_agreement() -> None:

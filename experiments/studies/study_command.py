@@ -11,12 +11,15 @@ from absl import flags
 from common.backbones import conversion_command
 from common.errors import InvalidInput, check_choice
 from experiments.evidence.recording import record_methods
+from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
+from experiments.launch.unit_task import Failure, check_no_failures
 from experiments.reports import UnitRun
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.recipes import BUDGETS
 from experiments.studies.cost import duration, estimated_seconds, rate_of
+from experiments.studies.launched_cells import launch_missing
 from experiments.studies.study import Cell, Study, StudyOptions, finished_units
 from experiments.studies.study_runs import NothingFinished, StudyRuns
 from experiments.studies.unit_command import DATA_DIR, unit_command
@@ -29,6 +32,7 @@ _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
     *("record", "replace"),
     *experiment_flags.SESSION_FLAGS,
+    *("launch", *READ_BY),
 )
 
 
@@ -36,6 +40,7 @@ def define_study_flags(studies: Collection[str]) -> None:
     """Defines `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_place_flags()
+    define_launch_flags()
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
     flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
     flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
@@ -80,11 +85,13 @@ def run_study(
     options = options_from_flags()
     study = studies[study_id](options)
     _refuse_unused(study, options)
+    launcher = launcher_from_flags(values.run and study.num_cells > 0, "nothing is trained without --run. Add that")
     if values.run:
         check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
     runs = _runs(options) if study.needs_data else NothingFinished()
+    failures: list[Failure] = []
     if values.run and study.num_cells and isinstance(runs, StudyRuns):
-        _run_missing(study, runs, values.max_cells)
+        failures = _run_missing(study, runs, values.max_cells, launcher)
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
         print(listing(study, runs, {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}))
@@ -95,6 +102,7 @@ def run_study(
         print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
         print(f"Folder: {folder}")
     record_methods(study.recorded(runs))
+    check_no_failures(failures)
 
 
 def options_from_flags() -> StudyOptions:
@@ -195,21 +203,24 @@ def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
     return StudyRuns(dataset, values.runs_dir, cache_dir=values.cache_dir, checkpoint_seconds=values.checkpoint_seconds)
 
 
-def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None) -> None:
-    """Trains missing cells one by one; a search is asked again after each of them."""
+def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher: Launcher | None) -> list[Failure]:
+    """Trains missing cells, by a launcher or one by one; then a search is asked again after each of them."""
     num_trained = 0
     runs.check(study.cells(NothingFinished()))
+    if launcher is not None:
+        return launch_missing(study, runs, launcher, max_cells)
     while max_cells is None or num_trained < max_cells:
         known = study.cells(runs)
         missing = next((cell for cell in known if runs.unit(cell) is None), None)
         if missing is None:
-            return
+            break
         num_done = len(finished_units(known, runs))
         print(f"[{num_done + 1}/{study.num_cells}] {missing.label}", file=sys.stderr)
         runs.run(missing)
         if runs.unit(missing) is None:
             raise InvalidInput("\n".join(runs.problems) or f"{missing.label} left no result. Run the command again.")
         num_trained += 1
+    return []
 
 
 def _refuse_unused(study: Study, options: StudyOptions) -> None:

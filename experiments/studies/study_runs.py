@@ -23,11 +23,12 @@ class StudyRuns:
     Attributes:
         dataset: as loaded.
         cache_dir: as given.
+        unit_runs: the run directories.
         problems: one line for each result on disk that cannot be used.
     """
 
     def __init__(self, dataset: Dataset, runs_dir: str, *, cache_dir: str | None, checkpoint_seconds: float = 30.0):
-        self._runs = UnitRuns(dataset, runs_dir, cache_dir)
+        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir)
         self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, cache_dir, checkpoint_seconds
         self.problems: list[str] = []
         self._finished: dict[Cell, UnitRun] = {}
@@ -35,7 +36,7 @@ class StudyRuns:
     def unit(self, cell: Cell) -> UnitRun | None:
         """The finished unit of a cell, or None."""
         if cell not in self._finished:
-            runs = reports.collect_method(self._runs.method_dir(cell.config))
+            runs = reports.collect_method(self.unit_runs.method_dir(cell.config))
             self.problems += [problem for problem in runs.problems if problem not in self.problems]
             unit = runs.finished.get((cell.fold, cell.repeat))
             if unit is None:
@@ -45,11 +46,11 @@ class StudyRuns:
 
     def check(self, cells: Iterable[Cell]) -> None:
         """Refuses cells that cannot be trained, before an image is read or a folder is made."""
-        self._runs.check((cell.config, cell.fold, cell.repeat) for cell in cells)
+        self.unit_runs.check((cell.config, cell.fold, cell.repeat) for cell in cells)
 
     def run(self, cell: Cell) -> None:
         """Trains a cell, from its last checkpoint if it was stopped."""
-        self._runs.train(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
+        self.unit_runs.train(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
 
 
 class NothingFinished:

@@ -1,0 +1,242 @@
+"""Units as one array of Slurm jobs: submitted, followed, started again after a preemption."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from common.errors import InvalidInput
+from common.files import read_json, write_json
+from experiments.launch import worker_process
+from experiments.launch.slurm_queue import GONE, STARTED_AGAIN, UNDER_WAY, queued_jobs
+from experiments.launch.unit_job import UnitJob
+from experiments.launch.unit_task import Failure, UnitTask, last_words
+
+SECONDS_BETWEEN_LOOKS = 5.0
+LOOKS_AT_A_LATE_RESULT = 3  # a shared disk may show a result some seconds after its job has ended
+UNREAD_QUEUES = 60  # in a row, after which the launch gives up
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitNeeds:
+    """What one unit asks of the cluster.
+
+    Attributes:
+        cpus: cores, and threads of one operation.
+        memory_gb: main memory.
+        gpus: on one node.
+        minutes: time limit; near it, the job goes back into the queue and its unit resumes.
+        partition: None: the cluster's default.
+        options: other options of `sbatch` by name.
+        retries: how often a unit is started again after a time limit or a lost node.
+    """
+
+    cpus: int = 4
+    memory_gb: float = 16.0
+    gpus: int = 0
+    minutes: int = 1440
+    partition: str | None = None
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    retries: int = 3
+
+
+@dataclasses.dataclass
+class _Followed:
+    job: str | None = None  # None: another process trains the unit
+    state: str = ""
+    restarts: int = 0
+    late_looks: int = 0
+
+
+class SlurmArray:
+    """Trains units as jobs of a Slurm cluster whose nodes see the same folders as this machine.
+
+    Args:
+        needs: of each unit.
+        folder: for logs, submitit's files and `slurm_jobs.json`, the job of each unit: the same command finds jobs
+            there that are still under way, and follows them instead of submitting again.
+    """
+
+    def __init__(self, needs: UnitNeeds, folder: pathlib.Path):
+        self.needs, self.folder = needs, folder.resolve()
+        self.name = f"units-{hashlib.sha256(str(self.folder).encode()).hexdigest()[:8]}"
+        self._followed: dict[UnitTask, _Followed] = {}
+        self._failures: list[Failure] = []
+        self._count = 0
+
+    def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
+        """Submits what is neither finished nor under way, and follows all of it to its end.
+
+        Ctrl-C and SIGTERM end the following alone; the jobs stay in the queue.
+
+        Args:
+            tasks: in the order of the array.
+
+        Returns:
+            Units that left no result; the others have one.
+
+        Raises:
+            InvalidInput: Slurm refuses the jobs or does not answer.
+        """
+        missing = [task for task in tasks if not task.is_finished()]
+        self._followed, self._count = {}, len(missing)
+        if not missing:
+            return []
+        self._begin(missing)
+        try:
+            self._follow()
+        except BaseException:
+            jobs = sorted({each.job.partition("_")[0] for each in self._followed.values() if each.job})
+            if jobs:
+                _say(f"Jobs {', '.join(jobs)} stay in the queue. The same command follows them; scancel ends them.")
+            raise
+        return self._failures
+
+    def _begin(self, missing: Sequence[UnitTask]) -> None:
+        with self._record() as jobs:
+            states = queued_jobs(self.name)
+            for task in missing:
+                job = jobs.get(self._key(task))
+                if job is not None and states.get(job) in UNDER_WAY:
+                    self._followed[task] = _Followed(job)
+                    _say(f"{task.label}: job {job} is under way already")
+                elif task.is_held():
+                    self._followed[task] = _Followed()
+                    _say(f"{task.label}: another process trains it; waiting for that one")
+            self._submit([task for task in missing if task not in self._followed], jobs)
+
+    @contextlib.contextmanager
+    def _record(self) -> Iterator[dict[str, str]]:
+        """The job of each unit, written back at the end, while no other launcher reads or writes it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "slurm_jobs.json"
+        with open(self.folder / "lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            jobs = read_json(path) or {}
+            try:
+                yield jobs
+            finally:
+                write_json(path, jobs)
+
+    def _key(self, task: UnitTask) -> str:
+        return os.path.relpath(task.folder.resolve(), self.folder.parent)
+
+    def _submit(self, tasks: Sequence[UnitTask], jobs: dict[str, str]) -> None:
+        if not tasks:
+            return
+        here = os.getcwd()
+        functions = [
+            UnitJob(task.arguments, self._log(task), self.needs.cpus, tuple(worker_process.INTERPRETER), here)
+            for task in tasks
+        ]
+        numbers = submit(functions, self.needs, self.folder / "submitit", self.name)
+        for task, number in zip(tasks, numbers):
+            jobs[self._key(task)] = number
+            self._followed.setdefault(task, _Followed()).job = number
+        _say(f"submitted {len(tasks)} unit(s) as job {numbers[0].partition('_')[0]}; logs: {self.folder}")
+
+    def _log(self, task: UnitTask) -> pathlib.Path:
+        return self.folder / task.log_name
+
+    def _follow(self) -> None:
+        unread = 0
+        while self._followed:
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+            try:
+                states, unread = queued_jobs(self.name), 0
+            except InvalidInput as error:
+                unread += 1
+                _say(f"warning: {error}")
+                if unread == UNREAD_QUEUES:
+                    raise
+                continue
+            again = [task for task, each in list(self._followed.items()) if self._is_to_start(task, each, states)]
+            if again:
+                with self._record() as jobs:
+                    self._submit(again, jobs)
+
+    def _is_to_start(self, task: UnitTask, each: _Followed, states: Mapping[str, str]) -> bool:
+        """Looks at one unit: tells what has changed, and whether a job has to be submitted for it."""
+        if each.job is None:
+            if task.is_finished():
+                self._end(task, "done", "by another process")
+                return False
+            return not task.is_held()
+        state = states.get(each.job, GONE)
+        if state in UNDER_WAY:
+            if each.state not in ("", "PENDING") and state == "PENDING":
+                _say(f"requeued {task.label} (job {each.job}); it resumes from its last checkpoint")
+            elif state == "RUNNING" and each.state != state:
+                _say(f"running  {task.label} (job {each.job})")
+            each.state, each.late_looks = state, 0
+            return False
+        if task.is_finished() and state != "FAILED":
+            self._end(task, "done", f"job {each.job}")
+            return False
+        each.late_looks += 1
+        if each.late_looks < LOOKS_AT_A_LATE_RESULT or task.is_held():
+            return False
+        each.late_looks = 0
+        if state in STARTED_AGAIN and each.restarts < self.needs.retries:
+            each.restarts += 1
+            retry = f"{each.restarts} of {self.needs.retries} retries"
+            _say(f"again    {task.label}: job {each.job} ended as {state}; {retry}")
+            return True
+        self._failures.append(Failure(task, self._reason(task, each.job, state), self._log(task)))
+        self._end(task, "failed", self._failures[-1].reason)
+        return False
+
+    def _reason(self, task: UnitTask, job: str, state: str) -> str:
+        if state in ("FAILED", "COMPLETED"):
+            return f"job {job}: {last_words(self._log(task))}"
+        return f"job {job} ended as {state}"
+
+    def _end(self, task: UnitTask, what: str, detail: str) -> None:
+        del self._followed[task]
+        _say(f"{what:<8} {task.label} ({detail}) [{self._count - len(self._followed)}/{self._count}]")
+
+
+def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path, name: str) -> list[str]:
+    """Submits one array of jobs.
+
+    Args:
+        functions: one each.
+        needs: of each.
+        folder: for submitit's files.
+        name: of all jobs.
+
+    Returns:
+        The number of each job, in their order.
+
+    Raises:
+        InvalidInput: Slurm refuses them.
+    """
+    import submitit  # an extra
+
+    executor = submitit.SlurmExecutor(folder, max_num_timeout=needs.retries)
+    executor.update_parameters(
+        job_name=name,
+        cpus_per_task=needs.cpus,
+        mem=f"{round(needs.memory_gb * 1024)}MB",
+        gpus_per_node=needs.gpus or None,
+        time=needs.minutes,
+        partition=needs.partition,
+        additional_parameters={"requeue": True, **needs.options},
+    )
+    try:
+        with executor.batch():
+            jobs = [executor.submit(function) for function in functions]
+    except submitit.core.utils.FailedJobError as error:
+        raise InvalidInput(f"Slurm refuses the jobs: {str(error).strip()}") from error
+    return [str(job.job_id) for job in jobs]
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

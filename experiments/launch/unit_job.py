@@ -1,0 +1,71 @@
+"""What Slurm runs for one unit: the unit's process, with its signals and its requeueing.
+
+Nothing but the standard library and submitit is imported here: this runs beside each unit and takes memory there.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from experiments.launch import worker_process
+
+if TYPE_CHECKING:
+    from submitit.helpers import DelayedSubmission
+
+
+class UnitJob:
+    """A unit as a function that submitit calls on a node.
+
+    SIGTERM (a preemption, `scontrol requeue`) ends the unit's process in order. Before the time limit submitit calls
+    `checkpoint` and puts the job back into the queue; in both cases the unit resumes from its last checkpoint.
+
+    Args:
+        arguments: of the interpreter: `-m`, the module, its flags.
+        log: what the unit writes is added to it.
+        threads: of one operation.
+        interpreter: the program that runs the unit.
+        folder: where it runs.
+    """
+
+    def __init__(
+        self, arguments: tuple[str, ...], log: pathlib.Path, threads: int, interpreter: tuple[str, ...], folder: str
+    ):
+        self.arguments, self.log, self.threads = arguments, log, threads
+        self.interpreter, self.folder = interpreter, folder
+        self._process: subprocess.Popen | None = None
+
+    def __call__(self) -> int:
+        """Trains the unit.
+
+        Returns:
+            0.
+
+        Raises:
+            RuntimeError: the unit has failed; its log says why.
+            SystemExit: the job was asked to stop.
+        """
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        variables = {name: str(self.threads) for name in worker_process.THREAD_VARIABLES}
+        self._process = worker_process.start_worker(self.arguments, self.log, variables, self.interpreter, self.folder)
+        try:
+            code = self._process.wait()
+        finally:
+            self._end()
+        if code:
+            raise RuntimeError(f"the unit ended with exit code {code}; see {self.log}")
+        return code
+
+    def checkpoint(self) -> DelayedSubmission:
+        """Ends the unit's process; what submitit puts back into the queue is this unit again."""
+        from submitit.helpers import DelayedSubmission  # an extra
+
+        self._end()
+        return DelayedSubmission(UnitJob(self.arguments, self.log, self.threads, self.interpreter, self.folder))
+
+    def _end(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            worker_process.end_workers([self._process])

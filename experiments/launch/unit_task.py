@@ -1,0 +1,94 @@
+"""One unit to launch: its command, its run directory and its log."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from common.errors import InvalidInput
+from common.records.run_directory import is_locked, read_finished_result
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitTask:
+    """A unit as a command that trains it in a process of its own.
+
+    Attributes:
+        label: what it is, for people; no other unit of the same launch has it.
+        command: `python -m MODULE --FLAG=VALUE ...`, as a shell reads it.
+        folder: its run directory, which holds `result.json` once it has finished.
+    """
+
+    label: str
+    command: str
+    folder: pathlib.Path
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The command without the interpreter: `-m`, the module and its flags."""
+        return tuple(shlex.split(self.command)[1:])
+
+    @property
+    def log_name(self) -> str:
+        """The name of its log, which says method, configuration, fold and repeat."""
+        return f"{self.folder.parent.name}-{self.folder.name}.log"
+
+    def is_finished(self) -> bool:
+        """Whether its result is on the disk."""
+        return read_finished_result(self.folder)[0] is not None
+
+    def is_held(self) -> bool:
+        """Whether a process is training it, this launch's own worker or another."""
+        return is_locked(self.folder)
+
+
+class Failure(NamedTuple):
+    """A unit that has ended without a result.
+
+    Attributes:
+        task: the unit.
+        reason: in a few words.
+        log: what its process wrote.
+    """
+
+    task: UnitTask
+    reason: str
+    log: pathlib.Path
+
+
+def last_words(log: pathlib.Path) -> str:
+    """The last message of a log: its last line that begins with `error:`, else its last line, else that it is empty.
+
+    Args:
+        log: of one unit; it may be missing.
+    """
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    lines = [part.strip() for line in text.splitlines() for part in line.split("\r") if part.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["its log is empty"])[-1]
+
+
+def check_no_failures(failures: Iterable[Failure]) -> None:
+    """Raises `InvalidInput` that names every failed unit, with its reason, its log and its command.
+
+    Args:
+        failures: of a launch; none: nothing is raised.
+    """
+    failed = list(failures)
+    if failed:
+        lines = [
+            f"{each.task.label}: {each.reason}\n    log: {each.log}\n    command: {each.task.command}"
+            for each in failed
+        ]
+        count = "1 unit has" if len(failed) == 1 else f"{len(failed)} units have"
+        raise InvalidInput(
+            "\n  ".join([f"{count} failed:", *lines])
+            + "\nThe other units have finished. Mend what the message says and run the same command again: it starts "
+            "what is missing."
+        )

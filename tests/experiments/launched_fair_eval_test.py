@@ -1,0 +1,49 @@
+"""`fair_eval --launch=local`: the figures of one unit after another, also after SIGTERM in the middle."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.command_line import SMALL_PHOTOGRAPHS, run_small, start_small
+
+MODULE = "experiments.fair_eval"
+MEASURED_ANEW = {"train_seconds", "energy_joules", "environment"}
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(tf.__version__ < "2.16", reason="bit-exact resuming is promised on the default stack"),
+]
+
+
+def units(runs_dir):
+    """Results and test embeddings of all units by their folders."""
+    found = {}
+    for path in runs_dir.glob("fair/*/*/*/result.json"):
+        result = {name: value for name, value in json.loads(path.read_text()).items() if name not in MEASURED_ANEW}
+        with np.load(path.with_name("test_embeddings.npz")) as arrays:
+            found[str(path.relative_to(runs_dir))] = (result, arrays["queries"].tobytes())
+    return found
+
+
+def test_workers_that_are_terminated_and_started_again_end_with_the_same_bits(image_folder, tmp_path):
+    places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", "--noexport_model"]
+    arguments = [*SMALL_PHOTOGRAPHS, *places, "--loss=pnca", "--pooling=gap", "--num_folds=2", "--checkpoint_seconds=0"]
+    arguments += ["--max_steps=24", "--patience=100"]
+    alone = run_small(MODULE, *arguments, f"--runs_dir={tmp_path / 'alone'}")
+    assert alone.returncode == 0, alone.stderr
+    launched = [*arguments, f"--runs_dir={tmp_path / 'runs'}", "--launch=local", "--workers=2"]
+    process = start_small(MODULE, *launched)
+    while not any((tmp_path / "runs").rglob("checkpoint.npz")):
+        assert process.poll() is None, "it ends before it has a checkpoint"
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait(60) == 143
+    finished = run_small(MODULE, *launched)
+    assert finished.returncode == 0, finished.stderr
+    assert units(tmp_path / "runs") == units(tmp_path / "alone")
+    assert len(units(tmp_path / "runs")) == 2
+    assert finished.stdout.splitlines()[:8] == alone.stdout.splitlines()[:8]
+    assert "2 at once" in finished.stderr
+    assert "%|" not in finished.stderr, "progress is in the logs"
