@@ -28,7 +28,7 @@ def main() -> None:
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     spaces = spaces_from_flags(configs)
-    dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, configs[0].seed)
+    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
     searches, folder = searches_from_flags(configs, spaces, dataset)
     if not values.report_only:
         for search in searches:

@@ -17,6 +17,7 @@ import common
 from common.data import load_glyphs
 from tests.architecture_test import PACKAGES
 from tests.command_line import ROOT
+from tests.setup_test import extras_of_files
 
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results")
 SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
@@ -138,9 +139,7 @@ def test_the_wheel_has_the_four_packages_and_their_data(wheel):
     assert data - names == set()
     assert fields["Version"] == common.__version__
     assert any(value.startswith("tensorboard") for value in fields.get_all("Requires-Dist"))
-    assert {"dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "torch"} == set(
-        fields.get_all("Provides-Extra")
-    )
+    assert extras_of_files() == set(fields.get_all("Provides-Extra"))
 
 
 def test_layers_are_used_from_an_empty_folder(site, empty):
