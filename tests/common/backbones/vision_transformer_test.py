@@ -107,7 +107,7 @@ def torch():
         with contextlib.suppress(RuntimeError):  # torchvision's own library has declared it
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     module.manual_seed(0)
-    yield module  # while the library lives
+    yield module  # noqa: PT022  while the library lives
 
 
 def randomized(torch, network):
