@@ -21,6 +21,7 @@ from common.losses.proxy_nca import ProxyNCALoss
 from common.losses.quadruplet import QuadrupletLoss
 from common.losses.signal_to_noise import SignalToNoiseLoss
 from common.losses.soft_triple import SoftTripleLoss
+from common.losses.supervised_contrastive import SupervisedContrastiveLoss
 from common.losses.triplet import TripletLoss
 from common.losses.weighted_sum import WeightedSumLoss
 
@@ -45,6 +46,7 @@ __all__ = [
     "QuadrupletLoss",
     "SignalToNoiseLoss",
     "SoftTripleLoss",
+    "SupervisedContrastiveLoss",
     "TripletLoss",
     "WeightedSumLoss",
     "class_ids",

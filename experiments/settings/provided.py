@@ -1,4 +1,4 @@
-"""What plug-ins provide: who provides a name, and the settings of poolings, backbones and data sets that have some."""
+"""Names that plug-ins provide: by which plug-in, with which settings, after which recipe."""
 
 from __future__ import annotations
 

@@ -116,8 +116,7 @@ def layers_of(
     layers = Layers()
     chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
-    dataset = recipe_of(dataset)
-    values = layers.values
+    values, dataset = layers.values, recipe_of(dataset)
     size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
     after = "" if dataset in PRINTED else "ours, after "
     section = f"{after}thesis {'3.3.2.1' if chapter == 3 else '5.3.4.1'}"

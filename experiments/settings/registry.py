@@ -1,4 +1,4 @@
-"""What a plug-in registers: losses, poolings, backbones and data sets, in the tables of those of this library."""
+"""Registration of a plug-in's losses, poolings, backbones and data sets, in the tables of those of this library."""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ from experiments.settings.methods.derived import loss_settings
 from experiments.settings.methods.loss_settings import LossSettings
 
 # Whose settings are their constructors' parameters: `--NAME_PARAMETER`.
-DERIVED: dict[str, Callable[..., losses.MetricLoss]] = {}
+DERIVED: dict[str, Callable[..., losses.MetricLoss]] = {
+    "supcon": losses.SupervisedContrastiveLoss,
+}
 LOSSES: dict[str, type[LossSettings]] = {
     "c1": pair_losses.CosineContrastiveSettings,
     "c2": pair_losses.ContrastiveSettings,

@@ -1,0 +1,49 @@
+"""CONTRIBUTING's walk-through of a new loss, backbone and data set: its blocks, saved and trained with."""
+
+import ast
+import re
+import shlex
+
+import pytest
+
+from tests.command_line import ROOT, run_module, run_small
+
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+(COMMAND,) = re.findall(r"^    python -m experiments\.fair_eval (--plugin=.*)$", TEXT, re.MULTILINE)
+SMALLER = ["--num_folds=2", "--max_steps=4", "--steps_per_evaluation=2", "--noexport_model"]
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    path = tmp_path_factory.mktemp("contributing") / "my_plugin.py"
+    path.write_text("\n\n".join(BLOCKS))
+    return path
+
+
+def test_the_blocks_are_one_module_with_a_function_register():
+    assert len(BLOCKS) == 3
+    body = ast.parse("\n\n".join(BLOCKS)).body
+    assert [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))] == [
+        "LogisticLoss",
+        "two_convolutions",
+        "load_stripes",
+        "register",
+    ]
+
+
+def test_the_command_trains_with_them(plugin):
+    arguments = [part.replace("my_plugin.py", str(plugin)) for part in shlex.split(COMMAND)]
+    places = [f"--runs_dir={plugin.parent / 'runs'}", f"--cache_dir={plugin.parent / 'cache'}"]
+    result = run_small("experiments.fair_eval", *arguments, *SMALLER, *places)
+    assert result.returncode == 0, result.stderr
+    for method in ("logistic+gap", "logistic+xbm+gsp"):
+        assert f"\n{method} " in result.stdout
+    assert len(list(plugin.parent.glob("runs/fair/stripes/*/fold*/result.json"))) == 4
+
+
+def test_its_flags_are_in_help(plugin):
+    text = run_module("experiments.fair_eval", f"--plugin={plugin}", "--help").stdout
+    assert "Logistic loss (logistic):\n  --logistic_scale: logistic: a, greater than 0 (default: 8.0)" in text
+    assert "--logistic_boundary: logistic: m, the similarity above which negatives cost most; in (-1, 1)" in text
+    assert "Two convolutions with stride 4 (two_convolutions):\n  --two_convolutions_width" in text
