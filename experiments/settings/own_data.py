@@ -60,7 +60,7 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
 
 
 def network_of_weights(given: Mapping[str, Any]) -> str | None:
-    """The network that an `.npz` file given as `weights` holds; None without a file, or if it is of no known network."""
+    """The network that an `.npz` file given as `weights` holds; None without one, or if it is not a known one."""
     path = given.get("weights")
     return backbones.network_of_file(path) if path is not None and os.path.isfile(path) else None
 
