@@ -12,9 +12,12 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
     """The rows of the largest inner products with each query, as `find_nearest_neighbors` gives them.
 
     That search prepares the gallery (which rows are equal, bounds, an order of tiles), which pays for many queries; at
-    a million rows it takes seconds for the first one. Here a float32 product proposes, a block of rows at a time. A
-    product of `dim` terms of vectors of unit norm is off by less than gamma = (1.01 dim + 20) u; what is within
-    twice that of the k-th best one seen is decided in float64, equal ones by row.
+    a million rows it takes seconds for the first one. That is why there are two: among 200,000 rows of 128 components
+    one query takes 0.01 s of processor time here and 0.5 s there, 16 queries 0.07 s and 0.5 s.
+
+    Here a float32 product proposes, a block of rows at a time. A product of `dim` terms of vectors of unit norm is off
+    by less than gamma = (1.01 dim + 20) u; what is within twice that of the k-th best one seen is decided in float64,
+    equal ones by row.
 
     Args:
         queries: `[queries, dim]` of unit norm.

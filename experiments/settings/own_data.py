@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,9 +60,9 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
 
 
 def network_of_weights(given: Mapping[str, Any]) -> str | None:
-    """The network that an `.npz` file given as `weights` holds; None without one, or if it is of no known network."""
+    """The network that an `.npz` file given as `weights` holds; None without one, or if it is not a known one."""
     path = given.get("weights")
-    return backbones.network_of_file(path) if path is not None and path.endswith(".npz") else None
+    return backbones.network_of_file(path) if path is not None and os.path.isfile(path) else None
 
 
 def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:

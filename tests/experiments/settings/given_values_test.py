@@ -12,7 +12,7 @@ WRONG = {
     "loss": ("arcfce", "Did you mean arcface?"),
     "image_size": ("0", "expected a number in (0, inf)"),
     "weights": ("nowhere.npz", "cannot be read"),
-    "classes_per_batch": ("32", "expected at most 3"),
+    "classes_per_batch": ("32", "expected at most 2"),
     "train_fraction": ("1.5", "expected a number in (0, 1)"),
 }
 
@@ -58,7 +58,7 @@ def test_missing_photos_and_weights_are_refused_together(tmp_path):
     said = refused(tmp_path / "nowhere", tmp_path, "--backbone=mobilenet_v2")
     assert "2 things are wrong" in said
     assert "Invalid --data_dir" in said
-    assert "--backbone=MobileNetV2, keras.applications' own" in said
+    assert "--backbone=MobileNetV2: keras.applications' own" in said
 
 
 def test_a_share_of_classes_is_refused_where_the_split_is_official(tmp_path):

@@ -39,9 +39,9 @@ def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
                 empty_study.finish(config, fold, repeat)
     found, _ = read_studies(reports.collect(empty_study.folder))
     assert sorted(one.title for one in found) == [
-        "Fair protocol on glyphs, budget smoke, 16-D: 2 folds, 1 repeat",
-        "Fair protocol on glyphs, budget smoke, 8-D: 2 folds, 1 repeat",
-        "Fair protocol on glyphs, budget smoke, 8-D: 2 folds, 2 repeats",
+        "Fair protocol on glyphs, at most 100 steps, set by hand, 16-D: 2 folds, 1 repeat",
+        "Fair protocol on glyphs, at most 100 steps, set by hand, 8-D: 2 folds, 1 repeat",
+        "Fair protocol on glyphs, at most 100 steps, set by hand, 8-D: 2 folds, 2 repeats",
     ]
     (repeated,) = [one for one in found if "2 repeats" in one.title]
     assert repeated.rows[1].cells["single 8-D", "MAP@R"].estimate.std is not None
