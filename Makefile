@@ -60,8 +60,9 @@ $(VENV)/.installed: requirements.txt setup.py
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-oracles.txt requirements-onnx.txt
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -r requirements-oracles.txt
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-oracles.txt requirements-onnx.txt requirements-keras-hub.txt
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -r requirements-oracles.txt \
+	  -r requirements-keras-hub.txt
 	touch $@
 
 $(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setup.py

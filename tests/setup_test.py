@@ -59,7 +59,9 @@ def test_this_environment_has_what_the_package_asks_for(settings):
 
 
 def test_extras_are_the_files_of_requirements(settings):
-    assert set(settings["extras_require"]) == {"dev", "faiss", "onnx", "oracles", "parquet", "peers", "torch"}
+    assert set(settings["extras_require"]) == {
+        *("dev", "faiss", "keras-hub", "onnx", "oracles", "parquet", "peers", "torch")
+    }
     for extra, requirements in settings["extras_require"].items():
         assert required(requirements) == required(lines_of(f"requirements-{extra}.txt")) != {}
 
