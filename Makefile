@@ -6,6 +6,7 @@ ORACLE_VENV := .venv-oracles
 LATIN_NETWORK := runs/glyphs_latin.npz
 DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
+TESTED := dev oracles onnx serve tune keras-hub
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
@@ -60,9 +61,8 @@ $(VENV)/.installed: requirements.txt setup.py
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.txt requirements-oracles.txt requirements-onnx.txt requirements-serve.txt requirements-tune.txt
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-dev.txt -r requirements-oracles.txt -r requirements-serve.txt \
-	  -r requirements-tune.txt
+$(VENV)/.installed-dev: $(VENV)/.installed $(TESTED:%=requirements-%.txt)
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) $(TESTED:%=-r requirements-%.txt)
 	touch $@
 
 $(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setup.py

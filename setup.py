@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
-EXTRAS = ("dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "slurm", "torch", "tune")
+EXTRAS = ("dev", "faiss", "keras-hub", "onnx", "oracles", "parquet", "peers", "serve", "slurm", "torch", "tune")
 
 
 def version() -> str:
@@ -20,7 +20,7 @@ def requirements(extra: str) -> list[str]:
     """The lines of a file of requirements, and of those that it names, which are the only place of their versions."""
     text = (ROOT / f"requirements-{extra}.txt").read_text(encoding="utf-8")
     lines = [requirement for line in text.splitlines() if (requirement := line.partition("#")[0].strip())]
-    named = [name for line in lines for name in re.findall(r"^-r requirements-(\w+)\.txt$", line)]
+    named = [name for line in lines for name in re.findall(r"^-r requirements-([\w-]+)\.txt$", line)]
     return [line for line in lines if not line.startswith("-r ")] + [
         one for name in named for one in requirements(name)
     ]

@@ -89,7 +89,7 @@ def _places(network: keras.Model) -> dict[str, _Place]:
     """Where a network can be cut, by every name that says it.
 
     In an order in which a layer comes after those that it takes from, a cut behind a layer is one if no arrow leaps
-    over it. Below has to be a layer with weights, and at the cut a feature map.
+    over it. Below has to be a layer with weights, and at the cut a feature map or tokens.
     """
     order = [layer for layer in network.layers if not isinstance(layer, keras.layers.InputLayer)]
     number = {id(layer.output): index for index, layer in enumerate(order)}
@@ -104,7 +104,7 @@ def _places(network: keras.Model) -> dict[str, _Place]:
         below = taken[0]
         if len(taken) > 1 or below < first_weights or not can_be_cut_behind[below]:
             continue
-        if len(order[below].output.shape) == 4:
+        if len(order[below].output.shape) in (3, 4):
             places |= dict.fromkeys(names, _Place(order[below], layer))
     return places
 
@@ -129,10 +129,11 @@ def _names(name: str) -> list[str]:
 
 
 def _listed(places: dict[str, _Place]) -> list[str]:
-    """The shortest name of every place in front of a convolution, from the images on."""
+    """The shortest name of every place in front of a convolution or a transformer's block, from the images on."""
     layers = keras.layers
+    firsts = (layers.Conv2D, layers.DepthwiseConv2D, layers.ZeroPadding2D, layers.LayerNormalization)
     names: dict[int, str] = {}
     for name, place in places.items():
-        if isinstance(place.above, (layers.Conv2D, layers.DepthwiseConv2D, layers.ZeroPadding2D)):
+        if isinstance(place.above, firsts):
             names[id(place.below)] = min(names.get(id(place.below), name), name, key=len)
     return list(names.values())

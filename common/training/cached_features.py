@@ -98,13 +98,13 @@ def cache_features(
         )
     inference = _inference(network)  # nothing is traced where all activations are there
     first_images = next(iter(view_batches(dataset.train, preprocessing, 1, np.zeros(1, int), np.zeros((1, 2)))))
-    height, width, channels = map(int, network.compute_output_shape(tuple(first_images.shape))[1:])
+    shape = tuple(map(int, network.compute_output_shape(tuple(first_images.shape))[1:]))
     origin = {**origin, "network": network_digest(network)}
     parts = [examples for _, examples in parts_of(dataset)]
     seen = {"transform": repr(augmentation), "views": hashlib.sha256(views.tobytes()).hexdigest()}
-    training = FeatureStore(folder, {**origin, **seen}, len(views), (views.shape[1], height, width, channels))
+    training = FeatureStore(folder, {**origin, **seen}, len(views), (views.shape[1], *shape))
     origin = {**origin, "transform": repr(preprocessing), "parts": [name for name, _ in parts_of(dataset)]}
-    evaluation = FeatureStore(folder, origin, sum(map(len, parts)), (1, height, width, channels))
+    evaluation = FeatureStore(folder, origin, sum(map(len, parts)), (1, *shape))
     check_room([training, evaluation], _ADVICE)
     jobs = (
         (training, [dataset.train], augmentation, views, "features of the training views"),

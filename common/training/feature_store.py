@@ -39,15 +39,13 @@ class FeatureStore:
         folder: holds the stores of one data set.
         origin: all that the activations depend on, JSON values: network, weights, data, views, image size, cut.
         num_items: images.
-        item_shape: (views, height, width, channels).
+        item_shape: (views, height, width, channels), or (views, tokens, channels).
 
     Raises:
         InvalidInput: the folder cannot be written.
     """
 
-    def __init__(
-        self, folder: str | os.PathLike, origin: dict, num_items: int, item_shape: tuple[int, int, int, int]
-    ) -> None:
+    def __init__(self, folder: str | os.PathLike, origin: dict, num_items: int, item_shape: tuple[int, ...]) -> None:
         self.num_items, self.item_shape = num_items, tuple(int(size) for size in item_shape)
         self.origin = {**origin, "format": FORMAT, "dtype": "float16", "shape": [num_items, *self.item_shape]}
         self.digest = hashlib.sha256(json.dumps(self.origin, sort_keys=True).encode()).hexdigest()[:_DIGITS]

@@ -19,6 +19,7 @@ POOLINGS = {
     "GlobalMaxPooling": pooling.GlobalMaxPooling,
     "GlobalAverageMaxPooling": pooling.GlobalAverageMaxPooling,
     "CBAMPooling": lambda **kw: pooling.CBAMPooling(2, **kw),
+    "ClassTokenPooling": pooling.ClassTokenPooling,
     "CrossDimensionalPooling": pooling.CrossDimensionalPooling,
     "DeLFPooling": lambda **kw: pooling.DeLFPooling(6, **kw),
     "GeneralizedMaxPooling": pooling.GeneralizedMaxPooling,

@@ -107,7 +107,8 @@ def torch():
         with contextlib.suppress(RuntimeError):  # torchvision's own library has declared it
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     module.manual_seed(0)
-    yield module  # noqa: PT022  while the library lives
+    yield module
+    del library  # not before torchvision has been imported
 
 
 def randomized(torch, network):

@@ -39,7 +39,7 @@ def built(pooling, collages, **overrides):
     return config, model
 
 
-@pytest.mark.parametrize("pooling", build.POOLINGS)
+@pytest.mark.parametrize("pooling", build.MAP_POOLINGS)
 def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
     config, model = built(pooling, collages)
     batches = tf.data.Dataset.from_tensor_slices(collages.test.inputs).batch(10)

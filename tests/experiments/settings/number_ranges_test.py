@@ -14,6 +14,7 @@ CONFIGS = [
     resolve("sop", "c2", "gsp", "thesis", "full", {}, "ccp"),
     resolve("sop", "c2", "gap", "thesis", "full", {}, protocol="held_out"),
     resolve("folder", "c2", "gap", "thesis", "full", {"train_fraction": 0.7}),
+    resolve("sop", "c2", "gap", "thesis", "full", {"backbone": "vit_small_16", "layer_decay": 0.5}),
     *(resolve("sop", loss, "gap", "thesis", "full", {}) for loss in (*LOSSES, "margin+distance+rho")),
 ]
 RANGES = {each.name: each.metadata["within"] for each in all_settings() if each.metadata["within"]}
