@@ -146,7 +146,7 @@ def main(action, folder):
     if action == "mirrored":
         (folder / "differences.json").write_text(json.dumps(mirrored()))
     elif action == "one":
-        for name in MODELS:
+        for name in sys.argv[3:] or MODELS:
             np.savez(folder / f"one-{name}.npz", *trained_in_a_loop(tf.distribute.get_strategy(), name))
     else:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
