@@ -39,7 +39,8 @@ def gather_over_replicas(values: tf.Tensor) -> tf.Tensor:
     """
     if num_replicas() == 1:
         return values
-    return tf.distribute.get_replica_context().all_gather(tf.convert_to_tensor(values), axis=0)
+    placed = tf.identity(values)  # on the replica's device: with one replica on each host, a batch has none yet
+    return tf.distribute.get_replica_context().all_gather(placed, axis=0)
 
 
 def first_row_of_replica(num_rows: tf.Tensor) -> tf.Tensor:

@@ -63,6 +63,7 @@ class EmbeddingModel(keras.Model):
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.update: ProxyRateOptimizer | None = None
         self.warming_up = False
+        self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         return self.outputs_of(inputs, training=training)["embeddings"]

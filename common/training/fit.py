@@ -127,11 +127,10 @@ def fit(
 
 def _refuse_several_hosts(model: EmbeddingModel) -> None:
     """Each host would write the same run directory."""
-    strategy = model.distribute_strategy
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if isinstance(model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
         expected = "one host, with one device or a MirroredStrategy"
-        fix = "Train a MetricModel by Keras' fit on several hosts."
-        raise invalid("strategy of fit", received=type(strategy).__name__, expected=expected, fix=fix)
+        fix = "Several hosts train a MetricModel: docs/devices.md."
+        raise invalid("strategy of fit", received="MultiWorkerMirroredStrategy", expected=expected, fix=fix)
 
 
 def _compiler(

@@ -90,6 +90,7 @@ class MetricModel(keras.Model):
         self.proxy_optimizer: keras.optimizers.Optimizer | None = None
         self._update: ProxyRateOptimizer | None = None
         self._metric_names: set[str] = set()
+        self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
         self.built = True
 
     def compile(

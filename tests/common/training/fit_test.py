@@ -15,6 +15,7 @@ from common.losses import CosineContrastiveLoss, CrossBatchMemoryLoss, ProxyNCAL
 from common.pooling import GlobalAveragePooling
 from common.records import ResumableCallback, RunDirectory
 from common.training import (
+    Checkpoint,
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
@@ -398,3 +399,19 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
 def test_tensorboard_files_are_written(tmp_path):
     _, _, run = run_training(tmp_path, max_steps=2)
     assert list((run.path / "tensorboard").glob("events.out.tfevents*"))
+
+
+def test_a_checkpoint_of_another_number_of_replicas_is_refused(tmp_path, monkeypatch):
+    model = make_model()
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path, model, Validation(model, stop_after=1))
+    monkeypatch.setattr(Checkpoint, "_num_replicas", 2)
+    with pytest.raises(InvalidInput, match=r"Invalid number of replicas .*received 2, expected the 1 that it was writ"):
+        run_training(tmp_path)
+
+
+def test_several_hosts_are_refused(tmp_path, monkeypatch):
+    strategy = object.__new__(tf.distribute.MultiWorkerMirroredStrategy)
+    monkeypatch.setattr(EmbeddingModel, "distribute_strategy", strategy)
+    with pytest.raises(InvalidInput, match="Invalid strategy of fit: received 'MultiWorkerMirroredStrategy', expected"):
+        run_training(tmp_path)

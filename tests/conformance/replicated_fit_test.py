@@ -1,0 +1,57 @@
+"""Whole models on two virtual devices and on two hosts: after 20 steps the weights of one device."""
+
+import json
+import socket
+
+import numpy as np
+import pytest
+
+from tests.command_line import run_program, start_program
+
+PROGRAM = ["-m", "tests.conformance.replicated_fit"]
+NAMES = ("proxies_and_memory", "pooled_with_zero_shot", "chance_constrained", "embedding_model")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def differences(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mirrored")
+    finished = run_program([*PROGRAM, "mirrored", str(folder)], timeout=900)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads((folder / "differences.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_replicas_train_like_one_device(differences, name):
+    assert differences[name] < 1e-4
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def weights_in(path):
+    with np.load(path) as arrays:
+        return [arrays[name] for name in arrays.files]
+
+
+def test_two_hosts_train_like_one_device(tmp_path, monkeypatch):
+    names = ("proxies_and_memory", "embedding_model")
+    workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    processes = []
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": workers}, "task": task}))
+        why = "TensorFlow reads TF_CONFIG, and makes its devices, when a process begins"
+        processes.append(start_program([*PROGRAM, "worker", str(tmp_path), *names], fresh=why))
+    monkeypatch.delenv("TF_CONFIG")
+    assert run_program([*PROGRAM, "one", str(tmp_path), *names], timeout=900).returncode == 0
+    assert [process.wait(900) for process in processes] == [0, 0]
+    for name in names:
+        expected = weights_in(tmp_path / f"one-{name}.npz")
+        for index in range(2):
+            found = weights_in(tmp_path / f"worker{index}-{name}.npz")
+            differences = [np.max(np.abs(one - other)) for one, other in zip(found, expected, strict=True)]
+            assert max(differences) < 1e-4
