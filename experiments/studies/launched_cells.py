@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterable
 
 from absl import flags
@@ -40,7 +41,7 @@ def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> 
     """
     values = flags.FLAGS
     places = {name: values[name].value for name in (*PLACE_FLAGS, *SESSION_FLAGS)}
-    tasks = {}
+    tasks: dict[pathlib.Path, UnitTask] = {}
     for cell in cells:
         folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)
         command = unit_command(cell, {**places, "export_model": export_model})
