@@ -10,7 +10,6 @@ import math
 import os
 import pathlib
 import sys
-import tempfile
 import time
 import types
 from collections.abc import Callable
@@ -140,9 +139,7 @@ def full_disk(due: float, step: int):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return open(path, mode, **settings)
 
-    patched = types.SimpleNamespace(**{**vars(os), "fdopen": lambda handle, mode: FullDisk(io.FileIO(handle, mode))})
-    changes = {"os": patched, "open": open_for_append, "create": True}
-    with mock.patch.multiple(run_directory, **changes), mock.patch.multiple(atomic, **changes):
+    with _opened_by(open_for_append, lambda path, mode: FullDisk(io.FileIO(path, mode))):
         yield
 
 
@@ -151,22 +148,30 @@ def read_only(due: float, step: int):
     """From `due` on, no file can be made or opened for writing in the run's folder (EROFS)."""
     del step
 
-    def refuse(path) -> None:
-        if time.monotonic() >= due:
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    def make(dir, **settings):
-        refuse(dir)
-        return tempfile.mkstemp(dir=dir, **settings)
-
     def open_file(path, mode="r", **settings):
-        if mode != "r":
-            refuse(path)
+        if mode != "r" and time.monotonic() >= due:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
         return open(path, mode, **settings)
 
-    patched = types.SimpleNamespace(**{**vars(tempfile), "mkstemp": make})
-    changes = {"tempfile": patched, "open": open_file, "create": True}
-    with mock.patch.multiple(run_directory, **changes), mock.patch.multiple(atomic, **changes):
+    with _opened_by(open_file, open_file):
+        yield
+
+
+@contextlib.contextmanager
+def _opened_by(open_file: Callable, open_temporary: Callable):
+    """The log of a run is opened by the first, the temporary files of atomic writing by the second: (path, mode)."""
+
+    class FaultyPath(type(pathlib.Path())):
+        def open(self, mode="r", *arguments, **settings):
+            if mode.startswith("r"):
+                return super().open(mode, *arguments, **settings)
+            return open_temporary(os.fspath(self), mode)
+
+    patched = types.SimpleNamespace(**{**vars(pathlib), "Path": FaultyPath})
+    with (
+        mock.patch.object(run_directory, "open", open_file, create=True),
+        mock.patch.object(atomic, "pathlib", patched),
+    ):
         yield
 
 

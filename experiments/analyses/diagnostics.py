@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -27,12 +28,14 @@ class Point(NamedTuple):
 
     Attributes:
         method: the configuration that it belongs to.
+        fold: of the run, 0-based.
         label: method, fold and repeat in words.
         scores: test metrics, as fractions.
         figures: diagnostics by name; those of training embeddings begin with "training ".
     """
 
     method: str
+    fold: int
     label: str
     scores: dict[str, float]
     figures: dict[str, float]
@@ -81,15 +84,25 @@ def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, 
                 }
                 figures |= {f"{GAP} of {name}": scores[name] - of_training["scores"][name] for name in METRICS}
             label = f"{method.method} fold {fold} repeat {repeat}"
-            points.append(Point(method.path.name, label, {name: scores[name] for name in METRICS}, figures))
+            of_test = {name: scores[name] for name in METRICS}
+            points.append(Point(method.path.name, fold, label, of_test, figures))
     return points
 
 
 def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTable:
-    """Spearman's coefficient of each diagnostic with each metric, and its interval."""
+    """Spearman's coefficient of each diagnostic with each metric, and its interval.
+
+    An interval that excludes zero is marked only where every method has repeats: with one run per fold, the place of a
+    method in the ranking may be that of its seed.
+
+    Args:
+        points: of three methods or more.
+        dataset: their data set.
+    """
     groups = [point.method for point in points]
     names = [name for name in points[0].figures if all(name in point.figures for point in points)]
-    rows, enough = [], len(set(groups)) >= FEWEST_METHODS
+    objections = _objections(points)
+    rows = []
     for name in names:
         values = [point.figures[name] for point in points]
         cells = [f"{min(values):.3f} to {max(values):.3f}"]
@@ -98,22 +111,31 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
                 cells.append("does not vary")
                 continue
             found = spearman_interval(values, [point.scores[metric] for point in points], groups)
-            cells.append(
-                f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{'*' * (found.excludes_zero and enough)}"
-            )
+            mark = "*" if found.excludes_zero and not objections else ""
+            cells.append(f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{mark}")
         rows.append([name, *cells])
-    few = (
-        [] if enough else [f"{len(set(groups))} methods are too few: the intervals are too short, and none is marked."]
-    )
     best = {metric: [100 * point.scores[metric] for point in points] for metric in METRICS}
     notes = [
-        "Spearman's rank correlation over runs; in brackets the 95 % percentile bootstrap interval over whole methods. "
-        "* the interval excludes zero. With this many rows, one in twenty would do so by chance.",
-        *few,
+        "Spearman's rank correlation over runs; in brackets the 95 % percentile bootstrap interval over whole methods.",
+        *(objections or ["* the interval excludes zero. With this many rows, one in twenty would do so by chance."]),
         *(f"{metric} of these runs: {min(values):.1f} to {max(values):.1f} %." for metric, values in best.items()),
     ]
     count = f"{len(points)} runs of {len(set(groups))} methods"
     return reports.PlainTable(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *METRICS], rows, notes)
+
+
+def _objections(points: Sequence[Point]) -> list[str]:
+    """Why no interval of these runs may be marked; empty where one may."""
+    said = []
+    if (count := len({point.method for point in points})) < FEWEST_METHODS:
+        said.append(f"{count} methods are too few: the intervals are too short, and none is marked.")
+    repeats = Counter((point.method, point.fold) for point in points)
+    once = {method for method, _ in repeats} - {method for (method, _), count in repeats.items() if count > 1}
+    if once:
+        said.append(
+            f"Methods with one run per fold: {len(once)}. No interval is marked; --repeats=2 adds a second run."
+        )
+    return said
 
 
 def runs_table(points: Sequence[Point]) -> reports.PlainTable:

@@ -11,7 +11,8 @@ from benchmarks.interval_coverage import DIFFERENCE, SINGLE, coverage, false_ala
 @pytest.mark.parametrize("num_classes", [8, 30])
 def test_intervals_cover_the_truth(population, skewed, num_classes):
     generator = np.random.default_rng(0)
-    assert 0.92 <= coverage(generator, population, num_classes, (4, 3), skewed=skewed, studies=400) <= 0.99
+    # 93 to 97 % in 10,000 studies; 400 have a standard error of about one.
+    assert 0.91 <= coverage(generator, population, num_classes, (4, 3), skewed=skewed, studies=400) <= 0.985
 
 
 def test_few_tables_without_a_difference_have_a_star():

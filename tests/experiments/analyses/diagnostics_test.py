@@ -46,13 +46,26 @@ def test_every_run_is_a_point_with_its_own_diagnostics(runs):
     assert table.title == "Diagnostics and retrieval on glyphs: 10 runs of 5 methods"
     cells = {row[0]: row for row in table.rows}
     assert float(cells["pi_intra"][2].split()[0]) < -0.8  # noise inside of classes, and nothing else, is what differs
-    assert cells["pi_intra"][2].endswith("]*")
+    assert not any(cell.endswith("*") for row in table.rows for cell in row)
+    assert any(note.startswith("Methods with one run per fold: 5.") for note in table.notes)
     few = correlation_table(points[:8], "glyphs")
-    assert not any(cell.endswith("*") for row in few.rows for cell in row)
     assert any(note.startswith("4 methods are too few") for note in few.notes)
     text = runs_table(points).as_csv().splitlines()
     assert len(text) == 11
     assert text[0].startswith("run,MAP@R (%),P@1 (%),rho,rho@2,pi_intra")
+
+
+def test_intervals_without_zero_are_marked_where_every_method_has_repeats(runs):
+    folder, _ = runs
+    points = points_of(reports.collect(folder, "fair", "glyphs"), None, clustering=False)
+    repeated = [point._replace(fold=0) for point in points]  # two runs of fold 0 each
+    table = correlation_table(repeated, "glyphs")
+    assert {row[0]: row for row in table.rows}["pi_intra"][2].endswith("]*")
+    assert any(note.startswith("* the interval excludes zero") for note in table.notes)
+    one_without = [*repeated[:-1], repeated[-1]._replace(fold=1)]
+    assert any(
+        note.startswith("Methods with one run per fold: 1.") for note in correlation_table(one_without, "glyphs").notes
+    )
 
 
 def test_training_embeddings_and_the_gap_come_beside(runs):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -17,9 +18,11 @@ def test_one_part_has_students_interval():
     assert half(interval(0.5, None, (0.04, 3), 0.9)) == pytest.approx(0.2 * stats.t.ppf(0.95, 3))
 
 
-def test_two_parts_are_joined_by_cochran_and_cox():
+def test_two_parts_are_joined_half_by_cochran_and_cox_and_half_by_satterthwaite():
     quantiles = stats.t.ppf(0.975, 99), stats.t.ppf(0.975, 8)
-    expected = (0.01**2 * quantiles[0] + 0.02**2 * quantiles[1]) / math.hypot(0.01, 0.02)
+    cochran = (0.01**2 * quantiles[0] + 0.02**2 * quantiles[1]) / math.hypot(0.01, 0.02)
+    freedom = 5e-4**2 / (1e-8 / 99 + 16e-8 / 8)
+    expected = (cochran + stats.t.ppf(0.975, freedom) * math.hypot(0.01, 0.02)) / 2
     found = interval(0.5, (0.01**2, 99), (0.02**2, 8), 0.95)
     assert half(found) == pytest.approx(expected)
     assert (found.class_error, found.training_error) == pytest.approx((0.01, 0.02))
@@ -28,7 +31,7 @@ def test_two_parts_are_joined_by_cochran_and_cox():
     assert half(here) == pytest.approx(0.02 * quantiles[1])
     assert here.class_error == 0
     assert found.low < here.low < here.high < found.high
-    assert (found.error, found.freedom) == pytest.approx((math.hypot(0.01, 0.02), 5e-4**2 / (1e-8 / 99 + 16e-8 / 8)))
+    assert (found.error, found.freedom) == pytest.approx((math.hypot(0.01, 0.02), freedom))
 
 
 def test_kinds():
@@ -50,14 +53,22 @@ def test_skewed_classes_reach_further_on_the_side_of_their_tail():
     plain = stats.t.ppf(0.975, 15)
     assert skewed_quantiles(15, 0.0, 0.95) == pytest.approx((plain, plain))
     below, above = skewed_quantiles(15, 0.4, 0.95)
-    assert below == pytest.approx(plain)
-    assert above > 1.2 * plain
+    shift = 0.4 * (2 * plain**2 + 1) / 6
+    assert above == pytest.approx(plain + shift * (1 + 24 / 16))
+    assert below == pytest.approx(plain - shift / 3)
     assert skewed_quantiles(15, -0.4, 0.95) == pytest.approx((above, below))
-    # The end is where Hall's polynomial of the studentised estimate reaches Student's quantile.
-    skewness = 0.4 * (1 + 8 / 16)
-    studentised = -above
-    polynomial = studentised + skewness * studentised**2 / 3 + skewness**2 * studentised**3 / 27 + skewness / 6
-    assert polynomial == pytest.approx(-plain)
+    assert skewed_quantiles(15, 2.0, 0.95)[0] == pytest.approx(plain / 2)
+
+
+def test_the_shift_is_that_of_skewed_samples():
+    """Studentised means of many skewed draws have the quantiles of the expansion, from which the ends are made."""
+    generator, count = np.random.default_rng(0), 100
+    draws = generator.exponential(size=(40_000, count)) - 1
+    studentised = draws.mean(axis=1) / draws.std(axis=1, ddof=1) * math.sqrt(count)
+    quantile = stats.t.ppf(0.975, count - 1)
+    shift = 2 / math.sqrt(count) * (2 * quantile**2 + 1) / 6
+    assert np.quantile(studentised, 0.025) == pytest.approx(-quantile - shift, abs=0.1)
+    assert np.quantile(studentised, 0.975) == pytest.approx(quantile - shift, abs=0.1)
 
 
 @pytest.mark.parametrize("estimate", [0.02, -0.02, 0.004])
