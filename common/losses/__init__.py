@@ -10,6 +10,7 @@ from common.losses.cosine_contrastive import CosineContrastiveLoss
 from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
 from common.losses.decorrelation import DecorrelationLoss
 from common.losses.distance_adapted_contrast import DistanceAdaptedContrastLoss
+from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
 from common.losses.histogram import HistogramLoss
 from common.losses.in_turn import InTurnLoss
 from common.losses.lifted_structure import LiftedStructureLoss
@@ -60,4 +61,6 @@ __all__ = [
     "ViewLoss",
     "WeightedSumLoss",
     "class_ids",
+    "feature_sizes",
+    "feature_tasks_loss",
 ]

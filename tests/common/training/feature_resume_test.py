@@ -33,6 +33,7 @@ def two_views_from(step):
 
 def feature_model(num_views):
     """Two features in turn, or one of them beside an instance feature with a queue of 2.5 batches."""
+    tf.keras.utils.set_random_seed(5)  # of the decorrelation's networks
     first = ComponentLoss(MinedLoss(MarginLoss(CLASSES), seed=1), 0, 3)
     decorrelation = DecorrelationLoss((3, 3), [(0, 1)], 10.0, hidden=4)
     if num_views == 1:
