@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.ops.distances import pairwise_distances
+from common.ops.gradient_reversal import reverse_gradient
 from common.ops.normalization import normalize
 from common.ops.precision import at_least_float32
 from common.ops.reductions import log_sum_exp, softmax_means_by_group
@@ -210,6 +211,9 @@ CASES = {
     ),
     "weighted_sum": Case(
         lambda w, f: [weighted_sum(at_least_float32(w)[None], at_least_float32(f)[None])], weights_and_features, ANY
+    ),
+    "reverse_gradient": Case(
+        lambda x: [reverse_gradient(x)], features_alone, ("mixed",), exact_function=lambda x: [-at_least_float32(x)]
     ),
     "normalize, clip": Case(lambda f: [normalize(f, "clip")], features_alone, is_custom=False),
     "normalize, unit": Case(lambda f: [normalize(f, "unit")], features_alone, is_custom=False),

@@ -4,7 +4,7 @@ from common.data.batches import ClassBalancedBatches
 from common.data.cars196 import load_cars196
 from common.data.cifar import load_cifar10, load_cifar100
 from common.data.cifar_collage import collage_training_classes, load_cifar10_collage, load_cifar_collage
-from common.data.class_splits import contiguous_folds, random_class_split
+from common.data.class_splits import contiguous_folds, held_back_images, random_class_split
 from common.data.collage_tiles import tile_of
 from common.data.cub200 import load_cub200
 from common.data.dataset import (
@@ -41,6 +41,7 @@ from common.data.prepared_images import prepare_images
 from common.data.random_batches import MPerClassBatches, RandomPairBatches
 from common.data.stanford_online_products import load_stanford_online_products
 from common.data.synthetic_tokens import load_synthetic_tokens
+from common.data.two_views import TwoViews
 
 __all__ = [
     "collage_training_classes",
@@ -60,6 +61,7 @@ __all__ = [
     "RandomShift",
     "MPerClassBatches",
     "ThesisCrop",
+    "TwoViews",
     "check_images",
     "check_official_counts",
     "check_training_pairs",
@@ -68,6 +70,7 @@ __all__ = [
     "find_image_files",
     "evaluation_batches",
     "fixed_views",
+    "held_back_images",
     "inspect_dataset",
     "invalid_input_behind",
     "is_of_names",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.errors import check_fraction, invalid
+from common.errors import check_choice, check_fraction, check_non_negative, invalid
 
 
 def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -64,3 +64,50 @@ def random_class_split(num_classes: int, fraction: float, seed: int) -> tuple[np
     num_train = int(np.clip(round(fraction * num_classes), 1, num_classes - 1))
     shuffled = np.random.default_rng(seed).permutation(num_classes).astype(np.int64)
     return np.sort(shuffled[:num_train]), np.sort(shuffled[num_train:])
+
+
+def held_back_images(
+    labels: np.ndarray, fraction: float, seed: int, by: str = "images"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Examples that a teacher measures with instead of training on them.
+
+    With `by="images"` each class gives the given share, at least two, of its examples, and keeps at least two; a class
+    with fewer than four keeps all of them. With `by="classes"` classes drawn at random give all of theirs.
+
+    Reference: Milbich's dissertation, section 5.4 and table 5.9 (15 percent of the images of each class; whole classes
+    are worse, but Stanford Online Products has too few images per class).
+
+    Args:
+        labels: `[examples]` integers.
+        fraction: share of the examples (or classes) that is held back, in (0, 1).
+        seed: non-negative; the same seed gives the same division.
+        by: `"images"` or `"classes"`.
+
+    Returns:
+        Indices of the examples that are kept and of those held back, two sorted int64 arrays.
+
+    Raises:
+        InvalidInput: an argument is out of its range, or nothing could be held back.
+    """
+    check_choice("by", by, ("images", "classes"))
+    check_non_negative("seed", seed)
+    check_fraction("fraction held back", fraction)
+    class_ids, codes = np.unique(labels, return_inverse=True)
+    if by == "classes":
+        kept_classes, _ = random_class_split(len(class_ids), 1.0 - fraction, seed)
+        held = np.flatnonzero(~np.isin(codes, kept_classes))
+    else:
+        generator = np.random.default_rng(seed)
+        classes = [generator.permutation(np.flatnonzero(codes == code)) for code in range(len(class_ids))]
+        held = np.sort(np.concatenate([_held_back_of(members, fraction) for members in classes]))
+    if not len(held):
+        expected = "at least one class with four examples"
+        raise invalid("labels", received=f"{len(class_ids)} classes of fewer", expected=expected)
+    return np.setdiff1d(np.arange(len(codes)), held), held.astype(np.int64)
+
+
+def _held_back_of(members: np.ndarray, fraction: float) -> np.ndarray:
+    """The first of a class's members in random order, at least two if two others stay, else none."""
+    if len(members) < 4:
+        return members[:0]
+    return members[: int(np.clip(round(fraction * len(members)), 2, len(members) - 2))]

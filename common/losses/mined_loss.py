@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -15,11 +17,17 @@ from common.losses.weighted_sum import WeightedSumLoss
 from common.ops.normalization import normalize
 from common.references.reference_set import References
 
-MINERS = {
+MINERS: dict[str, Callable[..., miners.Triplets]] = {
     "random": miners.random_triplets,
     "semi_hard": miners.semi_hard,
     "soft_hard": miners.soft_hard,
     "distance_weighted": miners.distance_weighted,
+    "inter_class": miners.inter_class,
+    "inter_class_random_negatives": functools.partial(miners.inter_class, negatives="random"),
+    "inter_class_semi_hard_negatives": functools.partial(miners.inter_class, negatives="semi_hard"),
+    "inter_class_distance_positives": functools.partial(miners.inter_class, positives="distance"),
+    "inter_class_nearest_positives": functools.partial(miners.inter_class, positives="nearest"),
+    "intra_class": miners.intra_class,
 }
 
 
@@ -39,7 +47,9 @@ class MinedLoss(MetricLoss):
     Args:
         loss: the `MetricLoss` over pairs or triplets; it normalises, this one only tells how. Anchors are the batch, so
             that `anchors="references"` is refused when it is called.
-        miner: one of `MINERS`.
+        miner: one of `MINERS`, or a `common.miners.SamplingDistribution`, which the loss then owns. Those of triplets
+            of three classes or within one (`inter_class...`, `intra_class`) have pairs that contradict the labels,
+            and a loss takes them as they are.
         rho_probability: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1].
         seed: at least 0.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
@@ -57,7 +67,7 @@ class MinedLoss(MetricLoss):
     def __init__(
         self,
         loss: MetricLoss,
-        miner: str = "distance_weighted",
+        miner: str | miners.SamplingDistribution = "distance_weighted",
         rho_probability: float = 0.0,
         seed: int = 0,
         **kwargs: Any,
@@ -68,7 +78,9 @@ class MinedLoss(MetricLoss):
             expected = "a loss over the pairs of a batch"
             raise invalid("loss", received=type(loss).__name__, expected=expected, fix="Its proxies would be left out.")
         self.loss = loss
-        self.miner = check_choice("miner", miner, MINERS)
+        self.miner = miner
+        if not isinstance(miner, miners.SamplingDistribution):
+            check_choice("miner", miner, MINERS)
         self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
         self.seed = check_non_negative("seed", seed)
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
@@ -98,7 +110,10 @@ class MinedLoss(MetricLoss):
         points, others = normalize(embeddings, self.loss.normalization), references
         if references is not None:
             others = references._replace(embeddings=normalize(references.embeddings, self.loss.normalization))
-        triplets = MINERS[self.miner](points, labels, seed, others)
+        if isinstance(self.miner, miners.SamplingDistribution):
+            triplets = self.miner.triplets(points, labels, seed, others)
+        else:
+            triplets = MINERS[self.miner](points, labels, seed, others)
         given = References(embeddings, labels) if references is None else references._replace(valid=None)
         batch_size = tf.shape(embeddings)[0]
         if self.rho_probability:
@@ -115,7 +130,7 @@ class MinedLoss(MetricLoss):
         return {
             **config,
             "loss": keras.utils.serialize_keras_object(self.loss),
-            "miner": self.miner,
+            "miner": self.miner if isinstance(self.miner, str) else keras.utils.serialize_keras_object(self.miner),
             "rho_probability": self.rho_probability,
             "seed": self.seed,
         }
@@ -123,7 +138,10 @@ class MinedLoss(MetricLoss):
     @classmethod
     def from_config(cls, config: dict) -> MinedLoss:
         """The loss that `get_config` describes."""
-        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})
+        layers = {
+            name: value for name, value in config.items() if name in ("loss", "miner") and isinstance(value, dict)
+        }
+        return cls(**{**config, **{name: keras.utils.deserialize_keras_object(x) for name, x in layers.items()}})
 
 
 def _joined(first: References, second: References) -> References:

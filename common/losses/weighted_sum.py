@@ -48,8 +48,15 @@ class WeightedSumLoss(MetricLoss):
         """Those of all losses."""
         return [variable for part in self.parts for variable in part.proxy_variables]
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
         """The loss of a batch; see `MetricLoss`."""
+        del training  # Keras hands it on to the parts; Keras 2 only from a call that takes it
         terms = [w * part(embeddings, labels, references) for w, part in zip(self.part_weights, self.parts)]
         return tf.add_n(terms)
 

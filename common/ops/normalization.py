@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
-from common.errors import check_choice
+from common.errors import check_choice, invalid
 from common.ops.precision import at_least_float32
 from common.ops.reductions import mean_or_zero
 
@@ -47,6 +49,30 @@ def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
     nonzero = squared_norms != 0.0  # also where it is NaN
     norms = tf.sqrt(tf.where(nonzero, squared_norms, tf.ones_like(squared_norms)))
     return tf.where(nonzero, x / norms, tf.zeros_like(x))
+
+
+def normalize_groups(x: tf.Tensor, mode: str, sizes: Sequence[int]) -> tf.Tensor:
+    """Normalises slices of vectors apart: several embeddings that stand side by side.
+
+    The slices are not rescaled. With `"unit"` a vector of H slices has the length √H, and the squared distance of two
+    is the sum of those of their slices; rankings are those of vectors of unit length.
+
+    Args:
+        x: `[..., dim]`.
+        mode: one of `NORMALIZATIONS`.
+        sizes: numbers of components of the slices, from the first on; together `dim`.
+
+    Returns:
+        `[..., dim]`, at least float32. Exact gradient.
+
+    Raises:
+        InvalidInput: `mode` is unknown, or the slices are not as long as the vectors.
+    """
+    sizes = tuple(sizes)
+    dim = x.shape[-1]
+    if not sizes or min(sizes) < 1 or (dim is not None and sum(sizes) != dim):
+        raise invalid("sizes", received=sizes, expected=f"positive numbers that add up to the {dim} components")
+    return tf.concat([normalize(part, mode) for part in tf.split(x, sizes, axis=-1)], axis=-1)
 
 
 def mean_norm(x: tf.Tensor) -> tf.Tensor:

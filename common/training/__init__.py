@@ -18,9 +18,13 @@ from common.training.checkpoint import Checkpoint
 from common.training.embedding_head import EmbeddingHead
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
+from common.training.held_back_figures import held_back_figures
 from common.training.in_batch_precision import InBatchPrecision
 from common.training.metric_model import MetricModel
 from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
+from common.training.sampling_policy import SamplingPolicy
+from common.training.step_schedule import StepSchedule
 from common.training.trained_run import Training, train_in
 from common.training.training_session import training_session
 
@@ -30,6 +34,7 @@ __all__ = [
     "Checkpoint",
     "CosineSchedule",
     "CoupledWeightDecay",
+    "Decision",
     "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
@@ -39,12 +44,16 @@ __all__ = [
     "GradientClipping",
     "MetricModel",
     "NotFinite",
+    "PolicyAdaptedSampling",
+    "PolicyRules",
     "PlateauSchedule",
     "ProgressBar",
     "RecordMetrics",
     "ResumableCallback",
     "RetrievalEvaluation",
     "RunDirectory",
+    "SamplingPolicy",
+    "StepSchedule",
     "Training",
     "TrainingCost",
     "TrainingSchedule",
@@ -52,6 +61,7 @@ __all__ = [
     "cache_features",
     "check_callback_order",
     "fit",
+    "held_back_figures",
     "model_above_cut",
     "train_in",
     "training_session",

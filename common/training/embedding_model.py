@@ -10,7 +10,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_fraction, invalid
 from common.losses.metric_loss import MetricLoss
-from common.ops.normalization import NORMALIZATIONS, normalize
+from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
 from common.training.devices import check_devices
 from common.training.embedding_head import EmbeddingHead
 from common.training.gradients import are_finite, loss_and_gradients, loss_scale, weighted_loss
@@ -33,6 +33,10 @@ class EmbeddingModel(keras.Model):
         normalization: how embeddings leave the model: `unit`, `clip` (v / max(1, |v|)) or `none`.
         attribute_loss: a layer called as `loss(attributes, labels)`, or `None`.
         attribute_weight: `w` above, in [0, 1].
+        feature_sizes: numbers of components of several features that stand side by side in the embedding; each is
+            normalised apart. None: one feature.
+        num_views: 2 for training batches that hold each image twice, as `common.data.TwoViews` makes them: the second
+            half is embedded in a pass of its own, without gradient, and the loss sees both halves one below the other.
 
     Input shape:
         What the backbone takes.
@@ -50,6 +54,8 @@ class EmbeddingModel(keras.Model):
         normalization: str = "unit",
         attribute_loss: keras.layers.Layer | None = None,
         attribute_weight: float = 0.0,
+        feature_sizes: Sequence[int] | None = None,
+        num_views: int = 1,
     ) -> None:
         super().__init__(name="embedding_model")
         if attribute_loss is None and attribute_weight != 0:
@@ -60,6 +66,11 @@ class EmbeddingModel(keras.Model):
         self.normalization = check_choice("normalization", normalization, NORMALIZATIONS)
         self.attribute_loss = attribute_loss
         self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
+        self.num_views = check_choice("num_views", num_views, (1, 2))
+        if num_views == 2 and attribute_loss is not None:
+            fix = "Its attributes are those of one view."
+            raise invalid("num_views", received=2, expected="1 with an attribute_loss", fix=fix)
+        self.feature_sizes = None if feature_sizes is None else tuple(feature_sizes)
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.update: ProxyRateOptimizer | None = None
         self.warming_up = False
@@ -72,7 +83,10 @@ class EmbeddingModel(keras.Model):
         """Normalised `embeddings` `[batch, embedding_dim]` and whatever else the head gives."""
         features = self.backbone(inputs, training=bool(training) and not self.warming_up)
         outputs = self.head(features, training=training)
-        return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
+        if self.feature_sizes is None:
+            return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
+        embeddings = normalize_groups(outputs["embeddings"], self.normalization, self.feature_sizes)
+        return {**outputs, "embeddings": embeddings}
 
     def build_from_batch(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
         """Makes every weight by one forward pass over a batch, without training on it."""
@@ -133,7 +147,13 @@ class EmbeddingModel(keras.Model):
 
     def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The scalar loss of one batch, in training mode."""
-        outputs = self.outputs_of(inputs, training=True)
+        if self.num_views == 1:
+            outputs = self.outputs_of(inputs, training=True)
+        else:
+            first, second = tf.split(inputs, 2)
+            outputs = self.outputs_of(first, training=True)
+            keys = tf.stop_gradient(self.outputs_of(second, training=True)["embeddings"])
+            outputs = {**outputs, "embeddings": tf.concat([outputs["embeddings"], keys], axis=0)}
         losses = self.metric_loss, self.attribute_loss, self.attribute_weight
         return weighted_loss(outputs, labels, *losses, training=True)
 

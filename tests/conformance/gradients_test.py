@@ -23,6 +23,7 @@ BOUND = 1e-4
 
 # Each file with a `tf.custom_gradient`, and the cases that check it.
 CUSTOM_GRADIENTS = {
+    "common/ops/gradient_reversal.py": {"reverse_gradient"},
     "common/pooling/weighted_pooling.py": {"weighted_sum"},
     "gsp_dml/partial_transport.py": {"partial_transport", "partial_transport, fixed point"},
     "gsp_dml/prototype_costs.py": {"prototype_costs", "prototype_costs, a feature near a prototype"},

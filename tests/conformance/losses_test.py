@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
 from common import losses
+from common.miners import SamplingDistribution
 from common.references import References
 
 keras = tf.keras
@@ -51,10 +52,37 @@ ROWS = {
     "MinedLoss": lambda dtype="float32", **kw: losses.MinedLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", rho_probability=0.3, dtype=dtype
     ),
+    "MinedLoss of a distribution": lambda dtype="float32", **kw: losses.MinedLoss(
+        losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), SamplingDistribution(5, 0.1, 2.0, None), dtype=dtype
+    ),
     "WeightedSumLoss": lambda dtype="float32", **kw: losses.WeightedSumLoss(
         [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.ProxyAnchorLoss(NUM_CLASSES, DIM, dtype=dtype, **kw)],
         [0.5, 2.0],
         dtype=dtype,
+    ),
+    "ComponentLoss": lambda dtype="float32", **kw: losses.ComponentLoss(
+        losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), 1, DIM - 1, dtype=dtype
+    ),
+    "ComponentLoss of a memory": lambda dtype="float32", **kw: losses.ComponentLoss(
+        losses.CrossBatchMemoryLoss(
+            losses.TripletLoss(0.3, dtype=dtype, **kw), 2 * BATCH, DIM - 1, start_step=0, dtype=dtype
+        ),
+        *(0, DIM - 1),
+        dtype=dtype,
+    ),
+    "DecorrelationLoss": lambda **kw: losses.DecorrelationLoss([2, DIM - 2], [(0, 1)], 10.0, hidden=8, **kw),
+    # With weights the gradient is not the value's: they have none.
+    "DistanceAdaptedContrastLoss": lambda **kw: losses.DistanceAdaptedContrastLoss(
+        2 * BATCH, DIM, 0.5, weights="none", **kw
+    ),
+    "InTurnLoss": lambda dtype="float32", **kw: losses.InTurnLoss(
+        [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw)], dtype=dtype
+    ),
+    "PermutedLabelsLoss": lambda dtype="float32", **kw: losses.PermutedLabelsLoss(
+        losses.TripletLoss(0.3, dtype=dtype, **kw), seed=1, dtype=dtype
+    ),
+    "ViewLoss": lambda dtype="float32", **kw: losses.ViewLoss(
+        losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), first_alone=True, dtype=dtype
     ),
 }
 
@@ -108,9 +136,9 @@ def remember(loss):
 
 
 def skip_if_drawn(loss):
-    """Which triplets are drawn follows the order of the batch and of the references."""
-    if isinstance(loss, losses.MinedLoss):
-        pytest.skip("a loss over drawn triplets")
+    """Which triplets are drawn, and which half of a batch is seen, follows the order of the batch."""
+    if isinstance(loss, (losses.MinedLoss, losses.PermutedLabelsLoss, losses.ViewLoss)):
+        pytest.skip("a loss over drawn triplets or labels, or over one half of the batch")
 
 
 def test_the_table_has_every_loss():
@@ -165,7 +193,7 @@ def assert_compiled_equals_eager(loss, sizes, references, jit_compile):
 
 
 def test_function_of_unknown_batch_size_equals_eager(create):
-    assert_compiled_equals_eager(remember(create()), [BATCH, BATCH - 3], random_references(1), jit_compile=False)
+    assert_compiled_equals_eager(remember(create()), [BATCH, BATCH - 2], random_references(1), jit_compile=False)
 
 
 @pytest.mark.slow
@@ -176,6 +204,8 @@ def test_xla_equals_eager(create):
 @pytest.mark.parametrize("normalization", ["unit", "clip"])
 def test_gradient_equals_central_differences(create, references, normalization):
     loss = remember(create(normalization=normalization, dtype="float64"))
+    if isinstance(loss, losses.DecorrelationLoss):
+        pytest.skip("its gradient is reversed, see its own test")
     embeddings, labels = random_batch()
     points = [tf.Variable(embeddings * 0.7), *loss.trainable_variables]
     if references is not None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.data.class_splits import contiguous_folds, random_class_split
+from common.data.class_splits import contiguous_folds, held_back_images, random_class_split
 from common.errors import InvalidInput
 
 PUBLISHED_BOUNDARIES = {
@@ -47,3 +47,29 @@ def test_a_random_split_follows_its_seed():
 def test_splits_that_leave_a_side_empty_are_refused(num_classes, fraction):
     with pytest.raises(InvalidInput, match="expected"):
         random_class_split(num_classes, fraction, seed=0)
+
+
+def test_images_are_held_back_within_each_class():
+    labels = np.repeat([7, 3, 9, 5], [40, 4, 10, 3])[np.random.default_rng(0).permutation(57)]
+    kept, held = held_back_images(labels, 0.15, seed=2)
+    np.testing.assert_array_equal(np.sort(np.concatenate([kept, held])), np.arange(57))
+    assert {int(c): int((labels[held] == c).sum()) for c in (7, 3, 9, 5)} == {7: 6, 3: 2, 9: 2, 5: 0}
+    again, other = held_back_images(labels, 0.15, seed=2)[1], held_back_images(labels, 0.15, seed=3)[1]
+    np.testing.assert_array_equal(again, held)
+    assert not np.array_equal(other, held)
+    assert (labels[held_back_images(labels, 0.99, seed=2)[0]] == 3).sum() == 2  # two always stay
+
+
+def test_classes_are_held_back_with_all_their_images():
+    labels = np.repeat(np.arange(10), 3)
+    kept, held = held_back_images(labels, 0.2, seed=0, by="classes")
+    assert len(held) == 6
+    assert len(set(labels[held])) == 2
+    assert not set(labels[held]) & set(labels[kept])
+
+
+def test_images_that_cannot_be_held_back_are_refused():
+    with pytest.raises(InvalidInput, match="expected at least one class with four examples"):
+        held_back_images(np.repeat(np.arange(5), 3), 0.5, seed=0)
+    with pytest.raises(InvalidInput, match="by: received 'pairs', expected one of images, classes"):
+        held_back_images(np.repeat(np.arange(5), 4), 0.5, seed=0, by="pairs")

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.ops.normalization import mean_norm, normalize
+from common.ops.normalization import mean_norm, normalize, normalize_groups
 
 X = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
 
@@ -73,3 +73,22 @@ def test_no_vectors_have_no_mean_norm():
 def test_a_vector_without_a_direction_is_nan_and_no_other(mode, component):
     normalized = normalize(tf.constant([[3.0, component], [3.0, 4.0]], tf.float32), mode)
     np.testing.assert_allclose(normalized, [[np.nan, np.nan], [0.6, 0.8]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["unit", "clip", "none"])
+def test_groups_are_normalised_apart(mode):
+    x = np.random.default_rng(0).normal(size=(4, 3, 7))
+    expected = np.concatenate([normalize(part, mode) for part in (x[..., :2], x[..., 2:6], x[..., 6:])], axis=-1)
+    np.testing.assert_array_equal(normalize_groups(tf.constant(x), mode, [2, 4, 1]), expected)
+
+
+def test_unit_groups_keep_the_rankings_of_their_unit_vectors():
+    groups = normalize_groups(tf.constant(np.random.default_rng(0).normal(size=(5, 6))), "unit", [2, 2, 2])
+    np.testing.assert_allclose(np.linalg.norm(groups, axis=1), 3**0.5, rtol=1e-12)
+    np.testing.assert_allclose(normalize(groups, "unit"), groups / 3**0.5, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[], [3, 3], [7, 0]])
+def test_groups_that_do_not_fit_are_refused(sizes):
+    with pytest.raises(InvalidInput, match="sizes: received .* expected positive numbers that add up to the 7"):
+        normalize_groups(tf.zeros([2, 7]), "unit", sizes)

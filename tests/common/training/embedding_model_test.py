@@ -5,7 +5,18 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import ContrastiveLoss, CosineContrastiveLoss, ProxyNCALoss
+from common.losses import (
+    ComponentLoss,
+    ContrastiveLoss,
+    CosineContrastiveLoss,
+    DecorrelationLoss,
+    DistanceAdaptedContrastLoss,
+    MarginLoss,
+    MinedLoss,
+    ProxyNCALoss,
+    ViewLoss,
+    WeightedSumLoss,
+)
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling
 from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
 
@@ -146,3 +157,101 @@ def test_statistics_of_the_backbone_wait_for_the_end_of_the_warm_up(warming_up):
     model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(0.1)), warming_up=warming_up)
     model.train_step(batch)
     assert all(np.array_equal(old, new) == warming_up for old, new in zip(before, backbone.get_weights()))
+
+
+def test_features_side_by_side_are_normalised_apart():
+    sizes = (3, 2)
+    model = EmbeddingModel(
+        make_backbone(), EmbeddingHead(GlobalAveragePooling(), 5), ContrastiveLoss(), feature_sizes=sizes
+    )
+    embeddings = model.embed(tf.data.Dataset.from_tensors(images()))
+    for part in np.split(embeddings, [3], axis=1):
+        np.testing.assert_allclose(np.linalg.norm(part, axis=1), 1.0, rtol=1e-6)
+
+
+def disc_loss():
+    return MinedLoss(MarginLoss(3), "distance_weighted", 0.3, seed=4)
+
+
+def features_without_weight():
+    """The loss of a shared and an intra feature beside the first one, all of them with weight 0."""
+    parts = [
+        ComponentLoss(disc_loss(), 0, 4),
+        ComponentLoss(MinedLoss(MarginLoss(), "inter_class", seed=5), 4, 3),
+        ComponentLoss(MinedLoss(MarginLoss(), "intra_class", seed=6), 7, 2),
+        DecorrelationLoss((4, 3, 2), [(0, 1), (0, 2), (1, 2)], weight=0.0, hidden=8),
+    ]
+    return WeightedSumLoss(parts, [1.0, 0.0, 0.0, 1.0])
+
+
+def trained_like_the_plain_model(plain, metric_loss, embedding_dim, change=lambda batch: batch, **settings):
+    """A model with the first weights of `plain` where it has them, and its head's kernel after some steps."""
+    model = EmbeddingModel(
+        keras.models.clone_model(plain.backbone),
+        EmbeddingHead(GlobalAveragePooling(), embedding_dim),
+        metric_loss,
+        **settings,
+    )
+    model.build_from_batch(images(12), np.arange(12) % 3)
+    model.backbone.set_weights(plain.backbone.get_weights())
+    kernel = model.head.get_weights()[0]
+    kernel[:, :4] = plain.head.get_weights()[0]
+    model.head.set_weights([kernel])
+    return trained(model, change)
+
+
+def trained(model, change=lambda batch: batch):
+    """The model after three steps."""
+    model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(0.01), 5.0))
+    for step in range(3):
+        model.train_step(change((tf.constant(images(12, seed=step)), tf.constant(np.arange(12) % 3))))
+    return model
+
+
+def test_tasks_of_weight_zero_leave_the_first_feature_bit_for_bit():
+    plain = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), disc_loss())
+    plain.build_from_batch(images(12), np.arange(12) % 3)
+    many = trained_like_the_plain_model(plain, features_without_weight(), 9, feature_sizes=(4, 3, 2))
+    start = plain.head.get_weights()[0]
+    trained(plain)
+    for weight, expected in zip(many.backbone.get_weights(), plain.backbone.get_weights()):
+        np.testing.assert_array_equal(weight, expected)
+    np.testing.assert_array_equal(many.head.get_weights()[0][:, :4], plain.head.get_weights()[0])
+    assert np.all(plain.head.get_weights()[0] != start)
+    boundaries = many.metric_loss.parts[0].loss.loss.boundaries
+    np.testing.assert_array_equal(boundaries, plain.metric_loss.loss.boundaries)
+
+
+def dance_beside_the_first_view(weight):
+    """The loss of a first feature and, on two views, of an instance feature beside it."""
+    dance = ComponentLoss(DistanceAdaptedContrastLoss(30, 3, 0.1), 4, 3)
+    parts = [ViewLoss(ComponentLoss(disc_loss(), 0, 4), first_alone=True), ViewLoss(dance, first_alone=False)]
+    return WeightedSumLoss(parts, [1.0, weight])
+
+
+def twice(batch):
+    """A batch with a second, different view of each image."""
+    inputs, labels = batch
+    return tf.concat([inputs, inputs + 0.1 * tf.reverse(inputs, [1])], axis=0), tf.tile(labels, [2])
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_second_view_of_weight_zero_leaves_the_first_feature_bit_for_bit(weight):
+    plain = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), disc_loss())
+    plain.build_from_batch(images(12), np.arange(12) % 3)
+    many = trained_like_the_plain_model(
+        plain, dance_beside_the_first_view(weight), 7, feature_sizes=(4, 3), num_views=2, change=twice
+    )
+    trained(plain)
+    kernels = many.head.get_weights()[0][:, :4], plain.head.get_weights()[0]
+    assert np.array_equal(*kernels) == (weight == 0.0)
+    queue = many.metric_loss.parts[1].loss.loss.queue
+    assert int(queue.num_enqueued) == 3 * 12  # the second views alone
+
+
+def test_views_are_one_or_two_and_without_attributes():
+    head = EmbeddingHead(GlobalAveragePooling(), 4)
+    with pytest.raises(InvalidInput, match="num_views: received 3, expected one of 1, 2"):
+        EmbeddingModel(make_backbone(), head, ContrastiveLoss(), num_views=3)
+    with pytest.raises(InvalidInput, match="num_views: received 2, expected 1 with an attribute_loss"):
+        EmbeddingModel(make_backbone(), head, ContrastiveLoss(), num_views=2, attribute_loss=SquaredAttributes())

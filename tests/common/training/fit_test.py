@@ -46,7 +46,7 @@ def batches_from(step):
     return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
 
-def make_model(metric_loss=None, seed=3):
+def make_model(metric_loss=None, seed=3, **settings):
     keras.utils.set_random_seed(seed)
     backbone = keras.Sequential(
         [
@@ -58,7 +58,7 @@ def make_model(metric_loss=None, seed=3):
         ]
     )
     head = EmbeddingHead(GlobalAveragePooling(), DIM)
-    model = EmbeddingModel(backbone, head, metric_loss or ProxyNCALoss(CLASSES, DIM))
+    model = EmbeddingModel(backbone, head, metric_loss or ProxyNCALoss(CLASSES, DIM), **settings)
     model.build_from_batch(*next(iter(batches_from(0))))
     return model
 

@@ -1,0 +1,90 @@
+"""A metric loss on some of the components of an embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.errors import check_non_negative, check_positive, invalid
+from common.losses.metric_loss import MetricLoss
+from common.references.reference_set import References
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class ComponentLoss(MetricLoss):
+    """`loss(embeddings[:, first : first + size], labels, references)`, the references cut alike.
+
+    Several features side by side in one embedding, each with a task of its own, are a `WeightedSumLoss` of these. The
+    inner loss normalises its slice. `normalization` is `"none"`: no slice says how the whole vector is normalised;
+    `common.ops.normalization.normalize_groups` normalises slices apart.
+
+    Reference: Milbich's dissertation, section 3.1.3 and equation 4.11 (heads on one pooled feature are one projection
+    with as many outputs as they have together).
+
+    Gradient: that of the loss; zero in the other components.
+
+    Args:
+        loss: the `MetricLoss` of the slice.
+        first: the first component of the slice, at least 0.
+        size: number of components of the slice, at least 1.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Input shape: embeddings `[batch, dim]` with `dim >= first + size`; references `[references, dim]`.
+
+    Raises:
+        InvalidInput: an argument is out of its range; in the call, embeddings with too few components.
+
+    Examples:
+        >>> loss = ComponentLoss(MarginLoss(), first=0, size=64)
+        >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
+    """
+
+    def __init__(self, loss: MetricLoss, first: int, size: int, **kwargs: Any) -> None:
+        super().__init__(normalization="none", **kwargs)
+        self.loss = loss
+        self.first = check_non_negative("first", first)
+        self.size = check_positive("size", size)
+
+    @property
+    def proxy_variables(self) -> list[tf.Variable]:
+        """Those of the loss."""
+        return self.loss.proxy_variables
+
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        """The loss of a batch; see the class."""
+        del training  # Keras hands it on to the loss
+        if references is not None:
+            references = references._replace(embeddings=self._slice(references.embeddings))
+        return self.loss(self._slice(embeddings), labels, references)
+
+    def _slice(self, vectors: tf.Tensor) -> tf.Tensor:
+        """`[n, dim]` -> `[n, size]`."""
+        vectors = tf.convert_to_tensor(vectors)
+        last = self.first + self.size
+        if vectors.shape[-1] is not None and vectors.shape[-1] < last:
+            raise invalid("dimension of embeddings", received=vectors.shape[-1], expected=f"at least {last}")
+        return vectors[:, self.first : last]
+
+    def get_config(self) -> dict:
+        """The constructor's arguments."""
+        config = super().get_config()
+        del config["normalization"]
+        return {
+            **config,
+            "loss": keras.utils.serialize_keras_object(self.loss),
+            "first": self.first,
+            "size": self.size,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict) -> ComponentLoss:
+        """The loss that `get_config` describes."""
+        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})

@@ -1,0 +1,103 @@
+"""One loss for several features of an embedding, each with a task of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from common.errors import check_non_negative, invalid
+from common.losses.component_loss import ComponentLoss
+from common.losses.decorrelation import DecorrelationLoss
+from common.losses.in_turn import InTurnLoss
+from common.losses.metric_loss import MetricLoss
+from common.losses.views import ViewLoss
+from common.losses.weighted_sum import WeightedSumLoss
+
+TASKS = ("shared", "intra", "dance")
+
+
+def feature_sizes(embedding_dim: int, num_features: int) -> tuple[int, ...]:
+    """Components of each feature: `D // H`, and what is left over for the first, the discriminative one.
+
+    Args:
+        embedding_dim: D, components of the whole embedding.
+        num_features: H, from 1 to D.
+
+    Raises:
+        InvalidInput: more features than components, or none.
+
+    Examples:
+        >>> feature_sizes(128, 3)
+        (44, 42, 42)
+    """
+    if not 1 <= num_features <= embedding_dim:
+        raise invalid("num_features", received=num_features, expected=f"1 to {embedding_dim}, the components")
+    size = embedding_dim // num_features
+    return (embedding_dim - (num_features - 1) * size, *[size] * (num_features - 1))
+
+
+def feature_tasks_loss(
+    discriminative: MetricLoss,
+    tasks: Mapping[str, MetricLoss],
+    sizes: Sequence[int],
+    *,
+    weight: float = 1.0,
+    decorrelation: float = 0.0,
+    reduction: str = "mean",
+    hidden: int = 512,
+    in_turn: bool = False,
+) -> MetricLoss:
+    """`L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`: DiVA and its subsets, or shared features.
+
+    The slices stand in the order disc, shared, intra, dance, as far as they are there. With `dance` the loss is of
+    batches of two views: the other tasks see the first view, `dance` compares the two. With `in_turn` the
+    discriminative task and `shared` take turns from step to step, and decorrelate in each.
+
+    Reference: Milbich's dissertation, equations 4.11 and 4.12 (all α and all weights equal), and algorithm 1
+    (`in_turn`). With decorrelation, its public code decorrelates (shared, dance) as well if there is no intra.
+
+    Args:
+        discriminative: the loss of the first slice; each loss is made for embeddings of its slice's size.
+        tasks: losses by their names in `TASKS`, at least one; those of one sum need seeds of their own.
+        sizes: components of the slices; see `feature_sizes`.
+        weight: α, at least 0.
+        decorrelation: w, at least 0; with 0 there is no `DecorrelationLoss`.
+        reduction: of the decorrelation; see `DecorrelationLoss`.
+        hidden: units of the decorrelation's networks.
+        in_turn: for `shared` as the only task.
+
+    Returns:
+        A `MetricLoss` of embeddings `[batch, sum(sizes)]`.
+
+    Raises:
+        InvalidInput: an unknown task, other sizes than features, or `in_turn` with other tasks.
+
+    Examples:
+        >>> shared = MinedLoss(MarginLoss(), "inter_class", seed=1)
+        >>> loss = feature_tasks_loss(MinedLoss(MarginLoss()), {"shared": shared}, (64, 64), decorrelation=1000.0)
+    """
+    check_non_negative("weight", weight)
+    check_non_negative("decorrelation", decorrelation)
+    sizes, names = tuple(sizes), [name for name in TASKS if name in tasks]
+    if not names or len(names) != len(tasks):
+        raise invalid("tasks", received=list(tasks), expected=f"at least one of {', '.join(TASKS)}")
+    if len(sizes) != len(names) + 1:
+        raise invalid("sizes", received=sizes, expected=f"{len(names) + 1} numbers, for disc, {', '.join(names)}")
+    if in_turn and names != ["shared"]:
+        raise invalid("in_turn", received=names, expected="shared as the only task")
+    places = {name: (sum(sizes[:slot]), sizes[slot]) for slot, name in enumerate(names, 1)}
+    parts = {name: ComponentLoss(tasks[name], *places[name]) for name in names}
+    first = ComponentLoss(discriminative, 0, sizes[0])
+    one_view = [(parts[name], weight) for name in names if name != "dance"]
+    total = [(InTurnLoss([first, parts["shared"]]), 1.0)] if in_turn else [(first, 1.0), *one_view]
+    if decorrelation:
+        pairs = [(0, slot) for slot in range(1, len(sizes))]
+        total.append((DecorrelationLoss(sizes, pairs, decorrelation, hidden, reduction), 1.0))
+    loss = _sum(total)
+    if "dance" not in parts:
+        return loss
+    dance = ViewLoss(parts["dance"], first_alone=False)
+    return _sum([(ViewLoss(loss, first_alone=True), 1.0), (dance, weight)])
+
+
+def _sum(weighted: list[tuple[MetricLoss, float]]) -> WeightedSumLoss:
+    return WeightedSumLoss([loss for loss, _ in weighted], [weight for _, weight in weighted])

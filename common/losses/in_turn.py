@@ -1,0 +1,76 @@
+"""Losses that take turns, one for each training step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.errors import invalid
+from common.losses.metric_loss import MetricLoss
+from common.references.reference_set import References
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class InTurnLoss(MetricLoss):
+    """`loss_{s mod n}(embeddings, labels, references)` at training step s: 0, 1, ..., n - 1, 0, ...
+
+    The step is a weight that advances in calls with `training=True`, so a resumed run takes up the turn at which it
+    stopped. A loss whose turn it is not has no gradient, and its own memory and counters stand still.
+
+    Reference: Milbich's dissertation, algorithm 1: the tasks of two features step alternately, each on a batch of its
+    own.
+
+    Args:
+        losses: the `MetricLoss`es, at least one. Each normalises for itself; `normalization` is the one that they
+            share, or `"none"`.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Call arguments: those of `MetricLoss` (`[batch, dim]`, `[batch]`), and `training`.
+
+    Raises:
+        InvalidInput: no loss, or something else than a loss.
+
+    Examples:
+        >>> loss = InTurnLoss([ComponentLoss(MarginLoss(), 0, 64), ComponentLoss(TripletLoss(), 64, 64)])
+        >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), training=True)
+    """
+
+    def __init__(self, losses: Sequence[MetricLoss], **kwargs: Any) -> None:
+        if not isinstance(losses, (list, tuple)) or not losses or not all(isinstance(x, MetricLoss) for x in losses):
+            raise invalid("losses", received=losses, expected="a list of at least one metric loss")
+        shared = {part.normalization for part in losses}
+        super().__init__(normalization=shared.pop() if len(shared) == 1 else "none", **kwargs)
+        self.parts = tuple(losses)  # a tuple: `tf.train.Checkpoint` does not see into the lists of Keras 3
+        self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
+
+    @property
+    def proxy_variables(self) -> list[tf.Variable]:
+        """Those of all losses."""
+        return [variable for part in self.parts for variable in part.proxy_variables]
+
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        """The loss of a batch; see the class."""
+        turn = tf.cast(tf.convert_to_tensor(self.step) % len(self.parts), tf.int32)
+        if training:
+            self.step.assign_add(1)
+        return tf.switch_case(turn, [lambda part=part: part(embeddings, labels, references) for part in self.parts])
+
+    def get_config(self) -> dict:
+        """The constructor's arguments."""
+        config = super().get_config()
+        del config["normalization"]
+        return {**config, "losses": [keras.utils.serialize_keras_object(part) for part in self.parts]}
+
+    @classmethod
+    def from_config(cls, config: dict) -> InTurnLoss:
+        """The loss that `get_config` describes."""
+        return cls(**{**config, "losses": [keras.utils.deserialize_keras_object(part) for part in config["losses"]]})

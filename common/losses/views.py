@@ -1,0 +1,82 @@
+"""Losses of batches that hold each image in two views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.errors import invalid
+from common.losses.metric_loss import MetricLoss
+from common.references.reference_set import References
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class ViewLoss(MetricLoss):
+    """A loss on a batch `[2 n, dim]` whose second half holds the images of the first half in another view.
+
+    With `first_alone` it is `loss(first half)`: what the batch would give without views. Otherwise it is
+    `loss(first half, 0..n-1, References(second half, 0..n-1))`: each image is a class of its own, and its only positive
+    is its other view. Batches come from `common.data.TwoViews`.
+
+    Reference: Milbich's dissertation, section 4.2.3 (the sample-specific task).
+
+    Args:
+        loss: the `MetricLoss` of the views. It normalises; this one only tells how.
+        first_alone: which of the two, see above.
+        **kwargs: `name`, `dtype`; see `MetricLoss`.
+
+    Call arguments: those of `MetricLoss` for `2 n` rows. With `first_alone` references are handed on; otherwise the
+        second view takes their place, and there must be none.
+
+    Raises:
+        InvalidInput: in the call, an odd number of rows, or references that have no place.
+
+    Examples:
+        >>> loss = ViewLoss(MarginLoss(), first_alone=True)
+        >>> loss(tf.random.normal([64, 128]), tf.tile(tf.repeat(tf.range(8), 4), [2]))
+    """
+
+    def __init__(self, loss: MetricLoss, first_alone: bool, **kwargs: Any) -> None:
+        super().__init__(normalization=loss.normalization, **kwargs)
+        self.loss = loss
+        self.first_alone = first_alone
+
+    @property
+    def proxy_variables(self) -> list[tf.Variable]:
+        """Those of the loss."""
+        return self.loss.proxy_variables
+
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        training: bool | None = None,
+    ) -> tf.Tensor:
+        """The loss of a batch; see the class."""
+        del training  # Keras hands it on to the loss
+        embeddings, labels = tf.convert_to_tensor(embeddings), tf.convert_to_tensor(labels)
+        num_rows = embeddings.shape[0]
+        if num_rows is not None and num_rows % 2:
+            raise invalid("rows of the batch", received=num_rows, expected="an even number: two views of each image")
+        size = tf.shape(embeddings)[0] // 2
+        if self.first_alone:
+            return self.loss(embeddings[:size], labels[:size], references)
+        if references is not None:
+            expected = "none: the second view is what the first one is compared with"
+            raise invalid("references", received="a reference set", expected=expected)
+        images = tf.range(tf.cast(size, tf.int64))
+        return self.loss(embeddings[:size], images, References(embeddings[size:], images))
+
+    def get_config(self) -> dict:
+        """The constructor's arguments."""
+        config = super().get_config()
+        del config["normalization"]
+        return {**config, "loss": keras.utils.serialize_keras_object(self.loss), "first_alone": self.first_alone}
+
+    @classmethod
+    def from_config(cls, config: dict) -> ViewLoss:
+        """The loss that `get_config` describes."""
+        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})

@@ -1,0 +1,33 @@
+"""Triplets within one class: what tells images of the same class apart."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from common.miners.triplets import Triplets, candidates, draw, triplets_where
+from common.references.reference_set import References
+
+
+def intra_class(
+    embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
+) -> Triplets:
+    """Two different others of the anchor's class, with equal chances: one as the positive, one as the negative.
+
+    Reference: Milbich's dissertation, section 4.2.2 (T_intra), which leaves open whether the two may be the same; here
+    they are not, since a pair that is pulled and pushed at once has no place in the two masks of a triplet.
+
+    Args:
+        embeddings: `[batch, dim]`; not looked at.
+        labels: integers, `[batch]`.
+        seed: two integers, `[2]`.
+        references: None: the batch itself.
+
+    Returns:
+        `Triplets` of indices, one for each anchor with two others of its class: batches need three images per class.
+    """
+    pairs = candidates(embeddings, labels, references)
+    positives = draw(pairs.positive, seed, 0)
+    columns = tf.range(tf.shape(pairs.positive, out_type=tf.int64)[1])
+    others = pairs.positive & (columns[None, :] != positives[:, None])
+    kept = tf.reduce_any(others, axis=1) & tf.reduce_any(pairs.positive, axis=1)
+    return triplets_where(kept, positives, draw(others, seed, 1))

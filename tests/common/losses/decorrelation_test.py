@@ -1,0 +1,114 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.errors import InvalidInput
+from common.losses import DecorrelationLoss
+
+SIZES, HIDDEN = (3, 2, 2), 4
+
+
+def random_embeddings(seed=0, size=5):
+    return np.random.default_rng(seed).normal(size=(size, sum(SIZES)))
+
+
+def make(pairs=((0, 1), (2, 0)), weight=2.0, **settings):
+    """A float64 loss whose networks have given weights, biases too."""
+    loss, rng = DecorrelationLoss(SIZES, pairs, weight, HIDDEN, dtype="float64", **settings), np.random.default_rng(7)
+    for variable in loss.trainable_variables:
+        variable.assign(rng.normal(size=variable.shape) / 2)
+    return loss
+
+
+def slices_of(row):
+    first, parts = 0, []
+    for size in SIZES:
+        part = row[first : first + size]
+        parts.append(part / math.sqrt(sum(x * x for x in part)))
+        first += size
+    return parts
+
+
+def value_by_loops(loss, embeddings):
+    total = 0.0
+    for (a, b), network in zip(loss.pairs, loss.networks):
+        kernel, bias, out_kernel, out_bias = (np.array(weight) for weight in network)
+        for row in embeddings:
+            parts = slices_of(row)
+            hidden = [max(0.0, sum(x * kernel[i, j] for i, x in enumerate(parts[b])) + bias[j]) for j in range(HIDDEN)]
+            out = [sum(h * out_kernel[j, k] for j, h in enumerate(hidden)) + out_bias[k] for k in range(SIZES[a])]
+            norm = math.sqrt(sum(x * x for x in out))
+            squares = sum((x * y / norm) ** 2 for x, y in zip(parts[a], out))
+            total += squares / len(embeddings) / (SIZES[a] if loss.reduction == "mean" else 1)
+    return -loss.weight * total
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_equals_loops(reduction):
+    embeddings, loss = random_embeddings(), make(reduction=reduction)
+    np.testing.assert_allclose(loss(embeddings, np.zeros(5, int)), value_by_loops(loss, embeddings), rtol=1e-12)
+
+
+def test_the_sum_over_components_is_their_number_times_the_mean():
+    embeddings, labels = random_embeddings(), np.zeros(5, int)
+    value, total = (float(make([(0, 1)], reduction=reduction)(embeddings, labels)) for reduction in ("mean", "sum"))
+    np.testing.assert_allclose(total, 3 * value, rtol=1e-12)
+    assert value < 0
+
+
+def test_gradients_are_the_exact_one_of_the_network_and_minus_that_of_the_embeddings():
+    loss, points, labels = make(), tf.Variable(random_embeddings()), np.zeros(5, int)
+    variables = [points, *loss.trainable_variables]
+    with tf.GradientTape() as tape:
+        value = loss(tf.convert_to_tensor(points), labels)
+    gradients = tape.gradient(value, variables)
+    rng, step = np.random.default_rng(1), 1e-6
+    for variable, gradient in zip(variables, gradients):
+        sign = -1.0 if variable is points else 1.0
+        start, ends = np.array(variable), []
+        direction = rng.normal(size=start.shape)
+        for side in (step, -step):
+            variable.assign(start + side * direction)
+            ends.append(float(loss(tf.convert_to_tensor(points), labels)))
+        variable.assign(start)
+        numeric = (ends[0] - ends[1]) / (2 * step)
+        assert abs(numeric) > 1e-3
+        np.testing.assert_allclose(np.sum(gradient * direction), sign * numeric, rtol=1e-5)
+
+
+def test_a_step_of_the_network_raises_the_correlation_and_one_of_the_features_lowers_it():
+    points, labels = tf.Variable(random_embeddings()), np.zeros(5, int)
+    loss = make(weight=1.0)
+
+    def correlation():
+        return -float(loss(tf.convert_to_tensor(points), labels))
+
+    for variables, is_raised in ((loss.trainable_variables, True), ([points], False)):
+        before = correlation()
+        with tf.GradientTape() as tape:
+            value = loss(tf.convert_to_tensor(points), labels)
+        for variable, gradient in zip(variables, tape.gradient(value, variables)):
+            variable.assign_sub(0.01 * tf.convert_to_tensor(gradient))
+        assert (correlation() > before) == is_raised
+
+
+def test_a_pair_leaves_the_other_slices_alone():
+    points = tf.constant(random_embeddings())
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        value = make([(0, 1)])(points, np.zeros(5, int))
+    columns = np.abs(tape.gradient(value, points).numpy()).sum(axis=0)
+    assert (columns[:5] > 0).all()
+    assert (columns[5:] == 0).all()
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    for pairs in ([], [(1, 1)], [(0, 3)]):
+        with pytest.raises(InvalidInput, match="pairs: received .* expected at least one pair of different positions"):
+            DecorrelationLoss(SIZES, pairs, 1.0)
+    with pytest.raises(InvalidInput, match="weight: received -1.0, expected a number greater than or equal to 0"):
+        DecorrelationLoss(SIZES, [(0, 1)], -1.0)
+    with pytest.raises(InvalidInput, match="dimension of embeddings: received 6, expected 7, that of all slices"):
+        make()(np.ones((2, 6)), np.zeros(2, int))
