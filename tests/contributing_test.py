@@ -11,7 +11,7 @@ from tests.command_line import ROOT, run_module, run_small
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 (COMMAND,) = re.findall(r"^    python -m experiments\.fair_eval (--plugin=.*)$", TEXT, re.MULTILINE)
-SMALLER = ["--num_folds=2", "--max_steps=4", "--steps_per_evaluation=2", "--noexport_model"]
+SMALLER = ["--num_folds=2", "--max_steps=4", "--steps_per_evaluation=2", "--noexport_model", "--logistic_scale=4"]
 
 
 @pytest.fixture(scope="module")
