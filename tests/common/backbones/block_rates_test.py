@@ -1,15 +1,22 @@
 """Layer-wise decay: which variable has which rate, in our transformers and in keras-hub's."""
 
-import numpy as np
 import pytest
+import tensorflow as tf
 
-from common.backbones import block_rates, cut_network, keras_hub_backbone, resnet10, vision_transformer
+from common.backbones import block_rates, cut_network, keras_hub_backbone, vision_transformer
 from common.errors import InvalidInput
 from tests import presets
+
+keras = tf.keras
 
 
 def small():
     return vision_transformer("small", 12, 2, 3, 8, image_size=32)
+
+
+def one_convolution():
+    images = keras.Input((None, None, 3))
+    return keras.Model(images, keras.layers.Conv2D(4, 3, name="conv1")(images))
 
 
 def rates_by_part(network, decay=0.5):
@@ -54,8 +61,8 @@ def test_the_upper_part_of_a_cut_counts_from_the_last_block():
     assert [round(rate, 6) for _, rate in block_rates(upper, 0.5)] == [0.25] * 12 + [0.5] * 12 + [1.0] * 2
 
 
-@pytest.mark.parametrize("network", [resnet10, lambda: vision_transformer("one", 12, 1, 3, 8, image_size=32)])
+@pytest.mark.parametrize("network", [one_convolution, lambda: vision_transformer("one", 12, 1, 3, 8, image_size=32)])
 def test_a_network_of_fewer_than_two_blocks_is_refused(network):
+    model = network()
     with pytest.raises(InvalidInput, match="network.*a transformer of two blocks or more"):
-        rates = block_rates(network(), 0.5)
-        assert np.isfinite([rate for _, rate in rates]).all()
+        block_rates(model, 0.5)
