@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -183,8 +184,11 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
         fix = "`python -m experiments.export --run=RUN` writes one."
         raise invalid("model", received=os.fspath(path), expected="a file model.keras that exists", fix=fix)
     try:
+        _check_keras_hub(path)
         _import_layers(path)
         model = keras.models.load_model(path, compile=False)
+    except InvalidInput:
+        raise
     except Exception as error:  # noqa: BLE001 (Keras raises what it likes about a file that is none)
         raise invalid(
             "model",
@@ -197,6 +201,11 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
 
 def packages_of(path: str | os.PathLike) -> list[str]:
     """The modules of this project whose layers a `.keras` file names, sorted: what has to be imported to load it."""
+    return _modules_of(path, PACKAGES)
+
+
+def _modules_of(path: str | os.PathLike, packages: Sequence[str]) -> list[str]:
+    """The modules of some packages whose layers a `.keras` file names, sorted."""
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("config.json"))
     found: set[str] = set()
@@ -205,7 +214,7 @@ def packages_of(path: str | os.PathLike) -> list[str]:
         part = parts.pop()
         if isinstance(part, dict):
             module = part.get("module")
-            if isinstance(module, str) and module.split(".")[0] in PACKAGES:
+            if isinstance(module, str) and module.split(".")[0] in packages:
                 found.add(module)
             parts.extend(part.values())
         elif isinstance(part, list):
@@ -216,6 +225,17 @@ def packages_of(path: str | os.PathLike) -> list[str]:
 def _import_layers(path: pathlib.Path) -> None:
     for module in packages_of(path):
         importlib.import_module(module)
+
+
+def _check_keras_hub(path: pathlib.Path) -> None:
+    """Raises `InvalidInput` if a model has layers of keras-hub, which is an extra and is not installed here."""
+    if _modules_of(path, ("keras_hub",)) and importlib.util.find_spec("keras_hub") is None:
+        raise invalid(
+            "model",
+            received=os.fspath(path),
+            expected="an installation with keras-hub, whose layers this model has",
+            fix="Install it: pip install 'deep-metric-learning[keras-hub]'.",
+        )
 
 
 def _kind(item: object) -> str:

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.training import CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+from common.training import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
 
 keras = tf.keras
 
@@ -80,3 +80,35 @@ def test_the_state_of_both_paces_is_kept():
 def test_bad_arguments(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+def test_slower_variables_move_by_their_share_of_an_update():
+    whole, tenth = tf.Variable([1.0, -1.0]), tf.Variable([1.0, -1.0])
+    update = ProxyRateOptimizer(keras.optimizers.Adam(1e-2, beta_2=0.99), rates=[(tenth, 0.1), (whole, 1.0)])
+    update.build([whole, tenth], [])
+    gradients = np.float32([[0.5, -2.0], [0.1, 0.3]])
+    for gradient in gradients:
+        update.apply([tf.constant(gradient)] * 2, [whole, tenth], [])
+    start = np.float32([1.0, -1.0])
+    np.testing.assert_allclose(whole, adam_by_hand(start, gradients, 1e-2, 0.99), rtol=1e-5)
+    np.testing.assert_allclose(tenth, adam_by_hand(start, gradients, 1e-3, 0.99), rtol=1e-5)
+    with pytest.raises(InvalidInput, match="rate.*1.5"):
+        ProxyRateOptimizer(keras.optimizers.Adam(), rates=[(tenth, 1.5)])
+
+
+def test_a_cosine_moves_network_and_proxies_and_ends_at_zero():
+    slow, fast = tf.Variable([1.0]), tf.Variable([1.0])
+    schedule = CosineSchedule(1e-2, 4)
+    update = ProxyRateOptimizer(keras.optimizers.SGD(1e-2), 10.0, schedule=schedule)
+    update.build([slow], [fast])
+    rates = [1e-2 / 2 * (1 + np.cos(np.pi * step / 4)) for step in range(4)]
+    for step, rate in enumerate(rates):
+        before = float(slow[0]), float(fast[0])
+        update.apply([tf.constant([1.0])] * 2, [slow, fast], [fast])
+        np.testing.assert_allclose(
+            float(np.asarray(update.optimizer.learning_rate)), rate, rtol=1e-5, err_msg=str(step)
+        )
+        np.testing.assert_allclose([before[0] - slow[0], before[1] - fast[0]], [rate, 10 * rate], rtol=1e-3)
+    assert [float(schedule(tf.constant(step))) for step in (4, 9)] == pytest.approx([0.0, 0.0], abs=1e-9)
+    with pytest.raises(InvalidInput, match="max_steps"):
+        CosineSchedule(1e-2, 0)

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.backbones import vision_transformer
 from common.data import Dataset, Examples
@@ -71,7 +70,7 @@ def trained(runs, config):
 
 
 def small_vit(input_channels=3, *, frozen_batch_norm=True, weights="none", image_size=32, tokens="patches"):
-    return vision_transformer("small", 12, 3, 3, 8, input_channels, weights, image_size, tokens)
+    return vision_transformer("small", 12, 2, 3, 8, input_channels, weights, image_size, tokens)
 
 
 @pytest.fixture(autouse=True)
@@ -92,14 +91,6 @@ def runs(dataset, tmp_path):
 @pytest.fixture(scope="module")
 def dinov2(tmp_path_factory):
     return f"kerashub:{presets.tiny_dinov2(tmp_path_factory.mktemp('dinov2'))}"
-
-
-def weights_of(runs, config):
-    return RunDirectory(runs.unit_dir(config, 0, 0), json.loads(read(runs, config))).read_weights()
-
-
-def read(runs, config):
-    return (runs.unit_dir(config, 0, 0) / "config.json").read_text()
 
 
 def assert_runs_loads_and_deploys(runs, config, dataset, tmp_path):
@@ -144,35 +135,11 @@ def test_the_shapes_of_dinov2_small(pooling, tmp_path_factory, tmp_path):
     assert tuple(loaded.lower.output.shape) == ((None, 1, 1, 384) if pooling == "cls" else (None, 16, 16, 384))
 
 
-@pytest.mark.parametrize("backbone", ["vit_small_16", "preset"])
-def test_layer_decay_slows_the_lower_blocks(backbone, runs, request):
-    backbone = request.getfixturevalue("dinov2") if backbone == "preset" else backbone
-    rates = {"optimizer": "adamw", "learning_rate_schedule": "cosine", "weight_decay": 0.0}
-    moved = []
-    for decay in (None, 0.1):
-        config = configuration(backbone, "cls", **rates, **({"layer_decay": decay} if decay else {}), max_steps=1)
-        tf.keras.utils.set_random_seed(0)
-        trained(runs, config)
-        before = initial_weights(runs, config)
-        moved.append([np.abs(new - old).max() for new, old in zip(weights_of(runs, config), before)])
-    ratios = [slow / fast for fast, slow in zip(*moved) if fast > 1e-4]
-    assert min(ratios) < 0.02 < 0.09 < max(ratios) <= 1.001
-
-
-def initial_weights(runs, config):
-    from common.training import training_session
-    from experiments.units.unit import Unit
-
-    with training_session(Unit(config, runs.dataset, 0, 0, None, "").seed):
-        return Unit(config, runs.dataset, 0, 0, None, "")._build_model().get_weights()
-
-
 UPDATES = {"optimizer": "adamw", "learning_rate_schedule": "cosine", "layer_decay": 0.7, "max_steps": 4}
 
 
-@pytest.mark.parametrize("loss", ["c2", "pnca"])
-def test_a_stopped_run_resumes_bit_for_bit(loss, dataset, runs, tmp_path, monkeypatch):
-    config = configuration("vit_small_16", "cls", loss, **UPDATES)
+def test_a_stopped_run_resumes_bit_for_bit(dataset, runs, tmp_path, monkeypatch):
+    config = configuration("vit_small_16", "cls", "pnca", **UPDATES)
     _, whole, queries = trained(runs, config)
     stopped = UnitRuns(dataset, str(tmp_path / "stopped"), str(tmp_path / "cache"))
     stop_after_second_checkpoint(monkeypatch)
@@ -201,11 +168,11 @@ def stop_after_second_checkpoint(monkeypatch):
     monkeypatch.setattr(RunDirectory, "write_checkpoint", stopping)
 
 
-def test_a_run_can_be_cut_between_blocks(runs, dataset):
-    config = configuration("vit_small_16", "gap", trained_from="blocks.2")
+def test_a_run_can_be_cut_between_blocks(functions_run_eagerly, runs, dataset):
+    config = configuration("vit_small_16", "gap", trained_from="blocks.1")
     path, _, queries = trained(runs, config)
     loaded = load_trained_model(path, dataset=dataset)
-    assert {weight.name.split("/")[0] for weight in loaded.model.backbone.trainable_variables}
+    assert len(loaded.model.backbone.trainable_variables) == 12 + 2  # the last block, and the last normalisation
     assert tuple(loaded.model.backbone.lower.output.shape) == (None, 17, 12)
     model = RunModel(path, dataset, runs.cache_dir).model
     np.testing.assert_allclose(model(dataset.test.inputs), queries, atol=1e-2)
@@ -226,7 +193,10 @@ def test_a_preset_s_folder_is_part_of_the_run_s_identity(dinov2, tmp_path):
         ({"backbone": "resnet10", "pooling": "cls"}, "--backbone of --pooling=cls.*resnet10.*class token"),
         ({"backbone": "vit_small_16", "image_size": 36}, "image_size.*36.*multiple of 8"),
         ({"backbone": "vit_small_16", "weights": "preset"}, "--weights.*preset.*none, imagenet or a file"),
-        ({"backbone": "vit_small_16", "trained_from": "blocks.9"}, r"blocks\.9.*head.*blocks\.0, blocks\.1, blocks\.2"),
+        (
+            {"backbone": "vit_small_16", "trained_from": "blocks.9"},
+            r"blocks\.9.*head.*blocks\.1",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_a_run_begins(overrides, message, dataset):
