@@ -98,16 +98,17 @@ def scaled_optimizer(optimizer: keras.optimizers.Optimizer, precision: str) -> k
     return keras.mixed_precision.LossScaleOptimizer(optimizer) if precision == "mixed_float16" else optimizer
 
 
-def check_devices(model: keras.Model, *, jit_compile: bool) -> None:
+def check_devices(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, jit_compile: bool) -> None:
     """Refuses what does not train like one device with the global batch.
 
     Args:
         model: made in the scope of its strategy.
+        optimizer: that it is compiled with.
         jit_compile: whether its step is to be compiled with XLA.
 
     Raises:
-        InvalidInput: on several replicas, XLA, batch normalisation of each replica's part of a batch, or another
-            strategy than `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
+        InvalidInput: on several replicas, XLA, a scaled loss (`mixed_float16`), batch normalisation of each replica's
+            part of a batch, or another strategy than `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
     """
     strategy = model.distribute_strategy
     name, count = type(strategy).__name__, strategy.num_replicas_in_sync
@@ -121,6 +122,10 @@ def check_devices(model: keras.Model, *, jit_compile: bool) -> None:
     if jit_compile:
         expected = f"False on several replicas (here {count})"
         raise invalid("jit_compile", received=True, expected=expected, fix="XLA has no gathering of batches here.")
+    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        fix = "Use the policy mixed_bfloat16, whose range needs no scale."
+        expected = f"no scaled loss on several replicas (here {count})"
+        raise invalid("optimizer", received="LossScaleOptimizer", expected=expected, fix=fix)
     parts = [layer.name for layer in _batch_normalizations(model) if not layer.synchronized]
     if parts:
         raise invalid(

@@ -116,7 +116,7 @@ class EmbeddingModel(keras.Model):
         Raises:
             InvalidInput: what `check_devices` refuses.
         """
-        check_devices(self, jit_compile=jit_compile)
+        check_devices(self, update.optimizer, jit_compile=jit_compile)
         self.update = update
         self.gradient_transforms = tuple(gradient_transforms)
         self.warming_up = warming_up

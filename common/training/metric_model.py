@@ -105,8 +105,8 @@ class MetricModel(keras.Model):
         if loss is not None:
             fix = f"MetricModel(network, loss) has it already: {type(self.metric_loss).__name__}."
             raise invalid("loss of compile", received=loss, expected="none", fix=fix)
-        check_devices(self, jit_compile=jit_compile)
         super().compile(optimizer=optimizer, metrics=metrics, jit_compile=jit_compile, **kwargs)
+        check_devices(self, self.optimizer, jit_compile=jit_compile)
         self._metric_names = {getattr(metric, "name", str(metric)) for metric in metrics or ()}
         slow, fast = self._split()
         with self.distribute_strategy.scope():

@@ -25,6 +25,9 @@ def check_device_settings(config: ExperimentConfig) -> None:
         return
     if config.replicas is None:
         raise invalid("--replicas", received=None, expected="2 or more with --strategy=mirrored")
+    if config.precision != "float32":
+        expected = "float32 with --strategy=mirrored"
+        raise invalid("--precision", received=config.precision, expected=expected)
     if config.jit_compile:
         raise invalid("--jit_compile", received=True, expected="no XLA with --strategy=mirrored")
     if config.trained_from is not None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
+import tensorflow as tf
 from tensorflow import keras
 
 from common import backbones
@@ -118,6 +119,7 @@ def _check_devices(config: ExperimentConfig) -> None:
         fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
         raise invalid("--frozen_batch_norm", received=False, expected=expected, fix=fix)
     check_replicas(config.replicas)
+    tf.get_logger().setLevel("WARNING")  # it tells of every sum over replicas that it traces
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:

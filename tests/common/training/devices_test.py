@@ -21,9 +21,9 @@ def strategy_of(kind, replicas):
     return strategy
 
 
-def check(kind, *layers, replicas=2, jit_compile=False):
+def check(kind, *layers, replicas=2, optimizer=None, jit_compile=False):
     with pytest.raises(InvalidInput) as caught:
-        devices.check_devices(model_of(kind, replicas, *layers), jit_compile=jit_compile)
+        devices.check_devices(model_of(kind, replicas, *layers), optimizer, jit_compile=jit_compile)
     return str(caught.value)
 
 
@@ -50,19 +50,26 @@ def test_xla_on_several_replicas_is_refused(kind):
 
 
 @pytest.mark.parametrize("kind", [MIRRORED, SEVERAL_HOSTS])
+def test_a_scaled_loss_on_several_replicas_is_refused(kind):
+    text = check(kind, optimizer=devices.scaled_optimizer(keras.optimizers.SGD(), "mixed_float16"))
+    assert text.startswith("Invalid optimizer: received 'LossScaleOptimizer', expected no scaled loss on several")
+    assert "mixed_bfloat16" in text
+
+
+@pytest.mark.parametrize("kind", [MIRRORED, SEVERAL_HOSTS])
 def test_batch_normalisation_by_parts_of_a_batch_is_refused(kind):
     layer = keras.layers.BatchNormalization(name="third")
     text = check(kind, keras.layers.Dense(2), layer)
     assert text.startswith("Invalid batch normalisation on 2 replicas: received 'third', expected layers that are froz")
     layer.trainable = False
-    devices.check_devices(model_of(kind, 2, layer), jit_compile=False)
+    devices.check_devices(model_of(kind, 2, layer), None, jit_compile=False)
     synchronized = keras.layers.BatchNormalization(synchronized=True)
-    devices.check_devices(model_of(kind, 2, synchronized), jit_compile=False)
+    devices.check_devices(model_of(kind, 2, synchronized), None, jit_compile=False)
 
 
 def test_one_device_takes_everything():
     layer = keras.layers.BatchNormalization()
-    devices.check_devices(model_of(MIRRORED, 1, layer), jit_compile=True)
+    devices.check_devices(model_of(MIRRORED, 1, layer), None, jit_compile=True)
 
 
 def test_batch_normalisation_that_trains_is_synchronised_where_keras_can():

@@ -19,6 +19,7 @@ from common.losses import (
 )
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling
 from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
+from common.training.devices import precision_policy, scaled_optimizer
 
 keras = tf.keras
 
@@ -255,3 +256,37 @@ def test_views_are_one_or_two_and_without_attributes():
         EmbeddingModel(make_backbone(), head, ContrastiveLoss(), num_views=3)
     with pytest.raises(InvalidInput, match="num_views: received 2, expected 1 with an attribute_loss"):
         EmbeddingModel(make_backbone(), head, ContrastiveLoss(), num_views=2, attribute_loss=SquaredAttributes())
+
+
+def steps_of(precision="float32", jit_compile=False):
+    """The losses of four steps, and the weights after them, of a small network."""
+    keras.utils.set_random_seed(5)
+    with precision_policy(precision):
+        images = keras.Input((6, 6, 3))
+        backbone = keras.Model(images, keras.layers.Conv2D(8, 3, activation="relu")(images))
+        head = EmbeddingHead(GlobalAveragePooling(), 4)
+    model = EmbeddingModel(backbone, head, ProxyNCALoss(3, 4))
+    rng = np.random.default_rng(0)
+    data = tf.data.Dataset.from_tensors((rng.normal(size=(12, 6, 6, 3)).astype("float32"), np.arange(12) % 3)).repeat(4)
+    model.build_from_batch(*next(iter(data)))
+    optimizer = scaled_optimizer(keras.optimizers.SGD(0.05), precision)
+    model.compile_training(ProxyRateOptimizer(optimizer, 2.0), jit_compile=jit_compile)
+    losses = []
+
+    def keep(batch, logs):
+        losses.append(logs["loss"])
+        assert logs["gradients_are_finite"] == 1.0  # also where a scaled one overflows and its step is left out
+
+    model.fit(data, callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=keep)], verbose=0)
+    assert model.backbone.weights[0].dtype in ("float32", tf.float32)
+    return np.array(losses), model.get_weights()
+
+
+def test_xla_and_half_precision_step_like_float32():
+    expected, weights = steps_of()
+    compiled, compiled_weights = steps_of(jit_compile=True)
+    np.testing.assert_allclose(compiled, expected, rtol=1e-5)
+    for found, weight in zip(compiled_weights, weights, strict=True):
+        np.testing.assert_allclose(found, weight, atol=1e-5)
+    for precision, bound in (("mixed_float16", 0.01), ("mixed_bfloat16", 0.05)):
+        np.testing.assert_allclose(steps_of(precision)[0], expected, rtol=bound)

@@ -21,6 +21,10 @@ def config(**values):
         ({"replicas": 2}, "--replicas: received 2, expected none without --strategy=mirrored"),
         ({"strategy": "mirrored", "replicas": 2, "jit_compile": True}, "--jit_compile: received True, expected no XLA"),
         ({"strategy": "mirrored", "replicas": 2, "trained_from": "head"}, "--trained_from: received 'head', expected"),
+        (
+            {"strategy": "mirrored", "replicas": 2, "precision": "mixed_bfloat16"},
+            "--precision: received 'mixed_bfloat16', expected float32 with --strategy=mirrored",
+        ),
         ({"precision": "mixed_float16", "trained_from": "head"}, "--precision: received 'mixed_float16', expected fl"),
     ],
 )
@@ -35,7 +39,6 @@ def test_what_does_not_go_together_is_refused_by_name(values, message):
         {"precision": "mixed_float16"},
         {"precision": "mixed_bfloat16", "jit_compile": True},
         {"strategy": "mirrored", "replicas": 2},
-        {"strategy": "mirrored", "replicas": 2, "precision": "mixed_bfloat16"},
     ],
 )
 def test_what_goes_together_is_in_the_hash(values):
