@@ -228,7 +228,7 @@ def is_locked(folder: str | os.PathLike) -> bool:
     """Whether a process holds the folder of a run, see `RunDirectory.locked`; nothing is made or waited for.
 
     Args:
-        folder: of the run; one that is missing is held by nobody.
+        folder: of the run; one that is missing is not held.
     """
     try:
         with open(pathlib.Path(folder) / "lock") as file:

@@ -1,4 +1,4 @@
-"""What Slurm runs for one unit: the unit's process, with its signals and its requeueing.
+"""The Slurm job of one unit: its process, its signals and its requeueing.
 
 Nothing but the standard library and submitit is imported here: this runs beside each unit and takes memory there.
 """

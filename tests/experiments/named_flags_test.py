@@ -14,7 +14,8 @@ COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if p
 DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for path in ROOT.glob(pattern))
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
 OF_GIT = {"abbrev", "always", "dirty", "error", "exclude"}
-OF_OTHER_PROGRAMS = OF_GIT | {"query", "format", "upgrade", "curve"}  # of nvidia-smi, pip, benchmarks.gsp_layer
+OF_SLURM = {"noheader", "array", "states", "user", "name"}
+OF_OTHER_PROGRAMS = OF_GIT | OF_SLURM | {"query", "format", "upgrade", "curve"}  # of nvidia-smi, pip, benchmarks.gsp_layer
 PLACEHOLDERS = {"flags", "no"}  # "only --flags", "--no{name}"
 
 
