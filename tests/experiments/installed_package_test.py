@@ -138,7 +138,9 @@ def test_the_wheel_has_the_four_packages_and_their_data(wheel):
     assert data - names == set()
     assert fields["Version"] == common.__version__
     assert any(value.startswith("tensorboard") for value in fields.get_all("Requires-Dist"))
-    assert {"dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "torch"} == set(fields.get_all("Provides-Extra"))
+    assert {"dev", "faiss", "onnx", "oracles", "parquet", "peers", "serve", "torch"} == set(
+        fields.get_all("Provides-Extra")
+    )
 
 
 def test_layers_are_used_from_an_empty_folder(site, empty):
