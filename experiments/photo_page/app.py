@@ -102,13 +102,17 @@ async def _uploaded_file(request: "Request") -> bytes:
     Raises:
         Refused: the request is no form, or the form has anything else.
     """
+    from python_multipart.exceptions import FormParserError
     from starlette.datastructures import UploadFile
 
     expected = f"a form (multipart/form-data) with one file named {_FIELD}"
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, f"Received another content type; expected {expected}.")
-    async with request.form(max_files=2, max_fields=2) as form:
-        items = form.multi_items()
-        if len(items) != 1 or items[0][0] != _FIELD or not isinstance(items[0][1], UploadFile):
-            raise Refused(400, f"Received {len(items)} fields or other ones; expected {expected}.")
-        return await items[0][1].read()
+    try:
+        async with request.form(max_files=2, max_fields=2) as form:
+            items = form.multi_items()
+            if len(items) == 1 and items[0][0] == _FIELD and isinstance(items[0][1], UploadFile):
+                return await items[0][1].read()
+    except FormParserError as error:
+        raise Refused(400, f"The form cannot be read; expected {expected}.") from error
+    raise Refused(400, f"Received {len(items)} fields or other ones; expected {expected}.")

@@ -46,7 +46,7 @@ function named(className, name) {
 }
 
 const GONE = "No picture: the file is gone.";
-const nameOf = (photo) => (photo.label ? `${photo.label}: ${photo.name}` : photo.name);
+const nameOf = (photo) => (photo.label && !photo.name.startsWith(`${photo.label}/`) ? `${photo.label}: ${photo.name}` : photo.name);
 
 function tile(photo, queryLabel) {
   const caption = element("span", { className: "caption" });

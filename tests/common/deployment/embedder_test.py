@@ -62,6 +62,7 @@ def test_files_are_read_as_evaluation_reads_them(colour, photographs):
     np.testing.assert_allclose(embedder.embed([path.read_bytes() for path in photographs]), embeddings, atol=1e-6)
     arrays = [np.asarray(Image.open(path)) for path in photographs]
     np.testing.assert_allclose(embedder.embed(arrays), embeddings, atol=1e-6)
+    np.testing.assert_allclose([embedder.prepare(array) for array in arrays], crops, atol=1)
 
 
 def test_an_array_of_images_and_the_model_itself_agree(colour):
