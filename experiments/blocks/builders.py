@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from common.errors import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
 from experiments.blocks.marked_blocks import Block, Value
 from experiments.blocks.study_tables import compared_row, held_against, sweep
@@ -23,9 +23,16 @@ from experiments.evidence.fair_rows import (
 )
 from experiments.evidence.provenance import provenance
 from experiments.evidence.rows import TRAINING
-from experiments.evidence.scores import collection_scores, labels_of, scores_of_trainings, training_scores
+from experiments.evidence.scores import (
+    RecordedScores,
+    collection_scores,
+    labels_of,
+    scores_of_trainings,
+    training_scores,
+)
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
+from experiments.reports.deployed_models import METRICS, models_table
 from experiments.reports.selection_plot import SelectionPoint
 from experiments.studies.fair_table import FairTable
 from experiments.studies.study import StudyOptions
@@ -236,6 +243,32 @@ def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
     return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
 
 
+def deployed_models(study: StudyRows, folds: str, final: str) -> tuple[reports.PlainTable, list[str]]:
+    """The models that a study leaves to deploy: one per fold, their concatenation, and one on all training classes.
+
+    Args:
+        study: its rows.
+        folds: label of the folds' runs.
+        final: label of the run on all training classes.
+    """
+    of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
+    joined = check_given(f"concatenated models of {folds}", collection_scores(study, folds))
+
+    def row_of(scores: RecordedScores, index: int) -> dict[str, reports.ClassScores]:
+        return {metric: scores.class_scores(metric).rows([index]) for metric in METRICS}
+
+    table = models_table(
+        "",
+        [row_of(of_folds, index) for index in range(len(of_folds.rows))],
+        row_of(joined, 0),
+        row_of(of_final, 0),
+        steps=[row["best_step"] for row in of_folds.rows],
+        final_steps=of_final.rows[0]["steps"],
+        dim=_first(study, folds)["configuration"]["embedding_dim"],
+    )
+    return table, [folds, final]
+
+
 def _collage_row(study: StudyRows, label: str) -> reports.TableRow:
     """Test figures of a method, and its MAP@R minus that of average pooling from the same start."""
     average = _average_of(label)
@@ -261,6 +294,7 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "agreement": agreement,
     "agreement_signs": agreement_signs,
     "collage_table": collage_table,
+    "deployed_models": deployed_models,
     "fair_summary": fair_summary,
     "fair_table": fair_table,
     "held_against": held_against,

@@ -15,7 +15,8 @@ from common.errors import InvalidInput, invalid
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
-from experiments.protocols.fair_report import METRICS, concatenated_embeddings
+from experiments.protocols.fair_report import concatenated_embeddings
+from experiments.reports.deployed_models import METRICS, models_table
 from experiments.settings import build
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
@@ -157,57 +158,21 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
     """
     units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
     arrays = [unit.test_embeddings() for unit in units]
-    dim = arrays[0]["queries"].shape[1]
-    members = [_Scores(of_fold) for of_fold in arrays]
-    joined = _Scores(concatenated_embeddings(arrays))
     unit = reports.collect_method(final.parent).finished[0, 0]
-    trained = _Scores(unit.test_embeddings())
-    steps = [int(of_fold.measured["validation"]["best"]["step"]) for of_fold in units]
-    rows = [[f"fold {fold}", f"{dim}", f"{steps[fold]:,}", *scores.texts(), ""] for fold, scores in enumerate(members)]
-    mean = _mean(members)
-    rows += [
-        [f"mean of the {len(units)} folds", f"{dim}", "", *mean.texts(), trained.minus(mean)],
-        [f"concatenation of the {len(units)}", f"{dim * len(units)}", "", *joined.texts(), trained.minus(joined)],
-        ["final, all training classes", f"{dim}", f"{unit.measured['steps']:,}", *trained.texts(), ""],
-    ]
-    header = ["model", "dim", "steps", *(f"{metric}, %" for metric in METRICS), "final minus it, MAP@R"]
-    notes = [
-        "95 % intervals for other test classes of the same kind, of these trained networks: how much another training "
-        "would differ is not in them."
-    ]
-    title = f"{study.config.name} on {study.config.dataset}: test set"
-    return reports.PlainTable(title, header, rows, notes).as_text()
+    return models_table(
+        f"{study.config.name} on {study.config.dataset}: test set",
+        [_class_scores(of_fold) for of_fold in arrays],
+        _class_scores(concatenated_embeddings(arrays)),
+        _class_scores(unit.test_embeddings()),
+        steps=[int(of_fold.measured["validation"]["best"]["step"]) for of_fold in units],
+        final_steps=unit.measured["steps"],
+        dim=arrays[0]["queries"].shape[1],
+    ).as_text()
 
 
-class _Scores:
-    """Per-query scores of one model, by metric."""
-
-    def __init__(self, arrays: dict[str, np.ndarray]):
-        result = evaluate_embeddings(arrays)
-        self.labels = arrays["query_labels"][result.query_rows]
-        self.values = per_query_scores(result)
-
-    def texts(self) -> list[str]:
-        """Each metric with its interval."""
-        return [_text(reports.class_clustered_interval(self.of(metric)), False) for metric in METRICS]
-
-    def of(self, metric: str) -> reports.ClassScores:
-        """The scores of a metric, class by class."""
-        return reports.ClassScores.from_queries(self.values[metric][None], self.labels)
-
-    def minus(self, other: _Scores) -> str:
-        """The difference of MAP@R, paired query by query, with its interval."""
-        return _text(reports.paired_difference(self.of("MAP@R"), other.of("MAP@R")), True)
-
-
-def _mean(members: list[_Scores]) -> _Scores:
-    mean = object.__new__(_Scores)
-    mean.labels = members[0].labels
-    mean.values = {metric: np.mean([one.values[metric] for one in members], axis=0) for metric in METRICS}
-    return mean
-
-
-def _text(interval: reports.Interval, is_difference: bool) -> str:
-    low, high = (100 * end for end in interval.ends(of_difference=is_difference))
-    sign = "+" if is_difference else ""
-    return f"{100 * interval.estimate:{sign}.2f} [{low:.2f}, {high:.2f}]"
+def _class_scores(arrays: dict[str, np.ndarray]) -> dict[str, reports.ClassScores]:
+    """Of one model, by metric."""
+    result = evaluate_embeddings(arrays)
+    labels = arrays["query_labels"][result.query_rows]
+    values = per_query_scores(result)
+    return {metric: reports.ClassScores.from_queries(values[metric][None], labels) for metric in METRICS}

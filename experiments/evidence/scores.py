@@ -38,7 +38,7 @@ class RecordedScores:
         Args:
             metric: `MAP@R` or `P@1`.
         """
-        return reports.class_clustered_interval(self._of(metric), members=self.members)
+        return reports.class_clustered_interval(self.class_scores(metric), members=self.members)
 
     def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
         """The mean of self - reference with its interval, paired class by class and training by training.
@@ -55,9 +55,16 @@ class RecordedScores:
                 f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of "
                 "other folds, repeats or test classes. Record the same runs of both."
             )
-        return reports.paired_difference(self._of(metric), reference._of(metric), members=self.members)
+        return reports.paired_difference(
+            self.class_scores(metric), reference.class_scores(metric), members=self.members
+        )
 
-    def _of(self, metric: str) -> reports.ClassScores:
+    def class_scores(self, metric: str) -> reports.ClassScores:
+        """The class sums themselves, a row of each run or collection.
+
+        Args:
+            metric: `MAP@R` or `P@1`.
+        """
         return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import t
 
@@ -245,7 +246,19 @@ def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tupl
         confidence: in (0, 1).
     """
     quantile = student_quantile(0.5 + confidence / 2, freedom)
-    shift = abs(skewness) * (2 * quantile**2 + 1) / 6
-    towards_tail = quantile + shift * (1 + 24 / (freedom + 1))
-    other = max(quantile - shift / 3, quantile / 2)
+    towards_tail, other = (float(end) for end in shifted_quantiles(quantile, skewness, freedom + 1))
     return (other, towards_tail) if skewness >= 0 else (towards_tail, other)
+
+
+def shifted_quantiles(
+    quantile: float | np.ndarray, skewness: float | np.ndarray, num_classes: float | np.ndarray
+) -> tuple[float | np.ndarray, float | np.ndarray]:
+    """The formula of `skewed_quantiles`, for numbers or arrays `[studies]`: towards the tail, and on the other side.
+
+    Args:
+        quantile: Student's.
+        skewness: of the estimate.
+        num_classes: effective number of classes.
+    """
+    shift = np.abs(skewness) * (2 * quantile**2 + 1) / 6
+    return quantile + shift * (1 + 24 / num_classes), np.maximum(quantile - shift / 3, quantile / 2)

@@ -23,7 +23,7 @@ The interval here has two parts of the same crossed design (every model embeds e
 What differs between classes and runs at once is counted in the training's part and taken out of that of the
 classes. Each part takes Student's t of its own degrees of freedom.
 
-Simulated coverage of 95 % intervals is 93 to 97.5 % from 8 test classes on, with normal and with skewed classes
+Simulated coverage of 95 % intervals is 93 to 97 % from 8 test classes on, with normal and with skewed classes
 (`benchmarks.interval_coverage`); with fewer, the interval says "few classes". The gallery is not resampled: the
 interval is for queries of new classes searched among as many distractors as here. Classes count as independent, which
 look-alikes (a letter and the same letter with an accent) are not.

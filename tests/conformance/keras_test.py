@@ -15,7 +15,7 @@ from common import losses
 from common.references import ProxyBank
 from common.training import InBatchPrecision, MetricModel
 from gsp_dml import ZeroShotPredictionLoss
-from tests.conformance.losses_test import BATCH, DIM, LOSSES, NUM_CLASSES
+from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
 
 keras = tf.keras
 INPUTS, ATTRIBUTES, LEARNING_RATE = 3, 6, 0.01

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.command_line import run_program
-from tests.conformance.losses_test import LOSSES
+from tests.conformance.loss_table import LOSSES
 
 COMPOSITIONS = ("plain", "xbm", "ccp", "gsp", "zero_shot")
 # One of each kind: pairs, proxies, boundaries, a memory, drawn triplets, a sum.

@@ -17,7 +17,7 @@ from common.ops.replicas import gather_over_replicas, num_replicas
 from common.references import ProxyBank
 from common.training.gradients import loss_and_gradients, weighted_loss
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
-from tests.conformance.losses_test import BATCH, DIM, LOSSES, NUM_CLASSES
+from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
 
 keras = tf.keras
 INPUTS, POSITIONS, RATE = 4, 6, 0.05

@@ -9,7 +9,8 @@ from hypothesis.extra import numpy as arrays
 
 from common.losses import DecorrelationLoss, ViewLoss
 from common.references import References
-from tests.conformance.losses_test import DIM, LOSSES, NUM_CLASSES, skip_if_drawn
+from tests.conformance.loss_table import DIM, LOSSES, NUM_CLASSES
+from tests.conformance.losses_test import skip_if_drawn
 
 NUM_EXAMPLES = 25  # of each test and loss
 SMALLEST = 1e-30  # the gradient of v/|v| is of the size 1/|v|, which float32 cannot hold for much smaller ones

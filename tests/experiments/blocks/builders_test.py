@@ -126,3 +126,20 @@ def test_a_picture_states_what_it_was_drawn_from(recorded, tmp_path):
     study._scored[row_id(first.row)] = dataclasses.replace(first, row={**first.row, "steps": 1})
     assert stated_digest(path) != digest_of(picture, study)
     assert stated_digest(tmp_path / "missing.png") is None
+
+
+def test_models_to_deploy_are_the_folds_their_concatenation_and_the_final_one(recorded):
+    study = StudyRows(recorded)
+    block = Block("deployed_models", {"study": "tiny", "folds": "pnca+gap", "final": "pnca+gsp"}, "")
+    lines = markdown_of(block, study).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:7]] == [
+        "| fold 0",
+        "| fold 1",
+        "| mean of the 2 folds",
+        "| concatenation of the 2",
+        "| final, all training classes",
+    ]
+    singles = [row for row in study.rows if row["label"] == "pnca+gap" and row["kind"] == "training"]
+    first = next(row for row in singles if row["fold"] == 0)
+    stated = float(lines[2].split(" | ")[4].split()[0])
+    assert stated == pytest.approx(100 * first["test"]["MAP@R"], abs=0.006)
