@@ -149,8 +149,7 @@ def layers_of(
     if recipe == RECIPE:
         layers.set('"Revisiting" benchmark', revisiting_setting(dataset, base_loss, size))
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
-    for source, following in _consequences(values, overrides, backbone, budget).items():
-        layers.set(source, following)
+    _set_consequences(layers, overrides, backbone, budget)
     _refuse_unused(values, overrides)
     late_start = _selection(values | overrides)
     layers.set(tuned_by, tuned)
@@ -159,13 +158,12 @@ def layers_of(
     return layers
 
 
-def _consequences(values: dict, overrides: dict, backbone: str, budget: str) -> dict[str, dict]:
-    """The fields that follow from others, by what they follow from."""
-    return {
-        "--backbone": backbone_settings(backbone, values["dataset"] in PHOTOGRAPHS, budget),
-        "--learning_rate_schedule": update_settings(overrides, budget),
-        "--trained_from": cut_settings(overrides, values["crop"]),
-    }
+def _set_consequences(layers: Layers, overrides: dict, backbone: str, budget: str) -> None:
+    """Adds the fields that follow from the backbone, the schedule and the cut."""
+    values = layers.values
+    layers.set("--backbone", backbone_settings(backbone, values["dataset"] in PHOTOGRAPHS, budget))
+    layers.set("--learning_rate_schedule", update_settings(overrides, budget))
+    layers.set("--trained_from", cut_settings(overrides, values["crop"]))
 
 
 def _set_memory(layers: Layers, dataset: str, after: str) -> None:
