@@ -1,4 +1,4 @@
-"""Devices and precision of a training: what can be had, and what is refused by name before anything is traced."""
+"""Devices and precision of training: what can be had, and what is refused by name before anything is traced."""
 
 from __future__ import annotations
 

@@ -88,15 +88,12 @@ def fit(
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
 
     Raises:
-        InvalidInput: a model of a `MultiWorkerMirroredStrategy`, or what `check_devices` refuses.
+        InvalidInput: a model on several hosts, or what `check_devices` refuses.
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
     _refuse_several_hosts(model)
     best = _best_weights(schedule, extra_callbacks)
-    stateful = [best]
-    if schedule.plateau_patience:
-        stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))
-    stateful.extend(extra_callbacks)
+    stateful = _stateful_callbacks(best, schedule, extra_callbacks)
     compile_again = _compiler(model, make_update, gradient_transforms, jit_compile)
     compile_again()
     checkpoint = Checkpoint(run, model, stateful, schedule.steps_per_evaluation, schedule.checkpoint_seconds)
@@ -143,6 +140,14 @@ def _compiler(
         model.compile_training(update, gradient_transforms, warming_up=warming_up, jit_compile=jit_compile)
 
     return compile_again
+
+
+def _stateful_callbacks(
+    best: BestWeights, schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]
+) -> list[ResumableCallback]:
+    """Those whose state is part of a checkpoint, in its order."""
+    plateau = [PlateauSchedule(schedule.monitor, schedule.plateau_patience)] if schedule.plateau_patience else []
+    return [best, *plateau, *extra_callbacks]
 
 
 def _best_weights(schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]) -> BestWeights:
