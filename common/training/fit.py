@@ -91,7 +91,6 @@ def fit(
         InvalidInput: a model on several hosts, or what `check_devices` refuses.
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
-    _refuse_several_hosts(model)
     best = _best_weights(schedule, extra_callbacks)
     stateful = _stateful_callbacks(best, schedule, extra_callbacks)
     compile_again = _compiler(model, make_update, gradient_transforms, jit_compile)
@@ -133,6 +132,7 @@ def _compiler(
     jit_compile: bool,
 ) -> Callable[..., None]:
     """What compiles the model with a fresh optimiser, for training or for the warm-up."""
+    _refuse_several_hosts(model)
 
     def compile_again(warming_up: bool = False) -> None:
         with model.distribute_strategy.scope():
