@@ -61,8 +61,7 @@ def feature_tasks_loss(
         sizes: components of the slices; see `feature_sizes`.
         weight: α, at least 0.
         decorrelation: w, at least 0; with 0 there is no `DecorrelationLoss`.
-        reduction: of the decorrelation; see `DecorrelationLoss`.
-        hidden: units of the decorrelation's networks.
+        reduction, hidden: of the decorrelation; see `DecorrelationLoss`.
         in_turn: for `shared` as the only task.
 
     Returns:
@@ -92,11 +91,10 @@ def feature_tasks_loss(
     if decorrelation:
         pairs = [(0, slot) for slot in range(1, len(sizes))]
         total.append((DecorrelationLoss(sizes, pairs, decorrelation, hidden, reduction), 1.0))
-    loss = _sum(total)
     if "dance" not in parts:
-        return loss
+        return _sum(total)
     dance = ViewLoss(parts["dance"], first_alone=False)
-    return _sum([(ViewLoss(loss, first_alone=True), 1.0), (dance, weight)])
+    return _sum([(ViewLoss(_sum(total), first_alone=True), 1.0), (dance, weight)])
 
 
 def _sum(weighted: list[tuple[MetricLoss, float]]) -> WeightedSumLoss:

@@ -1,4 +1,4 @@
-"""Devices and precision of a training: what can be had, and what is refused by name before anything is traced."""
+"""Devices and precision of training: what can be had, and what is refused by name before anything is traced."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, invalid
 
+IS_KERAS_3 = hasattr(keras, "ops")
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 _STRATEGIES = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
@@ -146,7 +147,7 @@ def synchronize_batch_normalization(model: keras.Model) -> None:
         InvalidInput: Keras 2, whose layers have to be made with `synchronized=True`.
     """
     layers = [layer for layer in _batch_normalizations(model) if not layer.synchronized]
-    if layers and keras.__version__.startswith("2."):
+    if layers and not IS_KERAS_3:
         expected = "frozen layers, or layers made with synchronized=True"
         fix = "Use --frozen_batch_norm or Keras 3."
         raise invalid("batch normalisation of Keras 2", received=layers[0].name, expected=expected, fix=fix)

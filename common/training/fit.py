@@ -78,8 +78,7 @@ def fit(
         model: with all weights made (`build_from_batch`).
         batches_from: gives the endless training batches from a step on; warm-up steps count as steps 0, 1, ...
         evaluate: the validation metrics of the model's current weights.
-        run: where metrics and checkpoints go.
-        schedule: see `TrainingSchedule`.
+        run, schedule: where metrics and checkpoints go; see `TrainingSchedule`.
         make_update: makes a fresh optimiser (the warm-up has its own).
         gradient_transforms: callables `(gradients, variables) -> gradients`.
         extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
@@ -91,15 +90,11 @@ def fit(
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
 
     Raises:
-        InvalidInput: a model of a `MultiWorkerMirroredStrategy`, or what `check_devices` refuses.
+        InvalidInput: a model on several hosts, or what `check_devices` refuses.
         NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
     """
-    _refuse_several_hosts(model)
     best = _best_weights(schedule, extra_callbacks)
-    stateful = [best]
-    if schedule.plateau_patience:
-        stateful.append(PlateauSchedule(schedule.monitor, schedule.plateau_patience))
-    stateful.extend(extra_callbacks)
+    stateful = _stateful_callbacks(best, schedule, extra_callbacks)
     compile_again = _compiler(model, make_update, gradient_transforms, jit_compile)
     compile_again()
     checkpoint = Checkpoint(run, model, stateful, schedule.steps_per_evaluation, schedule.checkpoint_seconds)
@@ -113,11 +108,9 @@ def fit(
             checkpoint.save(epochs_done=0)
     is_over = any(callback.stopped for callback in stateful)
     if not is_over and epochs_done < schedule.max_epochs:
-        progress = ProgressBar(description, schedule.max_steps, schedule.steps_per_evaluation, schedule.monitor, best)
-        record = RecordMetrics(run, schedule.steps_per_evaluation)
         mean_loss = MeanLoss(schedule.steps_per_evaluation, schedule.warm_up_steps)
-        watching = [Watch(watch, schedule.steps_per_evaluation)] if watch else []
-        callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, progress, record, *watching, checkpoint]
+        shown = _showing_callbacks(description, schedule, best, run, watch)
+        callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, *shown, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
     best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()
@@ -140,6 +133,7 @@ def _compiler(
     jit_compile: bool,
 ) -> Callable[..., None]:
     """What compiles the model with a fresh optimiser, for training or for the warm-up."""
+    _refuse_several_hosts(model)
 
     def compile_again(warming_up: bool = False) -> None:
         with model.distribute_strategy.scope():
@@ -147,6 +141,27 @@ def _compiler(
         model.compile_training(update, gradient_transforms, warming_up=warming_up, jit_compile=jit_compile)
 
     return compile_again
+
+
+def _showing_callbacks(
+    description: str,
+    schedule: TrainingSchedule,
+    best: BestWeights,
+    run: RunDirectory,
+    watch: Callable[[int, dict[str, float]], None] | None,
+) -> list[ResumableCallback]:
+    """Those that tell of each evaluation: the progress bar, the run's records, and who watches."""
+    steps = schedule.steps_per_evaluation
+    progress = ProgressBar(description, schedule.max_steps, steps, schedule.monitor, best)
+    return [progress, RecordMetrics(run, steps), *([Watch(watch, steps)] if watch else [])]
+
+
+def _stateful_callbacks(
+    best: BestWeights, schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]
+) -> list[ResumableCallback]:
+    """Those whose state is part of a checkpoint, in its order."""
+    plateau = [PlateauSchedule(schedule.monitor, schedule.plateau_patience)] if schedule.plateau_patience else []
+    return [best, *plateau, *extra_callbacks]
 
 
 def _best_weights(schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]) -> BestWeights:

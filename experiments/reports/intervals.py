@@ -238,7 +238,7 @@ def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tupl
     numbers were chosen by simulation (`benchmarks.interval_coverage`).
 
     Reference: Johnson, "Modified t tests and confidence intervals for asymmetrical populations", 1978; Hall, "The
-    Bootstrap and Edgeworth Expansion", 1992, section 2.4.
+    Bootstrap and Edgeworth Expansion", 1992, 2.4.
 
     Args:
         freedom: degrees of freedom of the standard error.

@@ -108,8 +108,7 @@ def layers_of(
     given, overrides = overrides, {**tuned, **overrides}
     check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
-    name = parse_loss(loss)
-    base_loss = name.base
+    name, base_loss = parse_loss(loss), parse_loss(loss).base
     check_choice("--method", method, METHODS)
     chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
@@ -124,8 +123,7 @@ def layers_of(
     layers.set(training, _model_and_training(dataset, base_loss, chapter))
     parameters = _loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
     is_benchmark = benchmark_loss(dataset, base_loss, values["normalization"]) is not None
-    of_thesis = f"{section if base_loss in ('pnca', 'panchor') else f'{after}thesis 3.3.2.1'}, losses"
-    layers.set('"Revisiting" benchmark, losses' if is_benchmark else of_thesis, parameters)
+    layers.set(_source_of_loss(is_benchmark, base_loss, section, after), parameters)
     backbone = overrides.get("backbone", values["backbone"])
     if protocol is not None:
         setting = conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
@@ -152,10 +150,17 @@ def layers_of(
     _set_consequences(layers, overrides, backbone, budget)
     _refuse_unused(values, overrides)
     late_start = _selection(values | overrides)
-    layers.set(tuned_by, tuned)
-    layers.set(GIVEN, given)
+    for source, settings in ((tuned_by, tuned), (GIVEN, given)):
+        layers.set(source, settings)
     layers.set_missing("what has to wait", late_start)
     return layers
+
+
+def _source_of_loss(is_benchmark: bool, base_loss: str, section: str, after: str) -> str:
+    """Where the settings of a loss are from; `section` is that of the chapter."""
+    if is_benchmark:
+        return '"Revisiting" benchmark, losses'
+    return f"{section if base_loss in ('pnca', 'panchor') else f'{after}thesis 3.3.2.1'}, losses"
 
 
 def _set_consequences(layers: Layers, overrides: dict, backbone: str, budget: str) -> None:

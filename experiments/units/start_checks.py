@@ -8,14 +8,13 @@ from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
 from common import backbones
 from common.backbones.bn_inception import INPUT_MEANS
 from common.backbones.cut_network import HEAD
 from common.data import Dataset, Examples
 from common.errors import check_all, check_choice, invalid
-from common.training.devices import check_replicas
+from common.training.devices import IS_KERAS_3, check_replicas
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
@@ -114,7 +113,7 @@ def _check_devices(config: ExperimentConfig) -> None:
     """The devices of this host, which must be asked before TensorFlow begins to work."""
     if config.replicas is None:
         return
-    if keras.__version__.startswith("2.") and not config.frozen_batch_norm:
+    if not IS_KERAS_3 and not config.frozen_batch_norm:
         expected = "--frozen_batch_norm on Keras 2 with --strategy=mirrored"
         fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
         raise invalid("--frozen_batch_norm", received=False, expected=expected, fix=fix)

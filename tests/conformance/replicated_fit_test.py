@@ -6,6 +6,7 @@ import socket
 import numpy as np
 import pytest
 
+from common.training.devices import IS_KERAS_3
 from tests.command_line import run_program, start_program
 
 PROGRAM = ["-m", "tests.conformance.replicated_fit"]
@@ -37,6 +38,7 @@ def weights_in(path):
         return [arrays[name] for name in arrays.files]
 
 
+@pytest.mark.skipif(not IS_KERAS_3, reason="several hosts are tried on Keras 3 alone")
 def test_two_hosts_train_like_one_device(tmp_path, monkeypatch):
     names = ("proxies_and_memory", "embedding_model")
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]

@@ -74,7 +74,7 @@ def test_one_device_takes_everything():
 
 def test_batch_normalisation_that_trains_is_synchronised_where_keras_can():
     trains, frozen = keras.layers.BatchNormalization(), keras.layers.BatchNormalization(trainable=False)
-    if keras.__version__.startswith("2."):
+    if not devices.IS_KERAS_3:
         with pytest.raises(InvalidInput, match="Invalid batch normalisation of Keras 2"):
             devices.synchronize_batch_normalization(model_of(MIRRORED, 2, trains, frozen))
         devices.synchronize_batch_normalization(model_of(MIRRORED, 2, frozen))
