@@ -66,10 +66,7 @@ class TorchLoader:
         )
         self.name = self.process.stdout.readline().strip()
         if not self.name:
-            raise InvalidInput(
-                f"The DataLoader did not start with {python}. It needs PyTorch: pip install -r requirements-torch.txt, "
-                "then pip install --no-deps -r requirements-torch-networks.txt, or --torch_python=PATH."
-            )
+            raise _without_torch(python)
 
     def one_pass(self) -> list[float]:
         """Images, seconds and processor seconds of a pass."""
@@ -81,6 +78,30 @@ class TorchLoader:
         """Ends the process."""
         self.process.stdin.close()
         self.process.wait(timeout=30)
+
+
+def check_torch(python: str) -> None:
+    """Before photographs are prepared: whether an interpreter has PyTorch.
+
+    Args:
+        python: `--torch_python`.
+
+    Raises:
+        InvalidInput: it has not, or does not start.
+    """
+    try:
+        found = subprocess.run([python, "-c", "import torch, PIL"], capture_output=True)
+    except OSError as error:
+        raise _without_torch(python) from error
+    if found.returncode:
+        raise _without_torch(python)
+
+
+def _without_torch(python: str) -> InvalidInput:
+    return InvalidInput(
+        f"The DataLoader did not start with {python}. It needs PyTorch: pip install -r requirements-torch.txt, "
+        "then pip install --no-deps -r requirements-torch-networks.txt, or --torch_python=PATH."
+    )
 
 
 def photographs(data_dir: str, num_images: int, cache_dir: str) -> Examples:
@@ -157,6 +178,7 @@ def main() -> None:
     """Measures, prints the table and the figures."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # the DataLoader's process inherits it
+    check_torch(_FLAGS.torch_python)
     with tempfile.TemporaryDirectory() as folder:
         examples = photographs(_FLAGS.data_dir, _FLAGS.num_images, _FLAGS.cache_dir or folder)
         rates, loader_name = measure_turns(examples, _FLAGS.torch_python, _FLAGS.repeats)
