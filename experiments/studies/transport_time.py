@@ -97,7 +97,7 @@ def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repe
         axes.fill_between(places, low, high, color=line.get_color(), alpha=0.25, linewidth=0)
     axes.set(
         xlabel="fixed-point iterations k",
-        ylabel="forward + backward of the transport alone [ms]",
+        ylabel="both passes of the transport alone [ms]",
         ylim=(0, None),
         title=f"32 x 49 positions, 64 prototypes; median and quartiles of {repeats} rounds",
     )
