@@ -100,9 +100,7 @@ def _checked_names(tasks: Mapping[str, MetricLoss], sizes: Sequence[int], in_tur
         raise invalid("tasks", received=list(tasks), expected=f"at least one of {', '.join(TASKS)}")
     if len(sizes) != len(names) + 1:
         expected = f"{len(names) + 1} numbers, for disc, {', '.join(names)}"
-        raise invalid(
-            "sizes", received=tuple(sizes), expected=f"{len(names) + 1} numbers, for disc, {', '.join(names)}"
-        )
+        raise invalid("sizes", received=tuple(sizes), expected=expected)
     if in_turn and names != ["shared"]:
         raise invalid("in_turn", received=names, expected="shared as the only task")
     return names
