@@ -20,8 +20,8 @@ class ComponentLoss(MetricLoss):
     inner loss normalises its slice. `normalization` is `"none"`: no slice says how the whole vector is normalised;
     `common.ops.normalization.normalize_groups` normalises slices apart.
 
-    Reference: Milbich's dissertation, section 3.1.3 and equation 4.11 (heads on one pooled feature are one projection
-    with as many outputs as they have together).
+    Reference: Milbich's dissertation, section 3.1.3 and equation 4.11 (linear heads on one pooled feature are one
+    projection with the outputs of all).
 
     Gradient: that of the loss; zero in the other components.
 

@@ -76,13 +76,7 @@ def feature_tasks_loss(
     """
     check_non_negative("weight", weight)
     check_non_negative("decorrelation", decorrelation)
-    sizes, names = tuple(sizes), [name for name in TASKS if name in tasks]
-    if not names or len(names) != len(tasks):
-        raise invalid("tasks", received=list(tasks), expected=f"at least one of {', '.join(TASKS)}")
-    if len(sizes) != len(names) + 1:
-        raise invalid("sizes", received=sizes, expected=f"{len(names) + 1} numbers, for disc, {', '.join(names)}")
-    if in_turn and names != ["shared"]:
-        raise invalid("in_turn", received=names, expected="shared as the only task")
+    sizes, names = tuple(sizes), _checked_names(tasks, sizes, in_turn)
     places = {name: (sum(sizes[:slot]), sizes[slot]) for slot, name in enumerate(names, 1)}
     parts = {name: ComponentLoss(tasks[name], *places[name]) for name in names}
     first = ComponentLoss(discriminative, 0, sizes[0])
@@ -95,6 +89,19 @@ def feature_tasks_loss(
         return _sum(total)
     dance = ViewLoss(parts["dance"], first_alone=False)
     return _sum([(ViewLoss(_sum(total), first_alone=True), 1.0), (dance, weight)])
+
+
+def _checked_names(tasks: Mapping[str, MetricLoss], sizes: Sequence[int], in_turn: bool) -> list[str]:
+    """The tasks in the order of their slices."""
+    names = [name for name in TASKS if name in tasks]
+    if not names or len(names) != len(tasks):
+        raise invalid("tasks", received=list(tasks), expected=f"at least one of {', '.join(TASKS)}")
+    if len(sizes) != len(names) + 1:
+        expected = f"{len(names) + 1} numbers, for disc, {', '.join(names)}"
+        raise invalid("sizes", received=tuple(sizes), expected=expected)
+    if in_turn and names != ["shared"]:
+        raise invalid("in_turn", received=names, expected="shared as the only task")
+    return names
 
 
 def _sum(weighted: list[tuple[MetricLoss, float]]) -> WeightedSumLoss:

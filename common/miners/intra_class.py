@@ -16,6 +16,10 @@ def intra_class(
     Reference: Milbich's dissertation, section 4.2.2 (T_intra), which leaves open whether the two may be the same; here
     they are not, since a pair that is pulled and pushed at once has no place in the two masks of a triplet.
 
+    The two are exchangeable: over `MarginLoss` the task pulls all distances within a class to the band around the
+    boundary, over `TripletLoss` it only makes them alike, down to nothing. The boundary has to stay, or to learn far
+    more slowly than the embedding: one that follows the distances leaves nothing to learn.
+
     Args:
         embeddings: `[batch, dim]`; not looked at.
         labels: integers, `[batch]`.

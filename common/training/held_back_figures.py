@@ -1,4 +1,4 @@
-"""What the teacher of PADS measures on held-back training images."""
+"""Figures that the teacher of PADS measures on held-back training images."""
 
 from __future__ import annotations
 

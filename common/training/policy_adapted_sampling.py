@@ -79,8 +79,8 @@ class PolicyAdaptedSampling(ResumableCallback):
 
     Reference: Milbich's dissertation, sections 5.2 and 5.4; Roth, Milbich, Ommer: PADS, CVPR 2020. Actions are of the
     present policy, the ratio is to the copy of every fifth update, and V(s') is that of the present critic, as in the
-    public code. Print: e is R@1 + NMI, twice the mean, with the same sign; it asks for a mean of the factors of 1,
-    which .8 and 1.25 have not: they are reciprocals, so that an up and a down cancel.
+    public code. The dissertation's e is R@1 + NMI, twice the mean, with the same sign; it asks for
+    factors whose mean is 1, which .8 and 1.25 are not: they are reciprocals, so that an up and a down cancel.
 
     Args:
         distribution: of the `MinedLoss` that is trained.

@@ -42,17 +42,21 @@ class StepSchedule(ResumableCallback):
     def on_train_begin(self, logs: dict | None = None) -> None:
         if self._first_rate == 0.0:
             self._first_rate = float(np.asarray(self.model.optimizer.learning_rate))
+        self._set_rate()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         self._steps += 1
         if self._steps in self.drops:
-            num_drops = sum(step <= self._steps for step in self.drops)
-            self.model.optimizer.learning_rate.assign(self._first_rate * self.factor**num_drops)
+            self._set_rate()
+
+    def _set_rate(self) -> None:
+        num_drops = sum(step <= self._steps for step in self.drops)
+        self.model.optimizer.learning_rate.assign(self._first_rate * self.factor**num_drops)
 
     def state(self) -> dict:
         """The steps that have been made, and the rate at the start."""
         return {"steps": self._steps, "first_rate": self._first_rate}
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Resumes where `state` was taken; the rate itself is one of the optimiser's variables."""
+        """Resumes where `state` was taken; the rate follows when training begins."""
         self._steps, self._first_rate = state["steps"], state["first_rate"]

@@ -1,4 +1,4 @@
-"""What a sampling policy sees of a training run: recent measurements, their running means, and where it stands."""
+"""The state of a training run that a sampling policy sees: measurements, their running means, the progress."""
 
 from __future__ import annotations
 

@@ -305,7 +305,9 @@ def test_trains_as_a_part_of_a_model(create, trained_model):
         assert any(variable is owned for owned in trained_model.trainable_variables)
         assert np.all(np.isfinite(variable))
     for trained, new in zip(loss.non_trainable_variables, untrained.non_trainable_variables):
-        assert np.any(np.array(trained) != np.array(new)), "the memory and its counters advance in fit"
+        changed = np.any(np.array(trained) != np.array(new))
+        is_taught = "log_weights" in trained.name  # a sampling distribution, which waits for its teacher
+        assert changed != is_taught, "the memory and its counters advance in fit"
 
 
 def test_keras_file_restores_the_loss_with_its_state(trained_model, tmp_path):

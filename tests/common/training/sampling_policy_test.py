@@ -42,11 +42,11 @@ def test_first_weights_follow_the_seed():
 def test_actions_are_drawn_with_their_chances():
     logits = tf.constant(np.random.default_rng(0).normal(size=(2, 3)))
     counts = np.zeros((2, 3))
-    for decision in range(3000):
+    for decision in range(1000):
         actions = act(logits, tf.constant([5, decision], tf.int64)).numpy()
         counts[[0, 1], actions] += 1
     for row, expected in zip(counts, chances(logits.numpy())):
-        assert stats.chisquare(row, 3000 * expected).pvalue > 1e-3
+        assert stats.chisquare(row, 1000 * expected).pvalue > 1e-3
     seeds = [tf.constant([5, decision], tf.int64) for decision in (8, 8)]
     np.testing.assert_array_equal(*(act(logits, seed) for seed in seeds))
 
@@ -118,7 +118,7 @@ def test_the_estimator_is_unbiased_for_the_expected_reward():
     parts = np.zeros((3, 3, 2, 3))
     for i, j in itertools.product(range(3), repeat=2):
         parts[i, j] = -2 * gradient_in_logits(logits, logits, [i, j], rewards[i, j], "reinforce")  # of two bins
-    draws = [act(variable, tf.constant([1, t], tf.int64)).numpy() for t in range(3000)]
+    draws = [act(variable, tf.constant([1, t], tf.int64)).numpy() for t in range(1000)]
     drawn = np.stack([parts[i, j] for i, j in draws])
     errors = drawn.std(axis=0) / len(drawn) ** 0.5
     assert (np.abs(drawn.mean(axis=0) - exact) < 4 * errors).all()
