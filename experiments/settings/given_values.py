@@ -12,7 +12,7 @@ from experiments.settings import build
 from experiments.settings.config import all_settings
 from experiments.settings.initial_weights import check_weights, is_file
 from experiments.settings.own_data import OWN_DATASETS, check_fits, network_of_weights
-from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
+from experiments.settings.recipes import BUDGETS, METHODS, check_recipe, layers_of
 from experiments.settings.setting import check_value
 
 
@@ -68,13 +68,14 @@ def check_given(given: Given) -> Dataset | None:
 def _names(given: Given) -> list[Callable[[], object]]:
     chosen = (
         ("--dataset", given.dataset, build.DATASETS),
-        ("--recipe", given.recipe, RECIPES),
         ("--budget", given.budget, BUDGETS),
         *(("--pooling", pooling, build.POOLINGS) for _, _, pooling in given.methods),
         *(("--method", method, METHODS) for _, method, _ in given.methods),
-        *(("--backbone", name, build.BACKBONES) for name in [given.overrides.get("backbone")] if name is not None),
     )
+    backbones = [name for name in [given.overrides.get("backbone")] if name is not None]
     return [
+        *(functools.partial(check_recipe, given.recipe, *method) for method in given.methods),
+        *(functools.partial(build.check_backbone_name, name) for name in backbones),
         *(functools.partial(check_choice, *each) for each in chosen),
         *(functools.partial(build.check_loss_name, loss) for loss, _, _ in given.methods),
     ]

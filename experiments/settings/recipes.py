@@ -104,9 +104,8 @@ def layers_of(
     protocol: str | None = None,
 ) -> Layers:
     """The values of `resolve`, each with the layer that set it last; arguments and errors as there."""
-    recipe, tuned_by, tuned = recipe_layer(recipe, loss, method, pooling)
+    recipe, tuned_by, tuned = check_recipe(recipe, loss, method, pooling)
     given, overrides = overrides, {**tuned, **overrides}
-    check_choice("--recipe", recipe, RECIPES)
     check_choice("--budget", budget, BUDGETS)
     name, base_loss = parse_loss(loss), parse_loss(loss).base
     check_choice("--method", method, METHODS)
@@ -154,6 +153,13 @@ def layers_of(
         layers.set(source, settings)
     layers.set_missing("what has to wait", late_start)
     return layers
+
+
+def check_recipe(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
+    """As `recipe_layer`, of a recipe that there is."""
+    named, source, settings = recipe_layer(recipe, loss, method, pooling)
+    check_choice("--recipe", named, RECIPES)
+    return named, source, settings
 
 
 def _source_of_loss(is_benchmark: bool, base_loss: str, section: str, after: str) -> str:

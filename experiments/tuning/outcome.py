@@ -1,4 +1,4 @@
-"""What searches have found: a table, a recipe, pictures."""
+"""Outcome of searches: a table, a recipe, pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Outcome:
     """The searches of one command.
 
     Attributes:
-        searches: one a method, in the command's order.
+        searches: one of each method, in the command's order.
         recipe: the named recipe under what was found.
         trials: that each was given.
         folder: where tables and pictures go.

@@ -1,4 +1,4 @@
-"""What `--parameters` says: which settings of a method are searched, and where."""
+"""Search space: the settings of a method that `--parameters` names, and their ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which trials are at work: a lock file each, that its process holds until it ends, however it ends."""
+"""Locks of trials: a file each, held by its process until that ends, however it ends."""
 
 from __future__ import annotations
 
