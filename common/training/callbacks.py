@@ -178,6 +178,11 @@ class PlateauSchedule(ResumableCallback):
         self.patience = check_positive("plateau_patience", patience)
         self.cooldown, self.min_learning_rate = cooldown, min_learning_rate
         self.best, self.waited, self.cooling = -math.inf, 0, 0
+        self._learning_rate: float | None = None  # of the checkpoint: Keras 2 has it among no optimiser's variables
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        if self._learning_rate is not None:
+            self.model.optimizer.learning_rate.assign(self._learning_rate)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         value, learning_rate = logged_metric(logs, self.metric, self), self.model.optimizer.learning_rate
@@ -190,14 +195,17 @@ class PlateauSchedule(ResumableCallback):
         if self.waited >= self.patience:
             learning_rate.assign(max(self.min_learning_rate, logs["learning_rate"] * self.factor))
             self.waited, self.cooling = 0, self.cooldown
+        self._learning_rate = float(np.asarray(learning_rate))
 
     def state(self) -> dict:
         best = None if math.isinf(self.best) else self.best
-        return {"best": best, "waited": self.waited, "cooling": self.cooling}
+        decided = {"best": best, "waited": self.waited, "cooling": self.cooling}
+        return decided if self._learning_rate is None else {**decided, "learning_rate": self._learning_rate}
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
         self.best = -math.inf if state["best"] is None else state["best"]
         self.waited, self.cooling = state["waited"], state["cooling"]
+        self._learning_rate = state.get("learning_rate")  # none in checkpoints of before
 
 
 class LearningRateRecord(ResumableCallback):

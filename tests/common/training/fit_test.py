@@ -217,6 +217,19 @@ def test_plateau_halves_the_learning_rate(tmp_path):
     np.testing.assert_allclose(float(np.asarray(model.optimizer.learning_rate)), 0.01 / 4, rtol=1e-6)
 
 
+def test_a_halved_learning_rate_is_resumed(tmp_path):
+    def rate(model):
+        return float(np.asarray(model.optimizer.learning_rate))
+
+    model = make_model()
+    with pytest.raises(KeyboardInterrupt):
+        run_training(tmp_path, model, Validation(model, given=[0.5] * 6, stop_after=4), plateau_patience=1)
+    assert rate(model) == pytest.approx(0.01 / 4)
+    resumed = make_model()
+    run_training(tmp_path, resumed, Validation(resumed, given=[0.6, 0.7]), plateau_patience=1)
+    assert rate(resumed) == rate(model)
+
+
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
     model = make_model()
     run_training(tmp_path, model, max_steps=2)
