@@ -12,10 +12,11 @@ import numpy as np
 from common import backbones
 from common.data import Dataset, contiguous_folds, random_class_split
 from common.errors import check_all, invalid
-from experiments.settings.config import FINAL
+from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.layers import Layers
 
 OWN_DATASETS = ("folder", "manifest")
+_FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
 _MOST_FOLDS = 4
 _DEFAULTS = {"num_folds": _MOST_FOLDS}
 _HELD_OUT_CLASSES = 2  # fewest to validate on: among the images of one class, all are right
@@ -36,7 +37,7 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
         given: values of the command line, by field name.
     """
     values, num_classes = layers.values, dataset.train.num_classes
-    source = f"fits the {num_classes} training classes of your data"
+    source = f"{_FITS} {num_classes} training classes of your data"
 
     def set_unless_given(**fields: Any) -> None:
         changed = {name: value for name, value in fields.items() if value != values.get(name, _DEFAULTS.get(name))}
@@ -44,7 +45,7 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
 
     network = network_of_weights(given)
     if network is not None and "backbone" not in given:
-        layers.set("the network that --weights is made for", {"backbone": network})
+        layers.set(_OF_WEIGHTS, {"backbone": network})
     if values.get("protocol") is None:
         set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
     if values.get("protocol") == "held_out":
@@ -57,6 +58,12 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
     smallest_class = int(np.unique(dataset.train.labels, return_counts=True)[1].min())
     samples = max(values["samples_per_class"], min(batch // most, smallest_class))
     set_unless_given(classes_per_batch=most, samples_per_class=samples)
+
+
+def fitted_values(config: ExperimentConfig) -> dict[str, Any]:
+    """The values of a configuration that `fit_to_data` has set, by field name."""
+    fitted = [name for name, source in config.sources.items() if source.startswith((_FITS, _OF_WEIGHTS))]
+    return {name: getattr(config, name) for name in fitted}
 
 
 def network_of_weights(given: Mapping[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.own_data import fitted_values
 from experiments.settings.recipes import resolve
 from experiments.settings.tuned_recipe import FILE_ENDING
 from experiments.tuning.optuna_library import open_storage, optuna
@@ -76,7 +77,7 @@ def searches_from_flags(
 
 def _resolver(config: ExperimentConfig) -> Any:
     """What the flags and the settings of a trial say together, for one method."""
-    given = {**experiment_flags.overrides_from_flags(), "chapter": config.chapter}
+    given = {**fitted_values(config), **experiment_flags.overrides_from_flags(), "chapter": config.chapter}
 
     def resolved(trial: Mapping[str, Any]) -> ExperimentConfig:
         method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)

@@ -8,8 +8,9 @@ from common.backbones.parameter_files import OWN_NAMES
 from common.backbones.pretrained_weights import named_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
-from experiments.settings.own_data import check_fits, fit_to_data, training_classes
-from experiments.settings.recipes import layers_of
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.own_data import check_fits, fit_to_data, fitted_values, training_classes
+from experiments.settings.recipes import layers_of, resolve
 
 
 def dataset_of(num_train, copies=30, **parts):
@@ -36,6 +37,15 @@ def test_batches_shrink_to_the_classes_of_a_fold_and_keep_their_size():
 def test_nothing_changes_for_many_classes():
     assert fitted(dataset_of(43)) == {}
     assert fitted(dataset_of(42)) == {"classes_per_batch": 31}
+
+
+def test_a_configuration_knows_what_was_fitted():
+    layers = layers_of("folder", "ms", "gap", "thesis", "full", {"learning_rate": 1e-4})
+    fit_to_data(layers, dataset_of(8), {"learning_rate": 1e-4})
+    config = ExperimentConfig.of(layers.values, layers.sources)
+    assert fitted_values(config) == {"classes_per_batch": 6, "samples_per_class": 5}
+    again = resolve("folder", "ms", "gap", "thesis", "full", {**fitted_values(config), "learning_rate": 1e-4})
+    assert again.hash("data") == config.hash("data")
 
 
 def test_what_was_given_stays():
