@@ -18,7 +18,8 @@ class InTurnLoss(MetricLoss):
     """`loss_{s mod n}(embeddings, labels, references)` at training step s: 0, 1, ..., n - 1, 0, ...
 
     The step is a weight that advances in calls with `training=True`, so a resumed run takes up the turn at which it
-    stopped. A loss whose turn it is not has no gradient, and its own memory and counters stand still.
+    stopped. A loss whose turn it is not has no gradient, and its own memory and counters stand still. XLA cannot
+    compile the gradient where the batch size is unknown.
 
     Reference: Milbich's dissertation, algorithm 1: the tasks of two features step alternately, each on a batch of its
     own.
@@ -62,7 +63,18 @@ class InTurnLoss(MetricLoss):
         turn = tf.cast(tf.convert_to_tensor(self.step) % len(self.parts), tf.int32)
         if training:
             self.step.assign_add(1)
-        return tf.switch_case(turn, [lambda part=part: part(embeddings, labels, references) for part in self.parts])
+
+        def value_from(place: int) -> tf.Tensor:
+            """Of the part whose turn it is, from this place on. (`tf.switch_case` would abort under XLA.)"""
+
+            def value() -> tf.Tensor:
+                return self.parts[place](embeddings, labels, references, training=training)
+
+            if place == len(self.parts) - 1:
+                return value()
+            return tf.cond(turn == place, value, lambda: value_from(place + 1))
+
+        return value_from(0)
 
     def get_config(self) -> dict:
         """The constructor's arguments."""

@@ -104,6 +104,8 @@ def test_function_of_unknown_batch_size_equals_eager(create):
 
 @pytest.mark.slow
 def test_xla_equals_eager(create):
+    if isinstance(create(), losses.InTurnLoss):
+        pytest.skip("XLA cannot compile the gradient of a branch with an unknown batch size")
     assert_compiled_equals_eager(remember(create()), [BATCH], random_references(1), jit_compile=True)
 
 
