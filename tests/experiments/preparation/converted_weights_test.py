@@ -105,14 +105,14 @@ def test_npz_keeps_what_the_backbone_has_and_reports_the_rest(parameters, folder
 
 
 def test_every_misfit_is_named_and_nothing_is_written(parameters, folder):
-    spoilt = {**parameters, "head.weight": np.zeros(3), "bn1.bias": np.zeros(5)}
+    spoilt = {**parameters, "neck.weight": np.zeros(3), "bn1.bias": np.zeros(5)}
     del spoilt["layer2.0.conv1.weight"]
     np.savez(folder("input.npz"), **spoilt)
     with pytest.raises(InvalidInput) as raised:
         convert("resnet10", folder("input.npz"), folder("output.npz"))
     message = str(raised.value)
     assert "missing (1): layer2.0.conv1.weight" in message
-    assert "unknown (1): head.weight" in message
+    assert "unknown (1): neck.weight" in message
     assert "wrong shape (1): bn1.bias [5] instead of [16]" in message
     assert not os.path.exists(folder("output.npz"))
 
