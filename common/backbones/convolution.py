@@ -94,7 +94,7 @@ def freeze_batch_norm(model: keras.Model) -> keras.Model:
     Returns:
         `model`
     """
-    for layer in model.layers:
+    for layer in model._flatten_layers(include_self=False, recursive=True):  # also of networks inside
         if isinstance(layer, keras.layers.BatchNormalization):
             layer.trainable = False
     return model

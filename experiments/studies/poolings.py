@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import pathlib
 
-from experiments.settings.build import POOLINGS
+from experiments.settings.build import MAP_POOLINGS
 from experiments.studies.collages import start_notes
 from experiments.studies.pooling_comparison import comparison_configuration, report
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 
 _METHODS = {  # budget: losses, poolings
-    "full": (("c2", "pnca"), tuple(POOLINGS)),
-    "demo": (("c2", "pnca"), tuple(POOLINGS)),
+    "full": (("c2", "pnca"), tuple(MAP_POOLINGS)),
+    "demo": (("c2", "pnca"), tuple(MAP_POOLINGS)),
     "smoke": (("c2",), ("gap", "gsp")),
 }
 

@@ -20,6 +20,14 @@ LONG = [f"{loss}/{composition}" for loss, composition in zip(KINDS, (*COMPOSITIO
 ALL = [f"{loss}/{composition}" for loss in LOSSES for composition in COMPOSITIONS]
 
 
+# The row of decorrelation weighs its gradient by 10, and so does a difference.
+BOUNDS = {"DecorrelationLoss": 1e-4}
+
+
+def bound(row):
+    return BOUNDS.get(row.split("/")[0], 1e-5)
+
+
 @functools.cache
 def found(replicas, steps, *rows):
     arguments = ["-m", "tests.conformance.replicated_steps", str(replicas), str(steps), *rows]
@@ -30,7 +38,7 @@ def found(replicas, steps, *rows):
 
 @pytest.mark.parametrize("row", FEW)
 def test_two_replicas_step_like_one_device(row):
-    assert found(2, 2, *FEW)["rows"][row]["loss_and_gradients"] < 1e-5
+    assert found(2, 2, *FEW)["rows"][row]["loss_and_gradients"] < bound(row)
 
 
 def test_a_gathered_batch_has_the_gradient_of_central_differences():
@@ -41,13 +49,13 @@ def test_a_gathered_batch_has_the_gradient_of_central_differences():
 @pytest.mark.skipif(not IS_KERAS_3, reason="every loss on the default stack, one of each kind on either")
 @pytest.mark.parametrize("row", ALL)
 def test_every_loss_on_two_replicas_steps_like_one_device(row):
-    assert found(2, 2, *ALL)["rows"][row]["loss_and_gradients"] < 1e-5
+    assert found(2, 2, *ALL)["rows"][row]["loss_and_gradients"] < bound(row)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", FEW)
 def test_four_replicas_step_like_one_device(row):
-    assert found(4, 2, *FEW)["rows"][row]["loss_and_gradients"] < 1e-5
+    assert found(4, 2, *FEW)["rows"][row]["loss_and_gradients"] < bound(row)
 
 
 @pytest.mark.slow

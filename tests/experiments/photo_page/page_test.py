@@ -78,7 +78,7 @@ def test_markup_in_names_is_text_and_a_lost_file_is_a_note(browser, page):
     ]
     assert text.count("✓ same class") == 3
     assert text.count("✗ other class") == 10
-    assert browser.complaints() == []
+    assert set(browser.complaints()) <= {"net::ERR_ABORTED"}  # of pictures that were still loading
 
 
 def test_by_keyboard_more_like_this_one_class_and_back(browser, page):

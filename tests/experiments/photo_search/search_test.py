@@ -150,7 +150,9 @@ def test_approximate_search_states_its_recall(tmp_path):
 @pytest.fixture
 def run_here(tmp_path, monkeypatch):
     """Runs an action in this process, where another command's flags may be defined already."""
-    names = [name for name in {name for names in FLAGS.values() for name in names} if name in flags.FLAGS]
+    names = [
+        name for name in {name for names in (*FLAGS.values(), ["plugin"]) for name in names} if name in flags.FLAGS
+    ]
     others = {name: flags.FLAGS[name] for name in names}
     for name in others:
         delattr(flags.FLAGS, name)

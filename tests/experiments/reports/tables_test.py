@@ -167,7 +167,7 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     ]
     text = " ".join(render_text(rows).split())
     assert "seen - +1.20*" in text
-    assert "p, Holm's p - .003, .006 detectable - 1.2" in text
+    assert "p, Holm's p - .002, .004 detectable - 1.2" in text
     assert "[-0.69, 0.49]† same" in text  # not tested: nothing would be detected
     assert "same - +0.00 95 % interval - [0.00, 0.00] ---" in text  # nothing to detect between a method and itself
     assert "in 80 % of studies" in text

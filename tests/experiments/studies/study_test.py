@@ -187,6 +187,8 @@ from absl import flags
 from absl.testing import flagsaver
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
+from experiments.settings import given_values
+given_values.check_weights = lambda *names: None  # their files are made by other commands
 experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
 experiment_flags.define_run_flags()
 flags.DEFINE_string("monitor", None, "")
