@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from ccp_dml.class_representatives import Representatives
 from common.errors import check_non_negative, invalid
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
 from common.references.proxy_bank import ProxyBank
@@ -17,7 +18,7 @@ from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ChanceConstrainedLoss(MetricLoss):
+class ChanceConstrainedLoss(LossAround):
     """Any metric loss between a batch and the proxies: `loss(batch, proxies) + w · loss(batch, batch)`.
 
     Proxies are weights of this layer, so they are trained, saved and restored with the model. They are among the
@@ -58,8 +59,7 @@ class ChanceConstrainedLoss(MetricLoss):
         warm_up_in_batch: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(normalization=loss.normalization, **kwargs)
-        self.loss = loss
+        super().__init__(loss, **kwargs)
         self.proxies = proxies
         self.in_batch_weight = check_non_negative("in_batch_weight", in_batch_weight)
         self.warm_up_in_batch = bool(warm_up_in_batch)
@@ -71,7 +71,7 @@ class ChanceConstrainedLoss(MetricLoss):
     @property
     def proxy_variables(self) -> list[tf.Variable]:
         """Those of the loss, and the proxies."""
-        return [*self.loss.proxy_variables, self.proxies.proxies]
+        return [*super().proxy_variables, self.proxies.proxies]
 
     def call(
         self,
@@ -130,11 +130,8 @@ class ChanceConstrainedLoss(MetricLoss):
         return self.proxies.num_classes, self.proxies.proxies_per_class, self.proxies.embedding_dim
 
     def get_config(self) -> dict:  # noqa: D102
-        config = super().get_config()
-        del config["normalization"]
         return {
-            **config,
-            "loss": keras.utils.serialize_keras_object(self.loss),
+            **super().get_config(),
             "proxies": keras.utils.serialize_keras_object(self.proxies),
             "in_batch_weight": self.in_batch_weight,
             "warm_up_in_batch": self.warm_up_in_batch,
@@ -143,5 +140,4 @@ class ChanceConstrainedLoss(MetricLoss):
     @classmethod
     def from_config(cls, config: dict) -> ChanceConstrainedLoss:
         """The loss that `get_config` describes."""
-        layers = {name: keras.utils.deserialize_keras_object(config[name]) for name in ("loss", "proxies")}
-        return cls(**{**config, **layers})
+        return super().from_config({**config, "proxies": keras.utils.deserialize_keras_object(config["proxies"])})

@@ -10,12 +10,13 @@ import tensorflow as tf
 
 from ccp_dml.class_representatives import Representatives
 from common.errors import check_non_negative, check_positive
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
 from common.references.reference_set import References
 
 
-class SampleBasedLoss(MetricLoss):
+class SampleBasedLoss(LossAround):
     """A metric loss between a batch and chosen samples of every class, embedded again in each step.
 
     The chosen inputs are weights of this layer that are not trained; their embeddings have a gradient, so that the
@@ -57,8 +58,7 @@ class SampleBasedLoss(MetricLoss):
         in_batch_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(normalization=loss.normalization, **kwargs)
-        self.loss = loss
+        super().__init__(loss, **kwargs)
         self.embed, self.inputs_of = embed, inputs_of
         self.num_classes = check_positive("num_classes", num_classes)
         self.representatives_per_class = check_positive("samples_per_class", samples_per_class)
@@ -69,11 +69,6 @@ class SampleBasedLoss(MetricLoss):
             initializer="zeros",
             trainable=False,
         )
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
-        return self.loss.proxy_variables
 
     def call(
         self,

@@ -8,12 +8,13 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_non_negative, check_positive, invalid
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ComponentLoss(MetricLoss):
+class ComponentLoss(LossAround):
     """`loss(embeddings[:, first : first + size], labels, references)`, the references cut alike.
 
     Several features side by side in one embedding, each with a task of its own, are a `WeightedSumLoss` of these. The
@@ -42,15 +43,9 @@ class ComponentLoss(MetricLoss):
     """
 
     def __init__(self, loss: MetricLoss, first: int, size: int, **kwargs: Any) -> None:
-        super().__init__(normalization="none", **kwargs)
-        self.loss = loss
+        super().__init__(loss, normalization="none", **kwargs)
         self.first = check_non_negative("first", first)
         self.size = check_positive("size", size)
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
-        return self.loss.proxy_variables
 
     def call(
         self,
@@ -75,16 +70,8 @@ class ComponentLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
         return {
-            **config,
-            "loss": keras.utils.serialize_keras_object(self.loss),
+            **super().get_config(),
             "first": self.first,
             "size": self.size,
         }
-
-    @classmethod
-    def from_config(cls, config: dict) -> ComponentLoss:
-        """The loss that `get_config` describes."""
-        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})

@@ -8,13 +8,14 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_non_negative
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class CrossBatchMemoryLoss(MetricLoss):
+class CrossBatchMemoryLoss(LossAround):
     """XBM around any metric loss: `loss(batch) + w · loss(batch, memory)`.
 
     The memory holds the embeddings of the last batches, as they came and without gradient; the loss normalises them.
@@ -54,19 +55,13 @@ class CrossBatchMemoryLoss(MetricLoss):
         enqueue_first: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(normalization=loss.normalization, **kwargs)
-        self.loss = loss
+        super().__init__(loss, **kwargs)
         self.memory = CrossBatchMemory(memory_size, embedding_dim, dtype=self.dtype)
         self.start_step = check_non_negative("start_step", start_step)
         self.weight = check_non_negative("weight", weight)
         self.fill_before_start = fill_before_start
         self.enqueue_first = enqueue_first
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
-        return self.loss.proxy_variables
 
     def call(
         self,
@@ -99,11 +94,8 @@ class CrossBatchMemoryLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
         return {
-            **config,
-            "loss": keras.utils.serialize_keras_object(self.loss),
+            **super().get_config(),
             "memory_size": self.memory.memory_size,
             "embedding_dim": self.memory.embedding_dim,
             "start_step": self.start_step,
@@ -111,8 +103,3 @@ class CrossBatchMemoryLoss(MetricLoss):
             "fill_before_start": self.fill_before_start,
             "enqueue_first": self.enqueue_first,
         }
-
-    @classmethod
-    def from_config(cls, config: dict) -> CrossBatchMemoryLoss:
-        """The loss that `get_config` describes."""
-        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})

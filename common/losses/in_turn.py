@@ -8,13 +8,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import invalid
+from common.losses.composed_loss import LossOfParts
 from common.losses.metric_loss import MetricLoss
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class InTurnLoss(MetricLoss):
+class InTurnLoss(LossOfParts):
     """`loss_{s mod n}(embeddings, labels, references)` at training step s: 0, 1, ..., n - 1, 0, ...
 
     The step is a weight that advances in calls with `training=True`, so a resumed run takes up the turn at which it
@@ -40,17 +40,8 @@ class InTurnLoss(MetricLoss):
     """
 
     def __init__(self, losses: Sequence[MetricLoss], **kwargs: Any) -> None:
-        if not isinstance(losses, (list, tuple)) or not losses or not all(isinstance(x, MetricLoss) for x in losses):
-            raise invalid("losses", received=losses, expected="a list of at least one metric loss")
-        shared = {part.normalization for part in losses}
-        super().__init__(normalization=shared.pop() if len(shared) == 1 else "none", **kwargs)
-        self.parts = tuple(losses)  # a tuple: `tf.train.Checkpoint` does not see into the lists of Keras 3
+        super().__init__(losses, **kwargs)
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of all losses."""
-        return [variable for part in self.parts for variable in part.proxy_variables]
 
     def call(
         self,
@@ -75,14 +66,3 @@ class InTurnLoss(MetricLoss):
             return tf.cond(turn == place, value, lambda: value_from(place + 1))
 
         return value_from(0)
-
-    def get_config(self) -> dict:
-        """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
-        return {**config, "losses": [keras.utils.serialize_keras_object(part) for part in self.parts]}
-
-    @classmethod
-    def from_config(cls, config: dict) -> InTurnLoss:
-        """The loss that `get_config` describes."""
-        return cls(**{**config, "losses": [keras.utils.deserialize_keras_object(part) for part in config["losses"]]})

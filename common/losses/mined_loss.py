@@ -11,6 +11,7 @@ from tensorflow import keras
 
 from common import miners
 from common.errors import check_choice, check_fraction, check_non_negative, invalid
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.weighted_sum import WeightedSumLoss
@@ -32,7 +33,7 @@ MINERS: dict[str, Callable[..., miners.Triplets]] = {
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class MinedLoss(MetricLoss):
+class MinedLoss(LossAround):
     """`loss` over one triplet per anchor, drawn by a miner; with `rho_probability`, rho-regularised.
 
     The loss sees the same references with only the triplet's two pairs in a row, so that any loss over pairs or
@@ -72,23 +73,17 @@ class MinedLoss(MetricLoss):
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(normalization=loss.normalization, **kwargs)
+        super().__init__(loss, **kwargs)
         parts = loss.parts if isinstance(loss, WeightedSumLoss) else (loss,)
         if any(isinstance(part, ProxyLoss) for part in parts):
             expected = "a loss over the pairs of a batch"
             raise invalid("loss", received=type(loss).__name__, expected=expected, fix="Its proxies would be left out.")
-        self.loss = loss
         self.miner = miner
         if not isinstance(miner, miners.SamplingDistribution):
             check_choice("miner", miner, MINERS)
         self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
         self.seed = check_non_negative("seed", seed)
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
-        return self.loss.proxy_variables
 
     def call(
         self,
@@ -125,11 +120,8 @@ class MinedLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
         return {
-            **config,
-            "loss": keras.utils.serialize_keras_object(self.loss),
+            **super().get_config(),
             "miner": self.miner if isinstance(self.miner, str) else keras.utils.serialize_keras_object(self.miner),
             "rho_probability": self.rho_probability,
             "seed": self.seed,
@@ -138,10 +130,9 @@ class MinedLoss(MetricLoss):
     @classmethod
     def from_config(cls, config: dict) -> MinedLoss:
         """The loss that `get_config` describes."""
-        layers = {
-            name: value for name, value in config.items() if name in ("loss", "miner") and isinstance(value, dict)
-        }
-        return cls(**{**config, **{name: keras.utils.deserialize_keras_object(x) for name, x in layers.items()}})
+        miner = config["miner"]
+        restored = miner if isinstance(miner, str) else keras.utils.deserialize_keras_object(miner)
+        return super().from_config({**config, "miner": restored})
 
 
 def _joined(first: References, second: References) -> References:

@@ -8,13 +8,14 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_non_negative
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.miners.triplets import uniform_of
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class PermutedLabelsLoss(MetricLoss):
+class PermutedLabelsLoss(LossAround):
     """`loss(embeddings, π(labels), references)` with a permutation π drawn anew at each training step.
 
     A batch keeps the number of images of each class, but which they are is chance: the control of tasks that look at
@@ -35,15 +36,9 @@ class PermutedLabelsLoss(MetricLoss):
     """
 
     def __init__(self, loss: MetricLoss, seed: int = 0, **kwargs: Any) -> None:
-        super().__init__(normalization=loss.normalization, **kwargs)
-        self.loss = loss
+        super().__init__(loss, **kwargs)
         self.seed = check_non_negative("seed", seed)
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
-        return self.loss.proxy_variables
 
     def call(
         self,
@@ -66,11 +61,4 @@ class PermutedLabelsLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
-        return {**config, "loss": keras.utils.serialize_keras_object(self.loss), "seed": self.seed}
-
-    @classmethod
-    def from_config(cls, config: dict) -> PermutedLabelsLoss:
-        """The loss that `get_config` describes."""
-        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})
+        return {**super().get_config(), "seed": self.seed}

@@ -8,12 +8,13 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
+from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ViewLoss(MetricLoss):
+class ViewLoss(LossAround):
     """A loss on a batch `[2 n, dim]` whose second half holds the images of the first half in another view.
 
     With `first_alone` it is `loss(first half)`: what the batch would give without views. Otherwise it is
@@ -39,14 +40,8 @@ class ViewLoss(MetricLoss):
     """
 
     def __init__(self, loss: MetricLoss, first_alone: bool, **kwargs: Any) -> None:
-        super().__init__(normalization=loss.normalization, **kwargs)
-        self.loss = loss
+        super().__init__(loss, **kwargs)
         self.first_alone = first_alone
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
-        return self.loss.proxy_variables
 
     def call(
         self,
@@ -72,11 +67,4 @@ class ViewLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
-        return {**config, "loss": keras.utils.serialize_keras_object(self.loss), "first_alone": self.first_alone}
-
-    @classmethod
-    def from_config(cls, config: dict) -> ViewLoss:
-        """The loss that `get_config` describes."""
-        return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})
+        return {**super().get_config(), "first_alone": self.first_alone}

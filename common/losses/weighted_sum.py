@@ -9,12 +9,13 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import invalid
+from common.losses.composed_loss import LossOfParts
 from common.losses.metric_loss import MetricLoss
 from common.references.reference_set import References
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class WeightedSumLoss(MetricLoss):
+class WeightedSumLoss(LossOfParts):
     """`Σ_i w_i loss_i(embeddings, labels, references)`: all losses see the same references.
 
     Args:
@@ -31,22 +32,11 @@ class WeightedSumLoss(MetricLoss):
     """
 
     def __init__(self, losses: Sequence[MetricLoss], weights: Sequence[float] | None = None, **kwargs: Any) -> None:
-        if not isinstance(losses, (list, tuple)) or not all(isinstance(part, MetricLoss) for part in losses):
-            raise invalid("losses", received=losses, expected="a list of metric losses")
-        shared = {part.normalization for part in losses}
-        super().__init__(normalization=shared.pop() if len(shared) == 1 else "none", **kwargs)
+        super().__init__(losses, **kwargs)
         weights = [1.0] * len(losses) if weights is None else list(weights)
-        if not losses or len(weights) != len(losses):
-            raise invalid(
-                "weights", received=weights, expected=f"one number for each of {len(losses)} losses (at least one)"
-            )
-        self.parts = tuple(losses)  # a tuple: `tf.train.Checkpoint` does not see into the lists of Keras 3
+        if len(weights) != len(losses):
+            raise invalid("weights", received=weights, expected=f"one number for each of {len(losses)} losses")
         self.part_weights = tuple(weights)
-
-    @property
-    def proxy_variables(self) -> list[tf.Variable]:
-        """Those of all losses."""
-        return [variable for part in self.parts for variable in part.proxy_variables]
 
     def call(
         self,
@@ -62,13 +52,4 @@ class WeightedSumLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """The constructor's arguments."""
-        config = super().get_config()
-        del config["normalization"]
-        losses = [keras.utils.serialize_keras_object(part) for part in self.parts]
-        return {**config, "losses": losses, "weights": list(self.part_weights)}
-
-    @classmethod
-    def from_config(cls, config: dict) -> WeightedSumLoss:
-        """The loss that `get_config` describes."""
-        losses = [keras.utils.deserialize_keras_object(part) for part in config["losses"]]
-        return cls(**{**config, "losses": losses})
+        return {**super().get_config(), "weights": list(self.part_weights)}

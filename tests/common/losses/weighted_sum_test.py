@@ -27,15 +27,14 @@ def test_proxy_variables_are_those_of_all_parts():
     assert len(total.trainable_variables) == 1
 
 
-@pytest.mark.parametrize(("losses", "weights"), [([], None), ([ContrastiveLoss()], [1.0, 2.0])])
-def test_weights_that_do_not_fit_are_refused(losses, weights):
-    with pytest.raises(InvalidInput, match="Invalid weights"):
-        WeightedSumLoss(losses, weights)
+def test_weights_that_do_not_fit_are_refused():
+    with pytest.raises(InvalidInput, match="Invalid weights.*one number for each of 1 losses"):
+        WeightedSumLoss([ContrastiveLoss()], [1.0, 2.0])
 
 
-@pytest.mark.parametrize("losses", [ContrastiveLoss(), [ContrastiveLoss(), "triplet"]], ids=["no list", "a name"])
+@pytest.mark.parametrize("losses", [[], ContrastiveLoss(), [ContrastiveLoss(), "triplet"]])
 def test_what_is_no_list_of_losses_is_refused(losses):
-    with pytest.raises(InvalidInput, match="Invalid losses: received .* expected a list of metric losses"):
+    with pytest.raises(InvalidInput, match="Invalid losses: received .* expected a list of at least one metric loss"):
         WeightedSumLoss(losses)
 
 
