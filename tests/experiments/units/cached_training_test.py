@@ -13,11 +13,11 @@ from common.backbones import CutNetwork, resnet10, save_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
-from common.records import RunDirectory
 from experiments.settings.recipes import resolve
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model
 from experiments.units.unit_runs import UnitRuns
+from tests.interrupted_training import stop_after_second_checkpoint
 
 SETTINGS = {
     "num_folds": 2,
@@ -135,18 +135,6 @@ def test_a_stopped_run_goes_on_bit_for_bit_from_the_same_files(dataset, runs, tm
     np.testing.assert_array_equal(resumed_queries, queries)
     assert resumed["test"] == whole["test"]
     assert losses(resumed_metrics) == losses(whole_metrics)
-
-
-def stop_after_second_checkpoint(monkeypatch):
-    write, saves = RunDirectory.write_checkpoint, []
-
-    def stopping(self, arrays):
-        write(self, arrays)
-        saves.append(1)
-        if len(saves) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(RunDirectory, "write_checkpoint", stopping)
 
 
 def modification_times(cache_dir):

@@ -8,7 +8,6 @@ import pytest
 from common.backbones import vision_transformer
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
-from common.records import RunDirectory
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import model_writer
 from experiments.settings import build
@@ -19,6 +18,7 @@ from experiments.units.trained_model import load_trained_model
 from experiments.units.unit_runs import UnitRuns
 from tests import presets
 from tests.command_line import run_program
+from tests.interrupted_training import stop_after_second_checkpoint
 
 SETTINGS = {
     "num_folds": 2,
@@ -154,18 +154,6 @@ def test_a_stopped_run_resumes_bit_for_bit(dataset, runs, tmp_path, monkeypatch)
     assert [line["learning_rate"] for line in resumed] == rates
     expected = [1e-3 / 2 * (1 + np.cos(np.pi * step / 4)) for step in range(4)]
     np.testing.assert_allclose(rates, expected, rtol=1e-5)
-
-
-def stop_after_second_checkpoint(monkeypatch):
-    write, saves = RunDirectory.write_checkpoint, []
-
-    def stopping(self, arrays):
-        write(self, arrays)
-        saves.append(1)
-        if len(saves) == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(RunDirectory, "write_checkpoint", stopping)
 
 
 def test_a_run_can_be_cut_between_blocks(functions_run_eagerly, runs, dataset):
