@@ -14,8 +14,12 @@ from common.training.trackers.tracker import FAILED, FINISHED, STOPPED, RunDescr
 
 SERVER_VARIABLE = "MLFLOW_TRACKING_URI"
 KEY_TAG = "unit_key"
-# Where nothing else is said: MLflow's own are minutes, for which a training would stand still.
-_PATIENCE = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
+# Where nothing else is said: MLflow waits for minutes, in which training would stand still, and prints addresses.
+_DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
 _STATUS = {FINISHED: "FINISHED", STOPPED: "KILLED", FAILED: "FAILED"}
 _MAX_PARAMETERS = 100  # in one request of MLflow
 
@@ -26,7 +30,7 @@ def mlflow() -> ModuleType:
     Raises:
         InvalidInput: it is not installed.
     """
-    for name, value in _PATIENCE.items():
+    for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     try:
         import mlflow as library
@@ -86,7 +90,9 @@ class MlflowTracker(Tracker):
             self._run = found[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")
             self._log_parameters(run.parameters.keys() - found[0].data.params.keys(), run.parameters)
-            return {point.step for point in self._client.get_metric_history(self._run, "loss")}
+            known = {point.step for point in self._client.get_metric_history(self._run, "loss")}
+            self._last_step = max(known, default=0)
+            return known
         tags = {**run.tags, "group": run.group, KEY_TAG: key}
         self._run = self._client.create_run(self._experiment, tags=tags, run_name=run.name).info.run_id
         self._log_parameters(run.parameters.keys(), run.parameters)

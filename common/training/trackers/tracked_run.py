@@ -61,7 +61,7 @@ class TrackedRun:
         self._steps = set(known or ())
         if self._journal is not None and not self._is_lost:
             if address := self.tracker.address():
-                tqdm.write(f"{self.description.name} is followed in {address}", file=sys.stderr)
+                tqdm.write(f"{self.description.name} is followed at {address}", file=sys.stderr)
             for record in _records(self.folder / "metrics.jsonl"):
                 if known is None and record["step"] <= self._journal.last_step:
                     self._steps.add(record["step"])
