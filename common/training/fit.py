@@ -85,9 +85,8 @@ def fit(
         gradient_transforms: callables `(gradients, variables) -> gradients`.
         extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
         description: the progress bar's label.
-        watch: see `Watch`.
+        watch, tracked: see `Watch` and `RecordMetrics`.
         jit_compile: compile the training step with XLA.
-        tracked: see `RecordMetrics`.
 
     Returns:
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.

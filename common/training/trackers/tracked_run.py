@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 class EndedFromOutside(Exception):
-    """Raised by who watches a training, to end it: the tracked run is stopped then, not failed."""
+    """Raised by who watches a run, to end it: the tracked run is stopped then, not failed."""
 
 
 class TrackedRun:
@@ -157,7 +157,7 @@ class TrackedRun:
             return None
         try:
             return tell(*arguments)
-        except Exception as error:  # noqa: BLE001 (its library may raise anything, and must not end a training)
+        except Exception as error:  # noqa: BLE001 (its library may raise anything, and the run continues)
             self._is_lost = True
             said = str(error).strip().splitlines() or [""]
             name = type(self.tracker).__name__.removesuffix("Tracker")

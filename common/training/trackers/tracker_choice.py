@@ -1,4 +1,4 @@
-"""Which tracker follows runs, and where."""
+"""The choice of a tracker, and of the place of its runs."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def wandb() -> ModuleType:
 
 
 def check_login() -> None:
-    """Raises `InvalidInput` if wandb is missing, would follow nothing, or is online and nobody has logged in."""
+    """Raises `InvalidInput` if wandb is missing, would follow nothing, or is online without a login."""
     wandb()
     mode = os.environ.get("WANDB_MODE", "online")
     if mode not in MODES:
