@@ -23,6 +23,7 @@ with silence_tensorflow_import():
     from experiments.protocols.fair import FairProtocol, check_unit_flags
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
+    from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
     from experiments.studies.launched_cells import cell_tasks, fair_cells
     from experiments.units.start_checks import check_configurations
 
@@ -32,11 +33,13 @@ def main() -> None:
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
-    launcher = launcher_from_flags(not values.report_only, "--report_only trains nothing. Remove one of them")
+    launcher = launcher_from_flags(not values.report_only, TRAINS_NOTHING)
+    tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)
     if not values.report_only:
         check_configurations(configs, values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
-    protocol = FairProtocol(dataset, configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats)
+    places = {"cache_dir": values.cache_dir, "repeats": values.repeats, "tracker": tracker}
+    protocol = FairProtocol(dataset, configs, values.runs_dir, **places)
     failures = []
     if launcher is not None:
         units = protocol.units(values.fold, values.repeat)
@@ -50,6 +53,8 @@ def main() -> None:
             afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
         )
     print(protocol.report())
+    if values.fold is None and values.repeat is None:  # one unit of a job array has no picture of its own
+        protocol.follow_report()
     record_finished(protocol.finished(fold=values.fold, repeat=values.repeat))
     check_no_failures(failures)
 
@@ -60,4 +65,5 @@ if __name__ == "__main__":
     experiment_flags.define_methods_flags()
     experiment_flags.define_export_flag()
     define_launch_flags()
+    define_tracker_flags()
     experiment_flags.run_command(main)

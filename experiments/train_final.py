@@ -21,6 +21,7 @@ with silence_tensorflow_import():
     from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
+    from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
 
 
 def main() -> None:
@@ -28,8 +29,9 @@ def main() -> None:
     values = flags.FLAGS
     study = read_study(values.run)
     config = final_configuration(study, values.weights)
+    tracker = tracker_from_flags(config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
-    places = {"runs_dir": values.runs_dir, "cache_dir": values.cache_dir}
+    places = {"runs_dir": values.runs_dir, "cache_dir": values.cache_dir, "tracker": tracker}
     written = train_final(study, dataset, config, checkpoint_seconds=values.checkpoint_seconds, **places)
     print(comparison(study, written.path.parent))
     print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
@@ -43,4 +45,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     experiment_flags.define_session_flags()
+    define_tracker_flags()
     experiment_flags.run_command(main)

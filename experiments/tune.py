@@ -18,9 +18,11 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 with silence_tensorflow_import():
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
+    from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
     from experiments.tuning.command import searches_from_flags, spaces_from_flags
     from experiments.tuning.outcome import Outcome
     from experiments.tuning.search import PRUNERS, SEARCHES
+    from experiments.units.tracked_units import follow_pictures
 
 
 def main() -> None:
@@ -28,13 +30,15 @@ def main() -> None:
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     spaces = spaces_from_flags(configs)
+    tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
-    searches, folder = searches_from_flags(configs, spaces, dataset)
+    searches, folder = searches_from_flags(configs, spaces, dataset, tracker)
     if not values.report_only:
         for search in searches:
             search.run(values.trials, values.checkpoint_seconds)
     outcome = Outcome(searches, values.recipe, values.trials, folder)
     print(outcome.write(pathlib.Path(values.output or folder / "recipe.json")))
+    follow_pictures(tracker, folder, f"Search of {', '.join(config.name for config in configs)} on {values.dataset}")
 
 
 if __name__ == "__main__":
@@ -49,4 +53,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("storage", None, "Address of a database for many workers (default: SQLite in --runs_dir).")
     flags.DEFINE_string("output", None, "File for the recipe (default: beside the tables).")
     flags.DEFINE_boolean("report_only", False, "Train nothing; report the trials that have ended.")
+    define_tracker_flags()
     experiment_flags.run_command(main)

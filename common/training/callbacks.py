@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 from tqdm import tqdm
 
 from common.diagnostics import diagnose
 from common.errors import InvalidInput, check_non_negative, check_positive
 from common.progress import LoggedBar, progress_bar
 from common.records import ResumableCallback, RunDirectory
+from common.training.trackers.tracked_run import TrackedRun, tensorboard_run
+from common.training.trackers.tracker import STOPPED, curve_values
 
 
 def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -> float:
@@ -270,17 +271,21 @@ class MeanLoss(ResumableCallback):
 
 
 class RecordMetrics(ResumableCallback):
-    """Appends each evaluation to `metrics.jsonl` and to TensorBoard's event files in the run's folder.
+    """Appends each evaluation to `metrics.jsonl`, and tells the tracker.
 
     Args:
         run: where to write.
         steps_per_epoch: how many steps lie between two evaluations.
+        tracked: the run as a tracker follows it, started; None: TensorBoard's event files in the run's folder.
     """
 
-    def __init__(self, run: RunDirectory, steps_per_epoch: int) -> None:
+    def __init__(self, run: RunDirectory, steps_per_epoch: int, tracked: TrackedRun | None = None) -> None:
         super().__init__()
         self.run, self.steps_per_epoch = run, steps_per_epoch
-        self.writer = tf.summary.create_file_writer(str(run.path / "tensorboard"))
+        self._own = tensorboard_run(run.path) if tracked is None else None
+        if self._own is not None:
+            self._own.start()
+        self.tracked = tracked or self._own
         self._started = time.monotonic()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
@@ -289,16 +294,15 @@ class RecordMetrics(ResumableCallback):
         loss, rate = logs.pop("loss"), logs.pop("learning_rate", None)
         seconds = time.monotonic() - self._started
         record = {"step": step, "loss": loss, "validation": logs, "seconds": round(seconds, 3)}
-        self.run.append_metrics(record if rate is None else {**record, "learning_rate": rate})
-        with self.writer.as_default():
-            tf.summary.scalar("loss", loss, step)
-            for name, value in logs.items():
-                tf.summary.scalar(f"validation/{name}", value, step)
-        self.writer.flush()
+        record = record if rate is None else {**record, "learning_rate": rate}
+        self.run.append_metrics(record)
+        if self.tracked is not None:
+            self.tracked.log(curve_values(record), step)
 
     def close(self) -> None:
-        """Closes TensorBoard's file."""
-        self.writer.close()
+        """Closes TensorBoard's file, where no tracker was given."""
+        if self._own is not None:
+            self._own.finish(STOPPED)
 
 
 class Watch(ResumableCallback):

@@ -21,6 +21,7 @@ from common.training.callbacks import (
 from common.training.checkpoint import Checkpoint
 from common.training.embedding_model import EmbeddingModel
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer
+from common.training.trackers import TrackedRun
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +69,7 @@ def fit(
     description: str = "training",
     watch: Callable[[int, dict[str, float]], None] | None = None,
     jit_compile: bool = False,
+    tracked: TrackedRun | None = None,
 ) -> dict:
     """Trains `model` until the schedule ends it, and leaves it with its best weights.
 
@@ -83,7 +85,7 @@ def fit(
         gradient_transforms: callables `(gradients, variables) -> gradients`.
         extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
         description: the progress bar's label.
-        watch: see `Watch`.
+        watch, tracked: see `Watch` and `RecordMetrics`.
         jit_compile: compile the training step with XLA.
 
     Returns:
@@ -106,15 +108,14 @@ def fit(
             _warm_up(model, batches_from, schedule)
             compile_again()
             checkpoint.save(epochs_done=0)
-    is_over = any(callback.stopped for callback in stateful)
+    is_over, steps = any(callback.stopped for callback in stateful), schedule.steps_per_evaluation
     if not is_over and epochs_done < schedule.max_epochs:
-        mean_loss = MeanLoss(schedule.steps_per_evaluation, schedule.warm_up_steps)
-        shown = _showing_callbacks(description, schedule, best, run, watch)
+        mean_loss = MeanLoss(steps, schedule.warm_up_steps)
+        shown = _showing_callbacks(description, schedule, best, RecordMetrics(run, steps, tracked), watch)
         callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, *shown, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
     best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()
-    steps = schedule.steps_per_evaluation
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
 
 
@@ -147,13 +148,13 @@ def _showing_callbacks(
     description: str,
     schedule: TrainingSchedule,
     best: BestWeights,
-    run: RunDirectory,
+    records: RecordMetrics,
     watch: Callable[[int, dict[str, float]], None] | None,
 ) -> list[ResumableCallback]:
     """Those that tell of each evaluation: the progress bar, the run's records, and who watches."""
     steps = schedule.steps_per_evaluation
     progress = ProgressBar(description, schedule.max_steps, steps, schedule.monitor, best)
-    return [progress, RecordMetrics(run, steps), *([Watch(watch, steps)] if watch else [])]
+    return [progress, records, *([Watch(watch, steps)] if watch else [])]
 
 
 def _stateful_callbacks(

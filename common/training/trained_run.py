@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,7 @@ from common.records import ResumableCallback, RunDirectory, TrainingCost
 from common.training.embedding_model import EmbeddingModel
 from common.training.fit import TrainingSchedule, fit
 from common.training.optimizers import ProxyRateOptimizer
+from common.training.trackers import TrackedRun
 from common.training.training_session import training_session
 
 
@@ -48,13 +50,14 @@ class Training:
     jit_compile: bool = False
 
 
-def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> dict:
+def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training], tracked: TrackedRun | None = None) -> dict:
     """Trains, or resumes from the last checkpoint, and writes the result; a finished run is only read.
 
     Args:
         run: the folder.
         seed: of everything random that is no function of the step.
         prepare: makes the model and all else, in a fresh session with this seed.
+        tracked: the run as a tracker follows it; None: TensorBoard's event files in the folder.
 
     Returns:
         The result as `RunDirectory.read_result` gives it: `validation`, `steps`, `seed`, `deviations`, the cost, and
@@ -68,28 +71,38 @@ def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training]) -> d
         return finished
     with training_session(seed):
         training = prepare()
-        history = fit(
-            training.model,
-            training.batches_from,
-            training.evaluate,
-            run,
-            training.schedule,
-            training.make_update,
-            training.gradient_transforms,
-            extra_callbacks=[*training.callbacks, training.cost],
-            description=training.description,
-            watch=training.watch,
-            jit_compile=training.jit_compile,
-        )
-        figures, embeddings = training.figures(history)
-        result = {
-            "validation": {"best": history["best"]},
-            "steps": history["steps"],
-            "seed": seed,
-            "deviations": list(training.deviations),
-            **figures,
-            **training.cost.as_dict(),
-        }
-        weights = (training.model if training.whole is None else training.whole).get_weights()
-        run.write_result(result, embeddings, weights)
-        return check_given("result", run.read_result())
+        with contextlib.nullcontext() if tracked is None else tracked.followed():
+            _train(run, seed, training, tracked)
+        result = check_given("result", run.read_result())
+    if tracked is not None:
+        tracked.end(result)
+    return result
+
+
+def _train(run: RunDirectory, seed: int, training: Training, tracked: TrackedRun | None) -> None:
+    """Trains and writes the result."""
+    history = fit(
+        training.model,
+        training.batches_from,
+        training.evaluate,
+        run,
+        training.schedule,
+        training.make_update,
+        training.gradient_transforms,
+        extra_callbacks=[*training.callbacks, training.cost],
+        description=training.description,
+        watch=training.watch,
+        jit_compile=training.jit_compile,
+        tracked=tracked,
+    )
+    figures, embeddings = training.figures(history)
+    result = {
+        "validation": {"best": history["best"]},
+        "steps": history["steps"],
+        "seed": seed,
+        "deviations": list(training.deviations),
+        **figures,
+        **training.cost.as_dict(),
+    }
+    weights = (training.model if training.whole is None else training.whole).get_weights()
+    run.write_result(result, embeddings, weights)

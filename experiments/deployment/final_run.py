@@ -12,6 +12,7 @@ import numpy as np
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
+from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
@@ -116,6 +117,7 @@ def train_final(
     runs_dir: str | os.PathLike | None = None,
     cache_dir: str | None = None,
     checkpoint_seconds: float = 30.0,
+    tracker: TrackerChoice = TENSORBOARD,
 ) -> Written:
     """Trains the final model where it has not finished, or resumes it, and writes it with its card.
 
@@ -126,12 +128,13 @@ def train_final(
         runs_dir: the folder for results; None: that of the study.
         cache_dir: the folder for prepared images, or None for the default.
         checkpoint_seconds: shortest time between two checkpoints.
+        tracker: what follows the run.
 
     Raises:
         InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
     """
     check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), study.data, os.fspath(study.path))
-    runs = UnitRuns(dataset, os.fspath(runs_dir or study.path.parents[2]), cache_dir)
+    runs = UnitRuns(dataset, os.fspath(runs_dir or study.path.parents[2]), cache_dir, tracker)
     runs.train(config, 0, 0, checkpoint_seconds)
     run = RunModel(runs.unit_dir(config, 0, 0), dataset, cache_dir)
     return write_run(run, "keras", run.path / MODEL, _notes(study, config))

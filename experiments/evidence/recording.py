@@ -18,12 +18,13 @@ from experiments.evidence.extras import ExtrasReader
 from experiments.evidence.store import StudyRows, locked
 from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.settings.flags import PLACE_FLAGS
+from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.units.finished_run import check_of_one_run
 from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
-_WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace", "max_cells")
+_WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace", "max_cells", *TRACKER_FLAGS)
 
 
 class Recorded(Protocol):

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 
 from common.data import Dataset
 from common.errors import check_choice
+from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.conventional_report import ConventionalReport, write_report
 from experiments.protocols.fair import check_unit_flags
 from experiments.reports import collect_method
 from experiments.settings.config import ExperimentConfig
+from experiments.units.tracked_units import follow_pictures
 from experiments.units.unit_runs import UnitRuns
 
 MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
@@ -34,6 +36,7 @@ class ConventionalProtocol:
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or `None` for the default.
         repeats: runs of each, with different seeds.
+        tracker: what follows the units that are trained.
     """
 
     def __init__(
@@ -45,9 +48,10 @@ class ConventionalProtocol:
         *,
         cache_dir: str | None,
         repeats: int,
+        tracker: TrackerChoice = TENSORBOARD,
     ):
         self.configs = {"test_set": configs, "held_out": held_out_configs}
-        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir), repeats
+        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir, tracker), repeats
 
     def run(
         self,
@@ -97,6 +101,15 @@ class ConventionalProtocol:
         Args:
             write: called with the methods, the folder and a title.
         """
-        folder = self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
-        title = f"Conventional protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
-        return write(self.methods(), folder, title)
+        return write(self.methods(), self._report_dir(), self._title())
+
+    def follow_report(self) -> None:
+        """Adds the report's pictures to what the tracker follows."""
+        names = ", ".join(config.name for config in self.configs["test_set"])
+        follow_pictures(self.runs.tracker, self._report_dir(), f"{self._title()}: {names}")
+
+    def _report_dir(self) -> pathlib.Path:
+        return self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
+
+    def _title(self) -> str:
+        return f"Conventional protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"

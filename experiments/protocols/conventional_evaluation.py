@@ -15,6 +15,7 @@ from experiments.protocols.fair import check_unit_flags
 from experiments.reports import UnitRun
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
+from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
 from experiments.units.start_checks import check_configurations
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -43,17 +44,19 @@ def evaluate(
     configs = experiment_flags.configurations_from_flags("conventional", ignored=("held_out_fraction",))
     held_out_configs = experiment_flags.configurations_from_flags("held_out")
     check_unit_flags(1, values.repeats, None, values.repeat)
+    tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)
     if not values.report_only:
         check_configurations([*configs, *held_out_configs], values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
-    protocol = ConventionalProtocol(
-        dataset, configs, held_out_configs, values.runs_dir, cache_dir=values.cache_dir, repeats=values.repeats
-    )
+    places = {"cache_dir": values.cache_dir, "repeats": values.repeats, "tracker": tracker}
+    protocol = ConventionalProtocol(dataset, configs, held_out_configs, values.runs_dir, **places)
     if not values.report_only:
         after_each = afterwards(dataset) if afterwards is not None else None
         seconds = values.checkpoint_seconds
         protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=seconds, afterwards=after_each)
     print(protocol.report(write))
+    if values.repeat is None:
+        protocol.follow_report()
     found = [runs for method in protocol.methods() for runs in (method.runs, method.held_out_runs) if runs]
     return [unit for runs in found for unit in runs.finished.values()]
 
@@ -63,6 +66,7 @@ def define_flags(repeats: int) -> None:
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags(units=("repeat",))
     experiment_flags.define_methods_flags()
+    define_tracker_flags()
     flags.DEFINE_list(
         "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
     )

@@ -12,9 +12,11 @@ from collections.abc import Callable
 
 from common.data import Dataset
 from common.errors import invalid
+from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.fair_report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.settings.config import ExperimentConfig
+from experiments.units.tracked_units import follow_pictures
 from experiments.units.unit_runs import UnitRuns
 
 
@@ -27,13 +29,21 @@ class FairProtocol:
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or `None` for the default.
         repeats: runs of each fold, with different seeds.
+        tracker: what follows the units that are trained.
     """
 
     def __init__(
-        self, dataset: Dataset, configs: list[ExperimentConfig], runs_dir: str, *, cache_dir: str | None, repeats: int
+        self,
+        dataset: Dataset,
+        configs: list[ExperimentConfig],
+        runs_dir: str,
+        *,
+        cache_dir: str | None,
+        repeats: int,
+        tracker: TrackerChoice = TENSORBOARD,
     ):
         self.dataset, self.configs, self.repeats = dataset, configs, repeats
-        self.runs = UnitRuns(dataset, runs_dir, cache_dir)
+        self.runs = UnitRuns(dataset, runs_dir, cache_dir, tracker)
 
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
         """All (configuration, fold, repeat), or those of one fold or one repeat.
@@ -80,12 +90,21 @@ class FairProtocol:
         return [runs[config][k, r] for config, k, r in units if (k, r) in runs[config]]
 
     def report(self) -> str:
-        """Writes the table and the picture beside the runs; returns the text for the terminal."""
+        """Writes the table and the picture beside the runs, with `title`; returns the text for the terminal."""
         methods = [
             MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
         ]
-        title = f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
-        return write_report(methods, self.runs.report_dir(self.configs), title)
+        return write_report(methods, self.runs.report_dir(self.configs), self.title)
+
+    @property
+    def title(self) -> str:
+        """Of the report."""
+        return f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
+
+    def follow_report(self) -> None:
+        """Adds the report's pictures to what the tracker follows."""
+        names = ", ".join(config.name for config in self.configs)
+        follow_pictures(self.runs.tracker, self.runs.report_dir(self.configs), f"{self.title}: {names}")
 
 
 def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:

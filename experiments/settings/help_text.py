@@ -14,6 +14,7 @@ _OWN, _RUNS = "This command", "Where results are, and what of them is made now"
 _OF_RUNS = (
     "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "deterministic", "fold", "repeat",
     "repeats", "report_only", "explain", "run", "max_cells", "export_model",
+    "tracker", "tracker_uri", "tracker_project",
 )  # fmt: skip
 _METHODS = ("methods", "plugin")
 _LAUNCH = "Many units at once"

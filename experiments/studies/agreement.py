@@ -22,6 +22,7 @@ from experiments.evidence.store import ROWS, StudyRows
 from experiments.launch.launch_flags import READ_BY
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import all_settings
+from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.study import write_table
 
 AGREEMENT = "agreement"
@@ -40,6 +41,7 @@ _UNUSED = (
     "cache_dir",
     "launch",
     *READ_BY,
+    *TRACKER_FLAGS,
 )
 
 

@@ -26,6 +26,7 @@ from experiments.launch.launch_flags import READ_BY
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import all_settings
 from experiments.settings.recipes import BUDGETS
+from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 from experiments.studies.cost import duration
 
@@ -194,7 +195,7 @@ def listing(figure: FigureOfCommand, budget: str, given: Mapping[str, str], fold
 
 def _given_flags(figure: FigureOfCommand) -> dict[str, str]:
     """The user's flags that the figure's command has, as they are written; others would have no effect."""
-    names = (*_CONFIGURATION, *_PLACES, "repeats", "fold", "monitor", "max_cells", "launch", *READ_BY)
+    names = (*_CONFIGURATION, *_PLACES, "repeats", "fold", "monitor", "max_cells", "launch", *READ_BY, *TRACKER_FLAGS)
     present = [name for name in names if name in flags.FLAGS and flags.FLAGS[name].present and name != "budget"]
     unused = [f"--{name}" for name in present if name not in figure.forwarded and name != "runs_dir"]
     if unused:

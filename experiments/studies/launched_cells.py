@@ -12,6 +12,7 @@ from experiments.launch.launch_flags import Launcher
 from experiments.launch.unit_task import Failure, UnitTask
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.flags import PLACE_FLAGS, SESSION_FLAGS
+from experiments.settings.tracker_flags import given_tracker_flags
 from experiments.studies.study import Cell, Study
 from experiments.studies.study_runs import StudyRuns
 from experiments.studies.unit_command import unit_command
@@ -40,7 +41,7 @@ def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> 
         export_model: whether each finished run gets its `model.keras`.
     """
     values = flags.FLAGS
-    places = {name: values[name].value for name in (*PLACE_FLAGS, *SESSION_FLAGS)}
+    places = {name: values[name].value for name in (*PLACE_FLAGS, *SESSION_FLAGS)} | given_tracker_flags()
     tasks: dict[pathlib.Path, UnitTask] = {}
     for cell in cells:
         folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)

@@ -10,6 +10,7 @@ from absl import flags
 
 from common.backbones import conversion_command
 from common.errors import InvalidInput, check_choice
+from common.training.trackers import TrackerChoice
 from experiments.evidence.recording import record_methods
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
@@ -18,12 +19,19 @@ from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.recipes import BUDGETS
+from experiments.settings.tracker_flags import (
+    TRACKER_FLAGS,
+    define_tracker_flags,
+    given_tracker_flags,
+    tracker_from_flags,
+)
 from experiments.studies.cost import duration, estimated_seconds, rate_of
 from experiments.studies.launched_cells import launch_missing
 from experiments.studies.study import Cell, Study, StudyOptions, finished_units
 from experiments.studies.study_runs import NothingFinished, StudyRuns
 from experiments.studies.unit_command import DATA_DIR, unit_command
 from experiments.units.start_checks import check_configurations
+from experiments.units.tracked_units import follow_pictures
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -32,7 +40,7 @@ _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
     *("record", "replace"),
     *experiment_flags.SESSION_FLAGS,
-    *("launch", *READ_BY),
+    *("launch", *READ_BY, *TRACKER_FLAGS),
 )
 
 
@@ -41,6 +49,7 @@ def define_study_flags(studies: Collection[str]) -> None:
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_place_flags()
     define_launch_flags()
+    define_tracker_flags()
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
     flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
     flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
@@ -85,22 +94,25 @@ def run_study(
     options = options_from_flags()
     study = studies[study_id](options)
     _refuse_unused(study, options)
-    launcher = launcher_from_flags(values.run and study.num_cells > 0, "nothing is trained without --run. Add that")
+    trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
+    launcher, tracker = launcher_from_flags(*trains), tracker_from_flags(options.dataset, *trains)
     if values.run:
         check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
-    runs = _runs(options) if study.needs_data else NothingFinished()
+    runs = _runs(options, tracker) if study.needs_data else NothingFinished()
     failures: list[Failure] = []
     if values.run and study.num_cells and isinstance(runs, StudyRuns):
         failures = _run_missing(study, runs, values.max_cells, launcher)
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
-        print(listing(study, runs, {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}))
+        places = {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}
+        print(listing(study, runs, {**places, **given_tracker_flags()}))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
         print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
         print(f"Folder: {folder}")
+        follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
     record_methods(study.recorded(runs))
     check_no_failures(failures)
 
@@ -189,7 +201,7 @@ def _figures(unit: UnitRun) -> str:
     )
 
 
-def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
+def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
     """What is on disk. Without --data_dir the cells can still be listed."""
     values = flags.FLAGS
     try:
@@ -200,7 +212,8 @@ def _runs(options: StudyOptions) -> StudyRuns | NothingFinished:
             raise
         print(f"note: no data set, so every cell counts as missing. {error}", file=sys.stderr)
         return NothingFinished()
-    return StudyRuns(dataset, values.runs_dir, cache_dir=values.cache_dir, checkpoint_seconds=values.checkpoint_seconds)
+    places = {"cache_dir": values.cache_dir, "checkpoint_seconds": values.checkpoint_seconds, "tracker": tracker}
+    return StudyRuns(dataset, values.runs_dir, **places)
 
 
 def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher: Launcher | None) -> list[Failure]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from common.data import Dataset
+from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.reports import UnitRun
 from experiments.studies.study import Cell
@@ -19,6 +20,7 @@ class StudyRuns:
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or None for the default.
         checkpoint_seconds: shortest time between two checkpoints.
+        tracker: what follows the cells that are trained.
 
     Attributes:
         dataset: as loaded.
@@ -27,8 +29,16 @@ class StudyRuns:
         problems: one line for each result on disk that cannot be used.
     """
 
-    def __init__(self, dataset: Dataset, runs_dir: str, *, cache_dir: str | None, checkpoint_seconds: float = 30.0):
-        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir)
+    def __init__(
+        self,
+        dataset: Dataset,
+        runs_dir: str,
+        *,
+        cache_dir: str | None,
+        checkpoint_seconds: float = 30.0,
+        tracker: TrackerChoice = TENSORBOARD,
+    ):
+        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir, tracker)
         self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, cache_dir, checkpoint_seconds
         self.problems: list[str] = []
         self._finished: dict[Cell, UnitRun] = {}
@@ -42,6 +52,7 @@ class StudyRuns:
             if unit is None:
                 return None
             self._finished[cell] = unit
+            self.unit_runs.complete_tracking(cell.config, cell.fold, cell.repeat, unit.measured)
         return self._finished[cell]
 
     def check(self, cells: Iterable[Cell]) -> None:

@@ -11,6 +11,7 @@ from absl import flags
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
+from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.own_data import fitted_values
@@ -50,7 +51,10 @@ def spaces_from_flags(configs: Sequence[ExperimentConfig]) -> dict[str, dict[str
 
 
 def searches_from_flags(
-    configs: Sequence[ExperimentConfig], spaces: Mapping[str, dict[str, Parameter]], dataset: Dataset
+    configs: Sequence[ExperimentConfig],
+    spaces: Mapping[str, dict[str, Parameter]],
+    dataset: Dataset,
+    tracker: TrackerChoice = TENSORBOARD,
 ) -> tuple[list[Search], pathlib.Path]:
     """One search for each method, and the folder of their common tables.
 
@@ -58,12 +62,13 @@ def searches_from_flags(
         configs: of the methods, with the recipe's values.
         spaces: as `spaces_from_flags` gives them.
         dataset: as loaded.
+        tracker: what follows the runs of trials.
 
     Raises:
         InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
     """
     values = flags.FLAGS
-    runs = UnitRuns(dataset, values.runs_dir, values.cache_dir)
+    runs = UnitRuns(dataset, values.runs_dir, values.cache_dir, tracker)
     if not values.report_only:
         runs.check((config, fold, 0) for config in configs for fold in range(values.tuning_folds))
     rules = SearchRules(values.tuning_folds, values.search, values.pruning, configs[0].seed)

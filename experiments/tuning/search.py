@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from common.errors import InvalidInput
 from common.training import NotFinite
+from common.training.trackers import EndedFromOutside
 from experiments.settings.config import ExperimentConfig
 from experiments.tuning.optuna_library import optuna
 from experiments.tuning.search_space import Parameter
@@ -196,7 +197,7 @@ def in_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
-class _Pruned(Exception):
+class _Pruned(EndedFromOutside):
     """The pruner ends the trial that is being trained."""
 
 

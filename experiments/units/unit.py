@@ -30,6 +30,7 @@ from common.training import (
 )
 from common.training.devices import mirrored_strategy, synchronize_batch_normalization
 from common.training.optimizers import GradientTransform
+from common.training.trackers import TrackedRun
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
@@ -86,10 +87,12 @@ class Unit:
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
 
-    def train(self, checkpoint_seconds: float = 30.0, watch: Watcher | None = None) -> dict:
-        """Trains (or resumes), evaluates on the test set, writes and returns the result; for `watch` see `fit`."""
+    def train(
+        self, checkpoint_seconds: float = 30.0, watch: Watcher | None = None, tracked: TrackedRun | None = None
+    ) -> dict:
+        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`."""
         try:
-            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch))
+            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch), tracked)
         except NotFinite as error:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
 

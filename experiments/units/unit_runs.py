@@ -7,7 +7,8 @@ import glob
 import hashlib
 import pathlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tqdm import tqdm
 
@@ -15,6 +16,7 @@ from common.data import Dataset
 from common.errors import InvalidInput, check_all
 from common.files import write_json
 from common.records import RunDirectory
+from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace
@@ -22,6 +24,7 @@ from experiments.units.finished_run import mend_finished_run
 from experiments.units.same_data import tell_of_other_data
 from experiments.units.splits import few_validation_classes, split_of
 from experiments.units.start_checks import check_unit
+from experiments.units.tracked_units import tracked_unit
 from experiments.units.unit import Unit, Watcher
 
 
@@ -34,9 +37,11 @@ class UnitRuns:
         dataset: as loaded.
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or `None` for the default.
+        tracker: what follows the units that are trained.
     """
 
-    def __init__(self, dataset: Dataset, runs_dir: str, cache_dir: str | None):
+    def __init__(self, dataset: Dataset, runs_dir: str, cache_dir: str | None, tracker: TrackerChoice = TENSORBOARD):
+        self.tracker = tracker
         self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
 
     @functools.cached_property
@@ -116,6 +121,7 @@ class UnitRuns:
         finished = run.read_result()
         if finished is not None:
             mend_finished_run(run, finished, self.dataset, self.cache_dir)
+            self.complete_tracking(config, fold, repeat, finished)
             return
         with run.locked():
             if config.sources:
@@ -124,10 +130,24 @@ class UnitRuns:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
                 features = FeaturePlace(self.cache_dir, self.fingerprint)
                 unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
-                unit.train(checkpoint_seconds, watch)
+                unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat))
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
+
+    def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
+        """Tells the tracker what it has missed of a finished unit that it began to follow.
+
+        Args:
+            config, fold, repeat: of the unit.
+            result: of the unit.
+        """
+        if (self.unit_dir(config, fold, repeat) / JOURNAL).exists():
+            self._tracked(config, fold, repeat).complete(result)
+
+    def _tracked(self, config: ExperimentConfig, fold: int, repeat: int) -> TrackedRun:
+        folder = self.unit_dir(config, fold, repeat)
+        return tracked_unit(self.tracker, config, fold, repeat, folder, self.fingerprint)
 
 
 def _raise(error: InvalidInput) -> None:

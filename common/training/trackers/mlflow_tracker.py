@@ -1,0 +1,157 @@
+"""Runs on an MLflow server; mlflow-skinny, its client, is enough."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Collection, Mapping
+from types import ModuleType
+from typing import Any
+
+from common.errors import InvalidInput, invalid
+from common.training.trackers.tracker import FAILED, FINISHED, STOPPED, RunDescription, Tracker
+
+SERVER_VARIABLE = "MLFLOW_TRACKING_URI"
+KEY_TAG = "unit_key"
+# Where nothing else is said: MLflow waits for minutes, in which training would stand still, and prints addresses.
+_DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+_STATUS = {FINISHED: "FINISHED", STOPPED: "KILLED", FAILED: "FAILED"}
+_MAX_PARAMETERS = 100  # in one request of MLflow
+
+
+def mlflow() -> ModuleType:
+    """The library.
+
+    Raises:
+        InvalidInput: it is not installed.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    try:
+        import mlflow as library
+    except ImportError as error:
+        raise InvalidInput(
+            "--tracker=mlflow needs MLflow's client, which is not installed: pip install -r requirements-mlflow.txt "
+            "(or pip install 'deep-metric-learning[mlflow]')."
+        ) from error
+    return library
+
+
+def check_server(uri: str, project: str) -> None:
+    """Raises `InvalidInput` if MLflow is missing, or no server answers.
+
+    Args:
+        uri: of the server.
+        project: name of the experiment, which may be new.
+    """
+    library = mlflow()
+    tried = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "5", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    before = {name: os.environ[name] for name in tried}
+    os.environ.update(tried)
+    try:
+        library.MlflowClient(tracking_uri=uri).get_experiment_by_name(project)
+    except Exception as error:  # of MLflow, of its store, or of the network
+        raise invalid(
+            f"--tracker_uri (or {SERVER_VARIABLE})",
+            received=f"{uri} ({_first_line(error)})",
+            expected="the address of an MLflow server that answers, such as http://127.0.0.1:5000",
+            fix="Start it (mlflow server), or correct the address.",
+        ) from error
+    finally:
+        os.environ.update(before)
+
+
+class MlflowTracker(Tracker):
+    """Follows a run as a run of MLflow, in the experiment of the project.
+
+    MLflow's names have no `@`: `MAP@R` is `MAP_at_R` there.
+
+    Args:
+        uri: of the server.
+        project: name of the experiment, made where it is missing.
+    """
+
+    def __init__(self, uri: str, project: str) -> None:
+        self.uri, self.project = uri, project
+        self.place = f"mlflow {uri} {project}"
+        self._client = mlflow().MlflowClient(tracking_uri=uri)
+        self._experiment = self._run = ""
+        self._last_step = 0
+
+    def start(self, run: RunDescription, key: str) -> Collection[int] | None:
+        self._experiment = self._experiment_id()
+        found = self._client.search_runs([self._experiment], f"tags.{KEY_TAG} = '{key}'", max_results=1)
+        if found:
+            self._run = found[0].info.run_id
+            self._client.update_run(self._run, status="RUNNING")
+            self._log_parameters(run.parameters.keys() - found[0].data.params.keys(), run.parameters)
+            known = {point.step for point in self._client.get_metric_history(self._run, "loss")}
+            self._last_step = max(known, default=0)
+            return known
+        tags = {**run.tags, "group": run.group, KEY_TAG: key}
+        self._run = self._client.create_run(self._experiment, tags=tags, run_name=run.name).info.run_id
+        self._log_parameters(run.parameters.keys(), run.parameters)
+        return set()
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        from mlflow.entities import Metric
+
+        now = int(1000 * time.time())
+        self._last_step = max(self._last_step, step)
+        self._client.log_batch(
+            self._run, metrics=[Metric(named(name), value, now, step) for name, value in values.items()]
+        )
+
+    def result(self, values: Mapping[str, float]) -> None:
+        known = self._client.get_run(self._run).data.metrics
+        self.log({name: value for name, value in values.items() if named(name) not in known}, self._last_step)
+
+    def picture(self, path: str | os.PathLike) -> None:
+        self._client.log_artifact(self._run, os.fspath(path), "pictures")
+
+    def finish(self, status: str) -> None:
+        self._client.set_terminated(self._run, _STATUS[status])
+
+    def address(self) -> str:
+        if not self.uri.startswith("http"):
+            return f"{self.uri}, run {self._run}"
+        return f"{self.uri.rstrip('/')}/#/experiments/{self._experiment}/runs/{self._run}"
+
+    def _experiment_id(self) -> str:
+        """The project's experiment; one that another process makes at the same moment is found by the second look."""
+        from mlflow.exceptions import MlflowException
+
+        experiment = self._client.get_experiment_by_name(self.project)
+        if experiment is None:
+            try:
+                return self._client.create_experiment(self.project)
+            except MlflowException:
+                experiment = self._client.get_experiment_by_name(self.project)
+                if experiment is None:
+                    raise
+        return experiment.experiment_id
+
+    def _log_parameters(self, names: Collection[str], parameters: Mapping[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        given = [Param(named(name), str(parameters[name])) for name in sorted(names)]
+        for start in range(0, len(given), _MAX_PARAMETERS):
+            self._client.log_batch(self._run, params=given[start : start + _MAX_PARAMETERS])
+
+
+def named(name: str) -> str:
+    """A name as MLflow takes it: letters, digits, `_`, `-`, `.`, `/` and spaces.
+
+    Args:
+        name: of a curve, a figure or a parameter.
+    """
+    return re.sub(r"[^\w\-./ ]", "_", name.replace("@", "_at_"), flags=re.ASCII)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,59 @@
+"""TensorBoard's event files, in the run's own folder."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Collection, Mapping
+
+import tensorflow as tf
+
+from common.training.trackers.tracker import RunDescription, Tracker
+
+
+class TensorBoardTracker(Tracker):
+    """Writes the curves into `tensorboard/events.out.tfevents...`; configuration and result lie beside it as JSON.
+
+    Each process that works on a run adds a file, and no step that the earlier files have.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: str | os.PathLike) -> None:
+        self.folder = pathlib.Path(folder) / "tensorboard"
+        self._writer: tf.summary.SummaryWriter | None = None
+
+    def start(self, run: RunDescription, key: str) -> Collection[int] | None:
+        return {step for path in sorted(self.folder.glob("events.out.tfevents*")) for step in _steps_in(path)}
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        if self._writer is None:
+            self._writer = tf.summary.create_file_writer(str(self.folder))
+        with self._writer.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step)
+        self._writer.flush()
+
+    def result(self, values: Mapping[str, float]) -> None:
+        pass
+
+    def picture(self, path: str | os.PathLike) -> None:
+        pass
+
+    def finish(self, status: str) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _steps_in(path: pathlib.Path) -> set[int]:
+    """Steps with values; of a file whose end was cut off, those before that."""
+    steps = set()
+    try:
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            if event.HasField("summary"):
+                steps.add(int(event.step))
+    except tf.errors.DataLossError:
+        return steps
+    return steps

@@ -1,0 +1,64 @@
+"""The choice of a tracker, and of the place of its runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from common.training.trackers.mlflow_tracker import MlflowTracker, check_server
+from common.training.trackers.tensorboard_tracker import TensorBoardTracker
+from common.training.trackers.tracked_run import TrackedRun
+from common.training.trackers.tracker import NoTracker, RunDescription, Tracker
+from common.training.trackers.wandb_tracker import WandbTracker, check_login
+
+TRACKERS = ("tensorboard", "mlflow", "wandb", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrackerChoice:
+    """Which tracker, and where; decides nothing of any result.
+
+    Attributes:
+        kind: one of `TRACKERS`.
+        uri: of the server, for MLflow.
+        project: for MLflow (its experiment) and W&B.
+    """
+
+    kind: str = "tensorboard"
+    uri: str = ""
+    project: str = "deep_metric_learning"
+
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether this tracker shows more than curves of runs."""
+        return self.kind in ("mlflow", "wandb")
+
+    def check(self) -> None:
+        """Refuses what could not follow a run, in seconds.
+
+        Raises:
+            InvalidInput: its library is missing, the server does not answer, or there is no login.
+        """
+        if self.kind == "mlflow":
+            check_server(self.uri, self.project)
+        if self.kind == "wandb":
+            check_login()
+
+    def tracked(self, description: RunDescription, folder: str | os.PathLike) -> TrackedRun:
+        """A run that is followed, not started.
+
+        Args:
+            description: of the run.
+            folder: of the run.
+        """
+        return TrackedRun(self._tracker(folder), description, folder)
+
+    def _tracker(self, folder: str | os.PathLike) -> Tracker:
+        if self.kind == "mlflow":
+            return MlflowTracker(self.uri, self.project)
+        if self.kind == "wandb":
+            return WandbTracker(self.project)
+        return TensorBoardTracker(folder) if self.kind == "tensorboard" else NoTracker()
+
+
+TENSORBOARD = TrackerChoice()  # what follows runs where nothing else is asked for

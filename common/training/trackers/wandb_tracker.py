@@ -1,0 +1,102 @@
+"""Runs of Weights & Biases, online or in files that `wandb sync` uploads later."""
+
+from __future__ import annotations
+
+import netrc
+import os
+import pathlib
+import urllib.parse
+from collections.abc import Collection, Mapping
+from types import ModuleType
+from typing import Any
+
+from common.errors import InvalidInput, invalid
+from common.training.trackers.tracker import FINISHED, RunDescription, Tracker
+
+MODES = ("online", "offline")
+_MAX_TAG = 64  # characters, by the service
+
+
+def wandb() -> ModuleType:
+    """The library.
+
+    Raises:
+        InvalidInput: it is not installed.
+    """
+    try:
+        import wandb as library
+    except ImportError as error:
+        raise InvalidInput(
+            "--tracker=wandb needs Weights & Biases' client, which is not installed: pip install -r "
+            "requirements-wandb.txt (or pip install 'deep-metric-learning[wandb]')."
+        ) from error
+    return library
+
+
+def check_login() -> None:
+    """Raises `InvalidInput` if wandb is missing, would follow nothing, or is online without a login."""
+    wandb()
+    mode = os.environ.get("WANDB_MODE", "online")
+    if mode not in MODES:
+        fix = "With --tracker=none nothing is followed."
+        raise invalid("WANDB_MODE", received=mode, expected=f"{' or '.join(MODES)} for --tracker=wandb", fix=fix)
+    if mode == "online" and not _has_login():
+        raise InvalidInput(
+            "--tracker=wandb found no login: received neither WANDB_API_KEY nor an entry of `wandb login`, expected "
+            "one of them. Log in, or set WANDB_MODE=offline, which writes files that `wandb sync` uploads later."
+        )
+
+
+def _has_login() -> bool:
+    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    try:
+        return netrc.netrc(os.environ.get("NETRC", pathlib.Path.home() / ".netrc")).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+class WandbTracker(Tracker):
+    """Follows a run as a run of W&B, whose id is the run's key. W&B reads its own variables, such as `WANDB_DIR`.
+
+    Offline, each process that works on a run writes a folder of its own, with the same id.
+
+    Args:
+        project: of W&B, made where it is missing.
+    """
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self.place = f"wandb {project}"
+        self._library = wandb()
+        self._run: Any = None
+
+    def start(self, run: RunDescription, key: str) -> Collection[int] | None:
+        self._run = self._library.init(
+            project=self.project,
+            id=key,
+            name=run.name,
+            group=run.group or None,
+            config=dict(run.parameters),
+            tags=[f"{name}:{value}"[:_MAX_TAG] for name, value in run.tags.items()],
+            resume="allow",
+            settings=self._library.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True),
+        )
+        return range(self._run.starting_step) if self._run.starting_step else None
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(values), step=step, commit=True)
+
+    def result(self, values: Mapping[str, float]) -> None:
+        self._run.summary.update(dict(values))
+
+    def picture(self, path: str | os.PathLike) -> None:
+        name = pathlib.Path(path).stem
+        self._run.log({f"pictures/{name}": self._library.Image(os.fspath(path))}, commit=True)
+
+    def finish(self, status: str) -> None:
+        self._run.finish(exit_code=0 if status == FINISHED else 1)
+
+    def address(self) -> str:
+        return self._run.url or str(pathlib.Path(self._run.dir).parent)

@@ -1,0 +1,75 @@
+"""Flags of trackers, and what of them is refused before anything starts."""
+
+from __future__ import annotations
+
+import os
+import urllib.parse
+
+from absl import flags
+
+from common.errors import InvalidInput, check_choice, invalid
+from common.training.trackers import TRACKERS, TrackerChoice
+from common.training.trackers.mlflow_tracker import SERVER_VARIABLE
+
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
+READ_BY = {"tracker_uri": ("mlflow",), "tracker_project": ("mlflow", "wandb")}  # which trackers read a flag
+TRACKER_FLAGS = ("tracker", *READ_BY)
+TRAINS_NOTHING = "--report_only trains nothing. Remove one of them"
+
+
+def define_tracker_flags() -> None:
+    """Defines `--tracker`, and where it keeps what it follows."""
+    flags.DEFINE_string(
+        "tracker",
+        None,
+        f"What follows each run as it trains: {', '.join(TRACKERS)} (docs/tracking.md). Default: tensorboard, in the "
+        "run's folder.",
+    )
+    flags.DEFINE_string("tracker_uri", None, f"mlflow: address of the server (default: {SERVER_VARIABLE}).")
+    flags.DEFINE_string("tracker_project", None, "mlflow, wandb: experiment or project (default: the data set's name).")
+
+
+def tracker_from_flags(dataset: str, trains: bool, because: str) -> TrackerChoice:
+    """The tracker that the flags ask for.
+
+    Args:
+        dataset: name of the project where none is given.
+        trains: whether the command trains any runs, with its other flags.
+        because: the reason, for people, where it does not.
+
+    Raises:
+        InvalidInput: a flag that nothing would read, a library that is missing, a server that does not answer, or a
+            service without a login.
+    """
+    values = flags.FLAGS
+    kind = check_choice("--tracker", values.tracker or TRACKERS[0], TRACKERS)
+    for name, readers in READ_BY.items():
+        if values[name].present and kind not in readers:
+            wanted = " or ".join(f"--tracker={one}" for one in readers)
+            raise InvalidInput(f"--{name} would have no effect without {wanted}. Add that, or remove --{name}.")
+    if values["tracker"].present and not trains:
+        raise InvalidInput(f"--tracker={kind} would have no effect: {because}.")
+    uri = _server(values.tracker_uri) if kind == "mlflow" else ""
+    choice = TrackerChoice(kind, uri, values.tracker_project or dataset)
+    choice.check()
+    return choice
+
+
+def given_tracker_flags() -> dict[str, object]:
+    """The flags of trackers with their values, None where not given, for the commands of single runs."""
+    return {name: flags.FLAGS[name].value for name in TRACKER_FLAGS if name in flags.FLAGS}
+
+
+def _server(given: str | None) -> str:
+    uri = given or os.environ.get(SERVER_VARIABLE, "")
+    if not uri:
+        raise InvalidInput(
+            f"--tracker=mlflow received no address, expected that of a server: give --tracker_uri, or set "
+            f"{SERVER_VARIABLE}."
+        )
+    if urllib.parse.urlsplit(uri).password:  # it would stand in run folders and logs
+        expected = "an address without a password"
+        fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead."
+        raise invalid("--tracker_uri", received=uri.rpartition("@")[2], expected=expected, fix=fix)
+    return uri

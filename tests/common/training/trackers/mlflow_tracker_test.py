@@ -1,0 +1,102 @@
+"""Runs on a real MLflow server of this machine, read back through its client."""
+
+import sys
+
+import pytest
+
+from common.errors import InvalidInput
+from common.training.trackers import RunDescription, TrackerChoice
+from common.training.trackers.mlflow_tracker import check_server, mlflow, named
+from tests.mlflow_server import free_port, mlflow_server, needs_server
+
+DESCRIPTION = RunDescription("c2+gap fold 0", "c2+gap-0123456789", {"learning_rate": 0.001}, {"fold": "0"})
+RESULT = {"test": {"MAP@R": 0.25}, "validation": {"best": {"step": 4, "MAP@R": 0.5}}}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with mlflow_server(tmp_path_factory.mktemp("mlflow")) as url:
+        yield url
+
+
+def runs(url, project):
+    client = mlflow().MlflowClient(tracking_uri=url)
+    experiment = client.get_experiment_by_name(project)
+    return client, client.search_runs([experiment.experiment_id])
+
+
+def followed_until_it_is_stopped(tracked):
+    with tracked.followed():
+        tracked.log({"loss": 2.0, "validation/MAP@R": 0.5}, 2)
+        tracked.log({"loss": 1.0, "validation/MAP@R": 0.25}, 4)
+        raise KeyboardInterrupt
+
+
+def curve(client, run, name):
+    return [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, name)]
+
+
+@needs_server
+@pytest.mark.slow
+def test_a_stopped_run_continues_as_the_same_one(server, tmp_path):
+    choice = TrackerChoice("mlflow", server, "continued")
+    tracked = choice.tracked(DESCRIPTION, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        followed_until_it_is_stopped(tracked)
+    client, (stopped,) = runs(server, "continued")
+    assert stopped.info.status == "KILLED"
+    picture = tmp_path / "curves.png"
+    picture.write_bytes(b"\x89PNG")
+    again = choice.tracked(DESCRIPTION, tmp_path)
+    again.start()
+    again.log({"loss": 1.0, "validation/MAP@R": 0.25}, 4)
+    again.log({"loss": 0.5, "validation/MAP@R": 0.75}, 6)
+    again.picture(picture)
+    again.end(RESULT)
+    again.tracker.result({"test/MAP@R": 0.25})
+    client, (run,) = runs(server, "continued")
+    assert run.info.run_id == stopped.info.run_id
+    assert (run.info.run_name, run.info.status) == ("c2+gap fold 0", "FINISHED")
+    assert curve(client, run, "loss") == [(2, 2.0), (4, 1.0), (6, 0.5)]
+    assert curve(client, run, "validation/MAP_at_R") == [(2, 0.5), (4, 0.25), (6, 0.75)]
+    assert curve(client, run, "test/MAP_at_R") == [(6, 0.25)]
+    assert run.data.params == {"learning_rate": "0.001"}
+    assert run.data.tags["fold"] == "0"
+    assert run.data.tags["group"] == "c2+gap-0123456789"
+    assert [file.path for file in client.list_artifacts(run.info.run_id, "pictures")] == ["pictures/curves.png"]
+
+
+@needs_server
+@pytest.mark.slow
+def test_a_server_that_goes_away_costs_one_warning_and_hears_the_rest_later(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    folder, store = tmp_path / "run", tmp_path / "store"
+    folder.mkdir()
+    store.mkdir()
+    with mlflow_server(store) as url:
+        tracked = TrackerChoice("mlflow", url, "lost").tracked(DESCRIPTION, folder)
+        tracked.start()
+        tracked.log({"loss": 2.0}, 2)
+    for step in (4, 6):
+        tracked.log({"loss": 1.0}, step)
+    tracked.end(RESULT)
+    assert capsys.readouterr().err.count("warning: Mlflow does not follow c2+gap fold 0 any more") == 1
+    assert tracked.is_incomplete
+
+
+@needs_server
+def test_a_server_that_does_not_answer_is_refused_at_once():
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(InvalidInput, match=r"Invalid --tracker_uri.*expected the address of an MLflow server"):
+        check_server(url, "glyphs")
+
+
+def test_a_missing_client_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(InvalidInput, match=r"requirements-mlflow.txt .*deep-metric-learning\[mlflow\]"):
+        mlflow()
+
+
+def test_names_are_those_that_mlflow_takes():
+    assert named("validation/MAP@R") == "validation/MAP_at_R"
+    assert named("1 + é (x)") == "1 _ _ _x_"
