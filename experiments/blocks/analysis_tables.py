@@ -19,6 +19,7 @@ from experiments.protocols.one_split import cell
 from experiments.reports.tables import DETECTABLE_NOTE
 
 _PROPERTIES = {"rank": "rank", "trace": "trace", "frobenius_norm": "norm", "smallest_eigenvalue": "smallest eigenvalue"}
+_ROUNDING = 1e-9  # of eigenvalues of matrices of doubles
 _COLUMNS = tuple((kind, metric) for metric in DRAWN for kind in (SINGLE, MINUS))
 
 
@@ -93,7 +94,7 @@ def refined_metrics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
         matrices = [of["matrices"][place] for of in kept]
         properties = [float(np.mean([of[name] for of in matrices])) for name in _PROPERTIES]
         figures = [f"{text.figure} {text.interval}".rstrip() for text in texts.values()]
-        lines.append([row.method, *(f"{value:.4g}" for value in properties), *figures, *_other_modes(matrices)])
+        lines.append([row.method, *map(_property, properties), *figures, *_other_modes(matrices)])
     header = ["M'", *_PROPERTIES.values()]
     header += [name for metric in DRAWN for name in (f"{metric}, {COMPARED_MODE}", "minus trained")]
     header += [f"{mode}: {' / '.join(DRAWN)}" for mode in MODES if mode != COMPARED_MODE]
@@ -121,6 +122,11 @@ def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[
                 cells[MINUS, metric] = cell(difference, is_difference=True, baseline=labels[0])
         found.append(reports.TableRow(label, cells))
     return reports.compared(found)
+
+
+def _property(value: float) -> str:
+    """Four digits; what rounding leaves of a zero is one."""
+    return f"{value if abs(value) > _ROUNDING else 0.0:.4g}"
 
 
 def _other_modes(matrices: Sequence[dict]) -> list[str]:

@@ -96,13 +96,18 @@ def refined(recorded):
         matrices = [
             {
                 "label": label,
-                **{"trace": 2.0 + scored.row["fold"], "frobenius_norm": 1.5, "smallest_eigenvalue": -0.25, "rank": 4},
+                **{
+                    "trace": 2.0 + scored.row["fold"],
+                    "frobenius_norm": 1.5,
+                    "smallest_eigenvalue": eigenvalue,
+                    "rank": 4,
+                },
                 "scores": {
                     mode: {"MAP@R": 0.125 * (1 + scored.row["fold"]), "P@1": 0.5, "P@R": 0.25}
                     for mode in ("normalised", "unit features", "as it is")
                 },
             }
-            for label in (TRAINED, OTHER)
+            for label, eigenvalue in ((TRAINED, -0.25), (OTHER, -2e-15))
         ]
         row = {**scored.row, "extras": {"posterior_refinement": {"draws": 3, "matrices": matrices}}}
         arrays = {f"refined {metric}": of for metric, of in sums.items()}
@@ -117,6 +122,7 @@ def test_matrices_are_compared_with_the_trained_one_over_all_runs(recorded):
     assert header[:5] == ["M'", "rank", "trace", "norm", "smallest eigenvalue"]
     assert header[5:9] == ["MAP@R, normalised", "minus trained", "P@1, normalised", "minus trained"]
     assert trained[:5] == [TRAINED, "4", "2.5", "1.5", "-0.25"]
+    assert other[4] == "0"
     assert trained[6] == trained[8] == "-"
     rows = [row for row in study.rows if row["kind"] == "training"]
     assert trained[5].startswith(f"{100 * np.mean([row['test']['MAP@R'] for row in rows]):.2f} [")
