@@ -8,7 +8,7 @@ length, and as it is; the paper does not say which it does.
 
 Regenerates: "Posterior refinement" table 1 (mean of the four folds' models) and figures 2 and 3.
 Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+gap-0123456789
-    [--restraint=D,R,identity] [--ratio=0,.25,.5,.75,1] [--draws=3]; one run alone: .../fold0-repeat0
+    [--restraint=D,R,identity] [--ratio=0,.25,.5,.75,1] [--draws=3] [--record=results/mine]; one run: .../fold0-repeat0
 Expected: table 1, Cars196, ProxyNCA (BN-Inception, 128-D of 1024): MAP@R 18.85 as trained, 18.43 with the identity,
     19.58 with D(1); P@1 73.91, 80.10 and 79.82.
 Cost: the refinements take milliseconds to seconds and no data; ranking takes seconds each, and the features one pass
@@ -24,18 +24,20 @@ from absl import flags
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
-    from common.diagnostics.posterior_refinement import (
-        RESTRAINTS,
-    )
+    from common.diagnostics.posterior_refinement import RESTRAINTS
     from common.errors import InvalidInput, check_choice, check_given, check_positive
     from experiments.analyses.posterior_refinement import (
         DEFAULT_RATIOS,
+        kept_arrays,
+        kept_values,
         mean_over_runs,
         parse_ratios,
         refinements,
         runs_in,
         write_report,
     )
+    from experiments.evidence.extras import Extras
+    from experiments.evidence.recording import record_computed
     from experiments.settings import flags as experiment_flags
     from experiments.units.trained_model import load_trained_model
     from experiments.units.trunk import trunk_of
@@ -51,13 +53,13 @@ def main() -> None:
         experiment_flags.refuse_flags("ratio", because="the identity has no ratio")
     ratios = parse_ratios(values.ratio)
     draws = int(check_positive("--draws", values.draws))
-    folder, first, rows = pathlib.Path(values.run), None, []
-    runs = runs_in(folder)
-    for path in runs:
+    folder, first, rows = pathlib.Path(values.run), None, {}
+    for path in runs_in(folder):
         trunk = trunk_of(load_trained_model(path, data_dir=values.data_dir, cache_dir=values.cache_dir))
-        rows.append(refinements(trunk, restraints, ratios, draws, values.seed))
+        rows[path] = refinements(trunk, restraints, ratios, draws, values.seed)
         first = first or trunk
-    print(write_report(check_given("runs", first), mean_over_runs(rows), folder, draws, len(runs)))
+    print(write_report(check_given("runs", first), mean_over_runs(list(rows.values())), folder, draws, len(rows)))
+    record_computed({path: Extras(kept_values(of, draws), kept_arrays(of)) for path, of in rows.items()})
 
 
 if __name__ == "__main__":
@@ -69,4 +71,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("seed", 0, "Seed of the first draw.", lower_bound=0)
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_record_flag()
     experiment_flags.run_command(main)

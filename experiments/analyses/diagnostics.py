@@ -115,12 +115,13 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
             cells.append(f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{mark}")
         rows.append([name, *cells])
     best = {metric: [100 * point.scores[metric] for point in points] for metric in METRICS}
+    count = f"{len(points)} runs of {len(set(groups))} methods"
     notes = [
-        "Spearman's rank correlation over runs; in brackets the 95 % percentile bootstrap interval over whole methods.",
+        f"Spearman's rank correlation over {count}; in brackets the 95 % percentile bootstrap interval over whole "
+        "methods.",
         *(objections or ["* the interval excludes zero. With this many rows, one in twenty would do so by chance."]),
         *(f"{metric} of these runs: {min(values):.1f} to {max(values):.1f} %." for metric, values in best.items()),
     ]
-    count = f"{len(points)} runs of {len(set(groups))} methods"
     return reports.PlainTable(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *METRICS], rows, notes)
 
 

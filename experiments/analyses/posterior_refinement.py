@@ -18,14 +18,18 @@ from common.diagnostics.posterior_refinement import (
 )
 from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
-from common.retrieval import evaluate_retrieval
+from common.retrieval import RetrievalResult, evaluate_retrieval
 from experiments import reports
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.units.trunk import Trunk
+from experiments.units.unit import per_query_scores
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
 DRAWN = ("MAP@R", "P@1")
+COMPARED_MODE = "normalised"  # for which r = 0 is what the model was trained with
+KEPT = "posterior_refinement"  # the name among a row's extras
+_DIGITS = 6  # of figures in rows: other machines round the last ones in another way
 DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
 _PRINTED_METRICS = {"MAP@R": "MAP@R", "P@1": "P@1", "P@R": "RP"}
 _PRINTED = {"pnca": "ProxyNCA", "triplet": "Triplet", "arcface": "ArcFace"}
@@ -45,6 +49,8 @@ class Refinement(NamedTuple):
         ratio: r, or None.
         properties: of the first run's first draw's matrix.
         scores: by mode, then metric: the figure of each run and draw, as fractions `[runs * draws]`.
+        class_sums: by metric of `DRAWN`, when normalised: the scores' sum over the queries of each test class
+            `[classes]`, mean of the draws; of several runs, the first one's.
     """
 
     label: str
@@ -52,6 +58,7 @@ class Refinement(NamedTuple):
     ratio: float | None
     properties: MatrixProperties
     scores: dict[str, dict[str, list[float]]]
+    class_sums: dict[str, np.ndarray]
 
 
 def parse_ratios(texts: Sequence[str]) -> list[float]:
@@ -86,9 +93,12 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
 
     def row(label: str, restraint: str | None, ratio: float | None, make: Callable, count: int = 1) -> Refinement:
         matrices = [make(seed + index) for index in range(count)]
-        scores = [scores_of(trunk, matrix) for matrix in matrices]
-        merged = {mode: {metric: [one[mode][metric] for one in scores] for metric in METRICS} for mode in MODES}
-        return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged)
+        results = [ranked(trunk, matrix) for matrix in matrices]
+        scores = {mode: [of[mode].as_dict() for of in results] for mode in MODES}
+        merged = {mode: {metric: [one[metric] for one in scores[mode]] for metric in METRICS} for mode in MODES}
+        sums = [_class_sums(of[COMPARED_MODE], trunk.query_labels) for of in results]
+        means = {metric: np.mean([of[metric] for of in sums], axis=0) for metric in DRAWN}
+        return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged, means)
 
     rows = [row(f"as trained, {min(dim, channels)} of {channels} dimensions", None, None, lambda seed: trained)]
     for restraint in ("D", "R"):
@@ -126,20 +136,29 @@ def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinem
     return merged
 
 
-def scores_of(trunk: Trunk, matrix: np.ndarray) -> dict[str, dict[str, float]]:
-    """Metrics on the test set when `x^T M x'` decides, by mode."""
-    scores = {}
+def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
+    """Retrieval on the test set when `x^T M x'` decides, by mode.
+
+    Args:
+        trunk: features and labels.
+        matrix: M, symmetric `[channels, channels]`.
+    """
+    results = {}
     for mode, normalization in MODES.items():
         queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
         exclude_same_row = trunk.gallery is None
         if trunk.gallery is not None:
             others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
         labels = trunk.query_labels if exclude_same_row else trunk.gallery_labels
-        found = evaluate_retrieval(
+        results[mode] = evaluate_retrieval(
             queries, trunk.query_labels, others, labels, similarity="inner_product", exclude_same_row=exclude_same_row
-        ).as_dict()
-        scores[mode] = {metric: found[metric] for metric in METRICS}
-    return scores
+        )
+    return results
+
+
+def _class_sums(result: RetrievalResult, labels: np.ndarray) -> dict[str, np.ndarray]:
+    scores, counted = per_query_scores(result), labels[result.query_rows]
+    return {metric: reports.ClassScores.from_queries(scores[metric][None], counted).sums[0] for metric in DRAWN}
 
 
 def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:
@@ -238,9 +257,51 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
     name = "posterior_refinement"
     write_text(folder / f"{name}.md", found.as_markdown())
     write_text(folder / f"{name}.csv", found.as_csv())
-    write_json(folder / f"{name}.json", {"rows": [{**r._asdict(), "properties": r.properties._asdict()} for r in rows]})
+    stored = [{**row._asdict(), "properties": row.properties._asdict()} for row in rows]
+    write_json(folder / f"{name}.json", {"rows": [_without(row, "class_sums") for row in stored]})
     pictures = draw(rows, folder, title)
     return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
+
+
+def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
+    """What the row of a run keeps in a study of `results/`: each matrix and its figures, JSON values.
+
+    Args:
+        rows: of one run.
+        draws: seeds of each D(r) and R(r).
+    """
+    matrices = [
+        {
+            "label": row.label,
+            **row.properties._asdict(),
+            "scores": {
+                mode: {metric: round(float(np.mean(row.scores[mode][metric])), _DIGITS) for metric in METRICS}
+                for mode in MODES
+            },
+        }
+        for row in rows
+    ]
+    return {KEPT: {"draws": draws, "matrices": matrices}}
+
+
+def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
+    """What intervals need beside: by `kept_name` of a metric, the class sums of each matrix `[matrices, classes]`.
+
+    Args:
+        rows: of one run.
+    """
+    return {
+        kept_name(metric): np.stack([row.class_sums[metric] for row in rows]).astype(np.float32) for metric in DRAWN
+    }
+
+
+def kept_name(metric: str) -> str:
+    """The name of the class sums of a metric of `DRAWN` among a row's arrays."""
+    return f"refined {metric}"
+
+
+def _without(values: dict, name: str) -> dict:
+    return {key: value for key, value in values.items() if key != name}
 
 
 def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
+from experiments.blocks.analysis_tables import diagnostic_means, diagnostics, refined_metrics
 from experiments.blocks.marked_blocks import Block, Value
 from experiments.blocks.study_tables import compared_row, held_against, sweep
 from experiments.evidence.agreement import study_agreement
@@ -295,9 +296,12 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "agreement_signs": agreement_signs,
     "collage_table": collage_table,
     "deployed_models": deployed_models,
+    "diagnostic_means": diagnostic_means,
+    "diagnostics": diagnostics,
     "fair_summary": fair_summary,
     "fair_table": fair_table,
     "held_against": held_against,
+    "refined_metrics": refined_metrics,
     "seeds": seeds,
     "sweep": sweep,
     "token_table": token_table,

@@ -12,7 +12,7 @@ from common.files import write_text
 from experiments.blocks import marked_blocks, pictures, unrecorded
 from experiments.blocks.builders import markdown_of, text_of
 from experiments.blocks.unrecorded import LIST, REASONS
-from experiments.evidence.store import StudyRows
+from experiments.evidence.store import StudyRows, joined_studies
 
 DOCUMENTS = (
     *("README.md", "docs/*.md", "docs/results/*.md", "experiments/README.md", "benchmarks/*.md"),
@@ -72,7 +72,7 @@ class Repository:
 
     @functools.cache  # noqa: B019  (as many studies as folders)
     def _study(self, name: str) -> StudyRows:
-        return StudyRows(self.root / _RESULTS / name)
+        return joined_studies([self.root / _RESULTS / part for part in name.split("+")])
 
     def _rebuilt(self, text: str, name: str) -> str:
         """The document as its rows and the list say."""
@@ -142,7 +142,9 @@ def check(root: str | pathlib.Path) -> None:
 
 def _study_of(block: marked_blocks.Block) -> str:
     if "study" not in block.arguments:
-        raise InvalidInput(f"{block.head}: expected an argument study=NAME, a folder of results/.")
+        raise InvalidInput(
+            f"{block.head}: expected an argument study=NAME, a folder of results/ (or several: NAME+NAME)."
+        )
     return block.arguments["study"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -31,14 +33,25 @@ class ExtrasReader:
     Args:
         data_dir: the folder of the data set's official files; None for embedded data sets.
         cache_dir: the folder for prepared images, or None for the default.
+        computed: what a command has computed of runs, by their folders; it joins what is read.
     """
 
-    def __init__(self, data_dir: str | None = None, cache_dir: str | None = None):
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        cache_dir: str | None = None,
+        computed: Mapping[pathlib.Path, Extras] = {},
+    ):
         self._places = data_dir, cache_dir
+        self._computed = computed
         self._datasets: dict[tuple, Dataset] = {}
 
     def read(self, unit: UnitRun) -> Extras:
         """The extras of a finished run; of most data sets there are none. Nothing is written into its folder."""
+        read, computed = self._of_data(unit), self._computed.get(unit.path, Extras({}, {}))
+        return Extras({**read.values, **computed.values}, {**read.arrays, **computed.arrays})
+
+    def _of_data(self, unit: UnitRun) -> Extras:
         name = str(unit.config.get("dataset"))
         if name == _TOKENS:
             return self._of_tokens(unit)

@@ -14,7 +14,7 @@ from absl import flags
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.evidence import rows
-from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.extras import Extras, ExtrasReader
 from experiments.evidence.store import StudyRows, locked
 from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.settings.flags import PLACE_FLAGS
@@ -57,7 +57,7 @@ def record_finished(units: Iterable[reports.UnitRun]) -> None:
         units: runs that the command is about.
     """
     if flags.FLAGS.record:
-        _record_named(list(units), {})
+        _record_named({unit.path for unit in units}, {})
 
 
 def record_methods(methods: Iterable[Recorded]) -> None:
@@ -70,13 +70,27 @@ def record_methods(methods: Iterable[Recorded]) -> None:
         return
     methods = list(methods)
     naming = {unit.path.parent: Naming(of.label, of.extras) for of in methods for unit in of.units}
-    _record_named([unit for of in methods for unit in of.units], naming)
+    _record_named({unit.path for of in methods for unit in of.units}, naming)
 
 
-def _record_named(units: Sequence[reports.UnitRun], naming: Mapping[pathlib.Path, Naming]) -> None:
-    values, paths = flags.FLAGS, {unit.path for unit in units}
+def record_computed(computed: Mapping[pathlib.Path, Extras]) -> None:
+    """The same for finished runs of which a command has computed more: their rows keep it.
+
+    Args:
+        computed: by the folder of the run.
+    """
+    if flags.FLAGS.record:
+        _record_named(set(computed), {}, computed)
+
+
+def _record_named(
+    paths: set[pathlib.Path],
+    naming: Mapping[pathlib.Path, Naming],
+    computed: Mapping[pathlib.Path, Extras] = {},
+) -> None:
+    values = flags.FLAGS
     methods = [reports.collect_method(folder) for folder in sorted({path.parent for path in paths})]
-    extras = ExtrasReader(values.data_dir, values.cache_dir)
+    extras = ExtrasReader(values.data_dir, values.cache_dir, computed)
     options = {"command": command_line(), "naming": naming, "units": paths, "replace": values.replace}
     print("\n".join(record(methods, values.record, extras, **options)), file=sys.stderr)
 

@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -152,6 +152,21 @@ class StudyRows:
                     f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
                 )
         return ScoredRow(row, sums, labels, counts, arrays)
+
+
+def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
+    """The rows of several studies as one, under the name of the first; a run that several of them have counts once.
+
+    Args:
+        folders: `results/<study>`, at least one.
+
+    Raises:
+        InvalidInput: see `StudyRows`; or two studies have different results of one run.
+    """
+    joined = StudyRows(folders[0])
+    for folder in folders[1:]:
+        joined.merge(StudyRows(folder)._scored.values())
+    return joined
 
 
 @contextlib.contextmanager

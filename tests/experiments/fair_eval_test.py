@@ -1,6 +1,7 @@
 """`python -m experiments.fair_eval`, as a user runs it: results, resuming, reporting, and bad input."""
 
 import json
+import shutil
 import subprocess
 import time
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from experiments.blocks.analysis_tables import refined_metrics
+from experiments.evidence.store import StudyRows
 from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_small
 
 MODULE = "experiments.fair_eval"
@@ -77,6 +80,26 @@ def test_finished_runs_are_recorded_once_and_without_places(finished, tmp_path):
     again = run_module(MODULE, *record)
     assert "6 rows, of which 0 are new or changed; 6 in all." in again.stderr
     assert (study / "rows.jsonl").read_text() == text
+
+
+@pytest.mark.slow
+def test_refined_metrics_of_finished_runs_are_recorded(finished, tmp_path):
+    folder, arguments, _ = finished
+    places = [argument for argument in arguments if argument.startswith(("--data_dir", "--cache_dir"))]
+    (method,) = folder.glob("runs/fair/folder/pnca+gap-*")
+    shutil.copytree(method, tmp_path / method.name)
+    study = tmp_path / "study"
+    options = ["--restraint=D", "--ratio=0.5", "--draws=2", f"--record={study}"]
+    refined = run_small("experiments.posterior_refinement", f"--run={tmp_path / method.name}", *places, *options)
+    assert refined.returncode == 0, refined.stderr
+    rows = [row for row in StudyRows(study).rows if row["kind"] == "training"]
+    assert rows[0]["command"].startswith(
+        f"python -m experiments.posterior_refinement --run={method.name} --restraint=D"
+    )
+    kept = [row["extras"]["posterior_refinement"]["matrices"] for row in rows]
+    for row, matrices in zip(rows, kept):
+        assert matrices[0]["scores"]["normalised"]["MAP@R"] == pytest.approx(row["test"]["MAP@R"], abs=1e-3)
+    assert "D(0.5)" in refined_metrics(StudyRows(study))[0].as_markdown()
 
 
 @pytest.mark.slow

@@ -12,7 +12,10 @@ from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from common.training import EmbeddingHead
 from experiments.analyses.posterior_refinement import (
+    DRAWN,
     METRICS,
+    kept_arrays,
+    kept_values,
     mean_over_runs,
     notes_on,
     parse_ratios,
@@ -134,6 +137,23 @@ def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_p
     assert pictures == [f"posterior_refinement_{name}.png" for name in names]
     assert str(tmp_path / pictures[0]) in printed
     assert "mean of 2 draws" in " ".join(printed.split())
+
+
+def test_a_row_keeps_means_of_the_draws_and_the_class_sums_behind_them(trunk):
+    rows = refinements(trunk, ["D"], [0.5], draws=3, seed=0)
+    values, arrays = kept_values(rows, draws=3)["posterior_refinement"], kept_arrays(rows)
+    assert values["draws"] == 3
+    assert [of["label"] for of in values["matrices"]] == [row.label for row in rows]
+    for place, (row, kept) in enumerate(zip(rows, values["matrices"])):
+        assert kept["trace"] == row.properties.trace
+        for metric in DRAWN:
+            mean = np.mean(row.scores["normalised"][metric])
+            assert kept["scores"]["normalised"][metric] == pytest.approx(mean, abs=1e-6)
+            sums = arrays[f"refined {metric}"]
+            assert sums.shape == (4, 5)
+            assert sums.dtype == np.float32
+            assert sums[place].sum() / len(trunk.query_labels) == pytest.approx(mean, abs=1e-6)
+    assert json.loads(json.dumps(values)) == values
 
 
 def test_the_print_is_named_where_it_has_the_loss_and_the_data(trunk):

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.extras import Extras, ExtrasReader
 from experiments.evidence.labels import label_of
 from experiments.evidence.recording import Naming, command_line, methods_under, record
 from experiments.evidence.scores import collection_scores, training_scores
@@ -128,6 +128,17 @@ def test_two_configurations_of_one_name_are_refused(recorded, tiny, tiny_methods
     assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
     colder = [row for row in lines(recorded) if row["label"] == "pnca+gap, colder" and row["kind"] == "training"]
     assert all(row["extras"]["trials"] == [1] for row in colder)
+
+
+def test_rows_keep_what_a_command_has_computed_of_their_runs(tiny_methods, tmp_path):
+    paths = [unit.path for unit in tiny_methods[0].units]
+    computed = {path: Extras({"found": place}, {"sums": np.full(3, place)}) for place, path in enumerate(paths)}
+    record(tiny_methods[:1], tmp_path, ExtrasReader(computed=computed))
+    study = StudyRows(tmp_path)
+    rows = [row for row in study.rows if row["kind"] == "training"]
+    assert [row["extras"]["found"] for row in rows] == [0, 1]
+    assert [study.scored(row).arrays["sums"].tolist() for row in rows] == [[0, 0, 0], [1, 1, 1]]
+    assert all("rho" in row["extras"]["diagnostics"] for row in rows)
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):

@@ -1,12 +1,13 @@
 """A study's folder is read whole or not at all."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows
+from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows, joined_studies
 
 
 def test_a_folder_that_is_not_there_has_no_rows(tmp_path):
@@ -48,3 +49,20 @@ def test_sums_are_what_their_rows_say(recorded):
         assert scored.sums["P@1"].sum() / scored.counts.sum() == pytest.approx(row["test"]["P@1"], abs=1e-6)
         assert scored.counts.tolist() == [5] * 6
         assert scored.labels.tolist() == list(range(8, 14))
+
+
+def test_a_run_of_two_studies_counts_once_and_has_one_result(recorded):
+    other = recorded.parent / "other"
+    shutil.copytree(recorded, other)
+    rows = [json.loads(line) for line in (other / ROWS).read_text().splitlines()]
+    kept = [row for row in rows if row["label"] == "pnca+gap"]
+    kept[0]["command"] = "python -m another"
+    (other / ROWS).write_text("".join(json.dumps(row) + "\n" for row in kept))
+    joined = joined_studies([other, recorded])
+    assert joined.name == "other"
+    assert [row["label"] for row in joined.rows] == [row["label"] for row in rows]
+    assert joined.rows[0]["command"] == "python -m another"
+    kept[0]["steps"] += 1
+    (other / ROWS).write_text("".join(json.dumps(row) + "\n" for row in kept))
+    with pytest.raises(InvalidInput, match="another result of .*differs in: steps"):
+        joined_studies([other, recorded])
