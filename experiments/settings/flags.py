@@ -72,10 +72,15 @@ def define_place_flags(record: bool = True) -> None:
     )
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
     if record:
-        text = "Folder of a study, such as results/mine, to whose rows finished runs are added."
-        flags.DEFINE_string("record", None, text)
-        define_replace_flag()
+        define_record_flags()
     define_session_flags()
+
+
+def define_record_flags() -> None:
+    """Defines the study to whose rows finished runs are added, and whether they replace others."""
+    text = "Folder of a study, such as results/mine, to whose rows finished runs are added."
+    flags.DEFINE_string("record", None, text)
+    define_replace_flag()
 
 
 def define_replace_flag() -> None:

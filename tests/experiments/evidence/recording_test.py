@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.extras import Extras, ExtrasReader
 from experiments.evidence.labels import label_of
 from experiments.evidence.recording import Naming, command_line, methods_under, record
 from experiments.evidence.scores import collection_scores, training_scores
@@ -128,6 +128,17 @@ def test_two_configurations_of_one_name_are_refused(recorded, tiny, tiny_methods
     assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
     colder = [row for row in lines(recorded) if row["label"] == "pnca+gap, colder" and row["kind"] == "training"]
     assert all(row["extras"]["trials"] == [1] for row in colder)
+
+
+def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
+    def measured(unit):
+        return Extras({"doubled": 2 * unit.fold}, {"ramp": np.arange(3 + unit.fold)} if unit.fold == 0 else {})
+
+    record(tiny_methods[:1], tmp_path, ExtrasReader(), naming={tiny_methods[0].path: Naming(measured=measured)})
+    study = StudyRows(tmp_path)
+    rows = [row for row in study.rows if row["kind"] == "training"]
+    assert [row["extras"]["doubled"] for row in rows] == [0, 2]
+    assert [list(study.scored(row).arrays) for row in rows] == [["ramp"], []]
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):
