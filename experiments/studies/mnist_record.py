@@ -83,6 +83,7 @@ def _measured(run: StudyRun, dataset: Dataset):
         del unit
         states = states_of(run, dataset)
         values = {"states": [_rounded(state) for state in states], "class_names": list(dataset.class_names)}
+        values |= _ends(values["states"][1:])
         if run.settings.anchors != DRAWN or run.repeat:
             return Extras(values, {})
         drawn = drawn_digits(dataset)
@@ -93,6 +94,13 @@ def _measured(run: StudyRun, dataset: Dataset):
         return Extras(values, arrays)
 
     return measured
+
+
+def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """MAP@R and covering radius after the first and after the last problem, which sentences quote."""
+    ends = {"first": solved[0], "last": solved[-1]} if solved else {}
+    quoted = {"map_at_r": "map_at_r", "cover": "cover_of_converged"}
+    return {f"{name}_{end}": state[of] for end, state in ends.items() for name, of in quoted.items()}
 
 
 def _rounded(state: State) -> dict[str, Any]:

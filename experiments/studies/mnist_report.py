@@ -152,9 +152,9 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
     for state in states[0]:
         solved = 0 < state.index <= len(PANEL_NAMES) and anchors == "proxies"
         printed = PRINTED_PANELS[state.index - 1] if solved else None
-        cells = [_number(state.map_at_r), _number(printed and printed.map_at_r)]
-        cells += [_number(state.cover_of_converged), _number(printed and printed.covering_radius)]
-        cells += [_number(state.cover_of_chosen), _number(state.distance), _number(printed and printed.distance)]
+        cells = [_number(state.map_at_r), _printed(printed and printed.map_at_r)]
+        cells += [_number(state.cover_of_converged), _printed(printed and printed.covering_radius)]
+        cells += [_number(state.cover_of_chosen), _number(state.distance), _printed(printed and printed.distance)]
         rows.append([state_name(state.index), str(state.steps), *cells])
     notes = [direction(run_states, repeat) for repeat, run_states in enumerate(states)]
     notes.append(
@@ -302,4 +302,8 @@ def state_name(index: int) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}".rstrip("0").ljust(4, "0")
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _printed(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

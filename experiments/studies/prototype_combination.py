@@ -86,7 +86,9 @@ class PrototypeCombination(Study):
             figures = [{name: round(value, _DIGITS) for name, value in of.items()} for of in proposition_figures(local)]
             prototypes = choose_prototypes(local, NUM_PROTOTYPES)
             arrays = {"local": local.astype(np.float32), "labels": labels, "prototypes": prototypes.astype(np.float32)}
-            return Extras({"proposition": figures, "class_names": names}, arrays)
+            drawn = next(of for of in figures if of["prototypes"] == NUM_PROTOTYPES)
+            quoted = {"covering_radius": drawn["covering radius"], "largest_error": drawn["largest error"]}
+            return Extras({"proposition": figures, "class_names": names, **quoted}, arrays)
 
         units = tuple(finished_units([self._cell], finished))
         return [RecordedMethod(units, self._cell.label, measured=measured)] if units else []

@@ -104,7 +104,9 @@ class ZeroShotPrediction(Study):
         def measured(unit: UnitRun) -> Extras:
             dataset = check_given("data set", finished.dataset)
             state = attributes_of(unit, dataset, finished.cache_dir)
-            values = {"zero_shot": recorded_accuracies(state)}
+            found = recorded_accuracies(state)
+            quoted = {f"zero_shot_{name}": found[_DRAWN_FIT][of] for name, of in _DISTANCES.items()}
+            values = {"zero_shot": found, **quoted}
             if unit.path != first.path:
                 return Extras(values, {})
             images = _images_of(unit, dataset, finished.cache_dir)

@@ -52,7 +52,7 @@ def test_states_stand_beside_the_printed_panels(recorded, tmp_path):
     table, labels = mnist_problems(study, "pnca+gap")
     assert labels == ["pnca+gap"]
     assert table.title == ""
-    assert list(table.rows[1])[:6] == ["(a) problem 1", "800", "0.75", "-", "0.50", "-"]
+    assert list(table.rows[1])[:6] == ["(a) problem 1", "800", "0.750", "-", "0.500", "-"]
     assert sum("MAP@R 0.750 -> 0.900, rises as printed" in note for note in table.notes) == 2
     draw_mnist_problems(study, tmp_path / "plane.png", "pnca+gap")
     assert is_drawn(tmp_path / "plane.png")

@@ -64,6 +64,10 @@ def test_the_table_is_that_of_the_runs(study):
     )
     assert table.rows == expected.rows
     assert table.notes == expected.notes
+    states = states_of(runs[0], digits())
+    kept = rows.rows[0]["extras"]
+    assert kept["map_at_r_first"] == pytest.approx(states[1].map_at_r, abs=1e-6)
+    assert kept["cover_last"] == pytest.approx(states[-1].cover_of_converged, abs=1e-6)
     lines = held_against(rows)[0].rows
     assert [line[0] for line in lines] == ["proxies", "samples"]
     assert lines[1][3] == "proxies"

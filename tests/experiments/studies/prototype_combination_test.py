@@ -80,6 +80,7 @@ def test_the_run_is_recorded_with_the_features_of_its_pictures(drawn_cells, monk
     assert [of["covering radius"] for of in kept.values["proposition"]] == pytest.approx(
         [of["covering radius"] for of in proposition_figures(local)], abs=1e-8
     )
+    assert kept.values["largest_error"] == kept.values["proposition"][2]["largest error"]
     assert {name: of.shape for name, of in kept.arrays.items()} == {
         "local": local.shape,
         "labels": (12,),

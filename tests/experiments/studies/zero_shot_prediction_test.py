@@ -100,7 +100,10 @@ def test_a_run_is_recorded_with_its_accuracies(drawn_cells, monkeypatch):
     ]
     first, second = (methods[1].measured(unit) for unit in methods[1].units)
     expected = {"euclidean": 0.3, "cosine": 0.15}
-    assert second.values == {"zero_shot": {**dict.fromkeys(FITS, expected), "ridges": [[0.05, 0.3]], "chance": 0.2}}
+    assert second.values == {
+        "zero_shot": {**dict.fromkeys(FITS, expected), "ridges": [[0.05, 0.3]], "chance": 0.2},
+        **{"zero_shot_l2": 0.3, "zero_shot_cosine": 0.15},
+    }
     assert second.arrays == {}
     panel = drawn_panel(
         "with L_ZS",
