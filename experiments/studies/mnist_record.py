@@ -82,8 +82,8 @@ def _measured(run: StudyRun, dataset: Dataset):
     def measured(unit: UnitRun) -> Extras:
         del unit
         states = states_of(run, dataset)
-        values = {"states": [_rounded(state) for state in states], "class_names": list(dataset.class_names)}
-        values |= _ends(values["states"][1:])
+        found = [_rounded(state) for state in states]
+        values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
         if run.settings.anchors != DRAWN or run.repeat:
             return Extras(values, {})
         drawn = drawn_digits(dataset)
