@@ -1,7 +1,7 @@
 """Warnings when alternating projections cannot be expected to help, in time to stop.
 
 Each function gives a sentence, or None where the condition is met. The limits are this project's: see
-docs/results/ccp.md for runs on either side of them.
+docs/results/ccp.md for why they matter.
 """
 
 from __future__ import annotations

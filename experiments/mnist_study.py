@@ -20,9 +20,11 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 with silence_tensorflow_import():
     from common import data
     from common.errors import check_choice
+    from experiments.evidence.recording import record_runs
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
     from experiments.settings.recipes import BUDGETS
+    from experiments.studies.mnist_record import recordable
     from experiments.studies.mnist_report import StudyRun, write_report
     from experiments.studies.mnist_runs import BUDGET_SETTINGS, TUNABLE, as_long_as, trained
     from experiments.studies.mnist_training import ANCHORS, MnistSettings
@@ -48,6 +50,8 @@ def main() -> None:
             runs.append(trained(as_long_as(runs, chosen), dataset, fingerprint, repeat, **places))
     digest = hashlib.sha256(repr([run.settings for run in runs]).encode()).hexdigest()[:10]
     print(write_report(runs, dataset, pathlib.Path(values.runs_dir) / "mnist_study" / f"report-{digest}"))
+    methods = recordable(runs, dataset)
+    record_runs([method for method, _ in methods], {method.path: naming for method, naming in methods})
 
 
 def define_flags() -> None:
@@ -58,6 +62,7 @@ def define_flags() -> None:
     flags.DEFINE_list("anchors", ["proxies", "samples"], f"What stands for the classes: {', '.join(ANCHORS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
     flags.DEFINE_integer("repeats", 3, "Runs of each kind, with different seeds.", lower_bound=1)
+    experiment_flags.define_record_flag()
     experiment_flags.define_session_flags()
     defaults = MnistSettings()
     for name in TUNABLE:

@@ -11,8 +11,9 @@ import numpy as np
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
 from experiments.blocks.analysis_tables import diagnostic_means, diagnostics, refined_metrics
+from experiments.blocks.figure_tables import lambda_search, mnist_problems, proposition, zero_shot, zero_shot_ridges
 from experiments.blocks.marked_blocks import Block, Value
-from experiments.blocks.study_tables import compared_row, held_against, sweep
+from experiments.blocks.study_tables import best_steps, compared_row, held_against, sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import ranking_table, sign_table
 from experiments.evidence.fair_rows import (
@@ -294,6 +295,7 @@ def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, 
 BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] = {
     "agreement": agreement,
     "agreement_signs": agreement_signs,
+    "best_steps": best_steps,
     "collage_table": collage_table,
     "deployed_models": deployed_models,
     "diagnostic_means": diagnostic_means,
@@ -301,11 +303,16 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "fair_summary": fair_summary,
     "fair_table": fair_table,
     "held_against": held_against,
+    "lambda_search": lambda_search,
+    "mnist_problems": mnist_problems,
+    "proposition": proposition,
     "refined_metrics": refined_metrics,
     "seeds": seeds,
     "sweep": sweep,
     "token_table": token_table,
     "trials": trials,
+    "zero_shot": zero_shot,
+    "zero_shot_ridges": zero_shot_ridges,
 }
 
 

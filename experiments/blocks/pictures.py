@@ -13,6 +13,7 @@ from PIL import Image, PngImagePlugin
 
 from common.files import write_atomically
 from experiments.blocks.builders import baselines_of, token_methods
+from experiments.blocks.figure_tables import draw_mnist_problems, draw_prototypes, draw_zero_shot
 from experiments.blocks.study_tables import draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
@@ -94,7 +95,24 @@ def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
     draw_agreements(study_agreement(study), path, title)
 
 
+_PROTOTYPES = "Average pooling and combinations of prototypes on CIFAR-10"
+
 PICTURES: Mapping[str, Picture] = {
+    "docs/figures/mnist_proxies.png": Picture("mnist", draw_mnist_problems, {"anchors": "proxies"}),
+    "docs/figures/figure_4_2.png": Picture(
+        "prototypes_cifar10", draw_prototypes, {"figure": "4.2", "title": f"{_PROTOTYPES} (figure 4.2)"}
+    ),
+    "docs/figures/figure_4_3.png": Picture(
+        "prototypes_cifar10", draw_prototypes, {"figure": "4.3", "title": f"{_PROTOTYPES} (figure 4.3)"}
+    ),
+    "docs/figures/figure_4_4.png": Picture(
+        "prototypes_cifar10", draw_prototypes, {"figure": "4.4", "title": f"{_PROTOTYPES} (figure 4.4)"}
+    ),
+    "docs/figures/figure_5_6.png": Picture(
+        "zero_shot_cifar10",
+        draw_zero_shot,
+        {"title": "Zero-shot prediction from 8 attributes on CIFAR-10 (figure 5.6)"},
+    ),
     "docs/figures/figure_5_4.png": Picture(
         "figure_5_4_full",
         draw_tokens,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pathlib
 
-from common.errors import InvalidInput
+import numpy as np
+
+from common.errors import InvalidInput, check_choice
 from experiments import reports
 from experiments.evidence.fair_rows import MINUS, SINGLE
 from experiments.evidence.rows import TRAINING
@@ -74,6 +76,32 @@ def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
         lines.append([row.method, *figures, *(difference or ["-"] * 3)])
     header = ["method", "test P@1", "test MAP@R", "compared with", "difference, MAP@R", "detectable"]
     return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
+
+
+def best_steps(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:
+    """Update steps until the best validation, as table 3.3 has them, with CCP beside the same loss without.
+
+    Args:
+        study: its rows.
+        methods: labels, separated by commas; one with `+ccp` comes after the same without, which it is compared with.
+
+    Raises:
+        InvalidInput: the study has no such method.
+    """
+    labels = [check_choice("method", label.strip(), labels_of(study)) for label in methods.split(",")]
+    medians: dict[str, float] = {}
+    lines = []
+    for label in labels:
+        rows = scores_of_trainings(study, label).rows
+        best = [row["best_step"] for row in rows]
+        medians[label] = float(np.median(best))
+        base = medians.get(label.replace("+ccp", "")) if "+ccp" in label else None
+        change = f"{100 * (medians[label] / base - 1):+.0f} %" if base else "-"
+        cut = sum(row["steps"] >= row["configuration"]["max_steps"] for row in rows)
+        counted = f"{cut} of {len(rows)}"
+        lines.append([label, f"{medians[label]:,.0f}", f"{min(best):,} to {max(best):,}", change, counted])
+    header = ["method", "median steps to best", "range over runs", "with CCP", "ended by the budget"]
+    return reports.PlainTable("", header, lines), labels
 
 
 def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:

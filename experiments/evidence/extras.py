@@ -27,6 +27,12 @@ class Extras(NamedTuple):
     arrays: dict[str, np.ndarray]
 
 
+def no_extras(unit: UnitRun) -> Extras:
+    """Of runs whose study keeps nothing beside what was measured."""
+    del unit
+    return Extras({}, {})
+
+
 class ExtrasReader:
     """Reads extras of runs; data sets are loaded where a run needs one, and once.
 
@@ -57,7 +63,7 @@ class ExtrasReader:
             return self._of_tokens(unit)
         if name.startswith(_COLLAGES) and not name.endswith("_distilled"):
             return self._of_collages(unit)
-        return Extras({}, {})
+        return no_extras(unit)
 
     def _of_tokens(self, unit: UnitRun) -> Extras:
         plane = plane_of(unit, self._dataset(unit), self._places[1])

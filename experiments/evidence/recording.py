@@ -6,7 +6,7 @@ import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from absl import flags
@@ -14,7 +14,7 @@ from absl import flags
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.evidence import rows
-from experiments.evidence.extras import Extras, ExtrasReader
+from experiments.evidence.extras import Extras, ExtrasReader, no_extras
 from experiments.evidence.store import StudyRows, locked
 from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.settings.flags import PLACE_FLAGS
@@ -42,12 +42,23 @@ class Recorded(Protocol):
     def extras(self) -> Mapping[str, object]:
         """What their rows keep beside what was measured."""
 
+    @property
+    def measured(self) -> Callable[[reports.UnitRun], Extras]:
+        """What the row of a run keeps beside, from that run."""
+
 
 class Naming(NamedTuple):
-    """What a configuration is called in tables (None: what follows from it), and what its rows keep beside figures."""
+    """What a configuration is called in tables (None: what follows from it), and what its rows keep beside figures.
+
+    Attributes:
+        label: the name.
+        extras: the same in all of its rows.
+        measured: from each run, for its row and for pictures.
+    """
 
     label: str | None = None
     extras: Mapping[str, object] = {}
+    measured: Callable[[reports.UnitRun], Extras] = no_extras
 
 
 def record_finished(units: Iterable[reports.UnitRun]) -> None:
@@ -69,7 +80,7 @@ def record_methods(methods: Iterable[Recorded]) -> None:
     if not flags.FLAGS.record:
         return
     methods = list(methods)
-    naming = {unit.path.parent: Naming(of.label, of.extras) for of in methods for unit in of.units}
+    naming = {unit.path.parent: Naming(of.label, of.extras, of.measured) for of in methods for unit in of.units}
     _record_named({unit.path for of in methods for unit in of.units}, naming)
 
 
@@ -81,6 +92,19 @@ def record_computed(computed: Mapping[pathlib.Path, Extras]) -> None:
     """
     if flags.FLAGS.record:
         _record_named(set(computed), {}, computed)
+
+
+def record_runs(methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, Naming]) -> None:
+    """The same for runs that are no units of a protocol, each given as a method of its own.
+
+    Args:
+        methods: with finished runs, in the order of the command.
+        naming: of each, by its folder.
+    """
+    values = flags.FLAGS
+    if values.record:
+        options = {"command": command_line(), "naming": naming, "replace": values.replace}
+        print("\n".join(record(methods, values.record, ExtrasReader(), **options)), file=sys.stderr)
 
 
 def _record_named(
@@ -203,13 +227,13 @@ def _scored_rows(
     trained, embeddings = {}, {}
     for unit in units:
         row = rows.training_row(unit, runs, label=naming.label, command=command)
-        more = extras.read(unit)
-        row["extras"] |= {**more.values, **naming.extras}
+        more, own = extras.read(unit), naming.measured(unit)
+        row["extras"] |= {**more.values, **own.values, **naming.extras}
         place = unit.fold, unit.repeat
         trained[place], embeddings[place] = row, unit.test_embeddings()
         evaluated = _checked(unit, embeddings[place])
         row["test"] |= {name: evaluated[0].as_dict()[name] for name in rows.METRICS}
-        yield _scored(row, evaluated, more.arrays)
+        yield _scored(row, evaluated, {**more.arrays, **own.arrays})
     for repeats in _collections(runs, embeddings):
         members = [embeddings[place] for place in enumerate(repeats)]
         result, labels = _evaluated(concatenated_embeddings(members))

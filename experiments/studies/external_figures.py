@@ -116,7 +116,7 @@ EXTERNAL_FIGURES = {
         module="experiments.mnist_study",
         cells={"proxies": "--anchors=proxies", "samples": "--anchors=samples"},
         minutes={"full": 40, "demo": 24, "smoke": 1},
-        forwarded=("data_dir", "runs_dir", *experiment_flags.SESSION_FLAGS, *MNIST_FLAGS),
+        forwarded=("data_dir", "runs_dir", "record", "replace", *experiment_flags.SESSION_FLAGS, *MNIST_FLAGS),
         flags_of=_BUDGETS,
     ),
     "5.5": FigureOfCommand(

@@ -14,11 +14,12 @@ from __future__ import annotations
 import functools
 import itertools
 import pathlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.reports import PlainTable
+from experiments.reports import PlainTable, UnitRun
 from experiments.reports.surfaces import SurfaceGrid, regression_surface
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
@@ -27,6 +28,7 @@ from experiments.studies.ccp_settings import ablation_protocol, budget_notes, cc
 from experiments.studies.study import (
     Cell,
     FinishedCells,
+    RecordedMethod,
     Study,
     StudyOptions,
     best_validation,
@@ -36,6 +38,8 @@ from experiments.studies.study import (
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
 _NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all
+SEARCH = "search"  # of a row's extras: the point's place in the search
+_INITIAL, _SEARCHED, _APART = "initial", "search", "apart"
 _LABELS = ("log10 of lambda", "proxies per class", "validation MAP@R (%), mean of the regression")
 
 
@@ -54,8 +58,8 @@ class LambdaAndProxies(Study):
         self.settings = ccp_settings(options, ablation=True)
         plain = options.configuration(self.loss, "ccp", settings=self.settings).part(ProjectionSettings)
         self.pool_size = plain.pool_size
-        self.candidates = list(itertools.product(_EXPONENTS, range(1, self.pool_size + 1)))
-        self.grid = np.array([self._scaled(*candidate) for candidate in self.candidates])
+        self.candidates = _candidates(self.pool_size)
+        self.grid = _scaled(self.candidates, self.pool_size)
         self.search = BayesianSearch(self.grid, *_NUM_POINTS[options.budget])
         without = self._configuration(0.0, plain.proxies_per_class)
         self.without = options.cells("lambda 0", without, one_split=True)
@@ -67,10 +71,6 @@ class LambdaAndProxies(Study):
             f"first regression, {self.search.num_points} in all; pool of {self.pool_size}.",
             *budget_notes(options, self.settings),
         )
-
-    def _scaled(self, exponent: float, proxies: float) -> tuple[float, float]:
-        along_exponents = (exponent - _EXPONENTS[0]) / np.ptp(_EXPONENTS)
-        return along_exponents, (proxies - 1) / max(self.pool_size - 1, 1)
 
     def _configuration(self, rate: float, proxies: int) -> ExperimentConfig:
         varied: dict[str, Any] = {"proxies_per_class": proxies, "ccp_lambda": rate}
@@ -97,38 +97,140 @@ class LambdaAndProxies(Study):
         """Lambda = 0, then the search's points as far as they are known."""
         return [*self.without, *(cell for index in self._path(finished) for cell in self._cells_at(index))]
 
-    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of points, and the surface once there are two of them."""
-        path = self._path(finished)
-        measured = [(index, value) for index in path if (value := self._value_at(index, finished)) is not None]
-        lines = []
-        for number, (index, value) in enumerate(measured, start=1):
-            exponent, proxies = self.candidates[index]
-            kind = "initial" if index in self.search.initial else "search"
-            lines.append([f"{number}", f"{10**exponent:.3g}", f"{proxies}", kind, f"{100 * value:.2f}"])
+    def points(self, finished: FinishedCells) -> list[tuple[SearchPoint, list[UnitRun]]]:
+        """The measured points in the order of the search, then lambda = 0, each with its runs.
+
+        Args:
+            finished: what has been trained.
+        """
+        found = []
+        for index in self._path(finished):
+            value = self._value_at(index, finished)
+            if value is not None:
+                exponent, proxies = self.candidates[index]
+                kind = _INITIAL if index in self.search.initial else _SEARCHED
+                point = SearchPoint(float(exponent), proxies, kind, value)
+                found.append((point, finished_units(self._cells_at(index), finished)))
         units = finished_units(self.without, finished)
         if len(units) == len(self.without):
-            without, mean = self.without[0].config.proxies_per_class, np.mean(best_validation(units))
-            lines.append(["-", "0", f"{without}", "apart", f"{100 * mean:.2f}"])
-        header = ["point", "lambda", "proxies", "chosen by", "validation MAP@R (%)"]
-        notes, drawn = list(self.notes), ""
-        if len(measured) > 1:
-            notes.insert(0, self._draw(measured, folder / f"{name}.png"))
-            drawn = f"Figure: {folder / f'{name}.png'}"
-        return write_table(PlainTable(self.title, header, lines, notes), folder, name) + drawn
+            value = float(np.mean(best_validation(units)))
+            point = SearchPoint(None, self.without[0].config.part(ProjectionSettings).proxies_per_class, _APART, value)
+            found.append((point, units))
+        return found
 
-    def _draw(self, measured: list[tuple[int, float]], path: pathlib.Path) -> str:
-        """Draws the surface; returns where its maximum is."""
-        indices, values = [index for index, _ in measured], [value for _, value in measured]
-        fitted = Surface(self.grid[indices], np.array(values))
-        exponents, counts = np.linspace(_EXPONENTS[0], _EXPONENTS[-1], 81), np.linspace(1, self.pool_size, 61)
-        fine = np.array([self._scaled(*place) for place in itertools.product(exponents, counts)])
-        surface = SurfaceGrid(exponents, counts, fitted.mean(fine).reshape(len(exponents), len(counts)).T)
-        points = [(*self.candidates[index], value) for index, value in measured]
-        regression_surface(surface, points, path, labels=_LABELS, title=self.title)
-        mean = fitted.mean(self.grid).round(6)
-        exponent, proxies = self.candidates[int(mean.argmax())]
-        return (
-            f"The regression is largest, {100 * mean.max():.2f}, at lambda {10**exponent:.3g} with {proxies} proxies "
-            f"(thesis on CUB: lambda 0.0002 with 8)."
-        )
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """The runs of each point, with its place in the search."""
+        methods = []
+        for place, (point, units) in enumerate(self.points(finished)):
+            of_search: dict[str, object] = {
+                "place": place,
+                "log10_lambda": point.log10_lambda,
+                "proxies": point.proxies,
+            }
+            of_search |= {"chosen_by": point.chosen_by, "pool_size": self.pool_size}
+            methods.append(RecordedMethod(tuple(units), point.label, {SEARCH: of_search}))
+        return methods
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of points, and the surface once there are two of them."""
+        points = [point for point, _ in self.points(finished)]
+        drawn = ""
+        if has_surface(points):
+            draw_search(self.title, points, self.pool_size, folder / f"{name}.png")
+            drawn = f"Figure: {folder / f'{name}.png'}"
+        return write_table(search_table(self.title, points, self.pool_size, self.notes), folder, name) + drawn
+
+
+class SearchPoint(NamedTuple):
+    """A measured point.
+
+    Attributes:
+        log10_lambda: of the proximal term's weight; None: lambda = 0, which is no part of the search.
+        proxies: per class.
+        chosen_by: `initial`, `search` or `apart`.
+        value: the mean of the runs' best validation MAP@R, as a fraction.
+    """
+
+    log10_lambda: float | None
+    proxies: int
+    chosen_by: str
+    value: float
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables."""
+        rate = 0.0 if self.log10_lambda is None else 10**self.log10_lambda
+        return f"lambda {rate:.3g}, {self.proxies} {'proxies' if self.proxies > 1 else 'proxy'}"
+
+
+def search_table(title: str, points: Sequence[SearchPoint], pool_size: int, notes: Sequence[str] = ()) -> PlainTable:
+    """One line for each point, and where the regression is largest.
+
+    Args:
+        title: of the table.
+        points: in the order of the search.
+        pool_size: the most proxies per class.
+        notes: footnotes.
+    """
+    lines = []
+    for number, point in enumerate(points, start=1):
+        rate = "0" if point.log10_lambda is None else f"{10**point.log10_lambda:.3g}"
+        name = "-" if point.log10_lambda is None else f"{number}"
+        lines.append([name, rate, f"{point.proxies}", point.chosen_by, f"{100 * point.value:.2f}"])
+    header = ["point", "lambda", "proxies", "chosen by", "validation MAP@R (%)"]
+    largest = [_largest(points, pool_size)] if has_surface(points) else []
+    return PlainTable(title, header, lines, [*largest, *notes])
+
+
+def has_surface(points: Sequence[SearchPoint]) -> bool:
+    """Whether a regression has the two points that it needs."""
+    return len(_searched(points)) > 1
+
+
+def draw_search(title: str, points: Sequence[SearchPoint], pool_size: int, path: pathlib.Path) -> None:
+    """The regression's surface with the points of the search.
+
+    Args:
+        title: above the axes.
+        points: in the order of the search, two or more of it.
+        pool_size: the most proxies per class.
+        path: where the PNG goes.
+    """
+    exponents, counts = np.linspace(_EXPONENTS[0], _EXPONENTS[-1], 81), np.linspace(1, pool_size, 61)
+    fine = _scaled(list(itertools.product(exponents, counts)), pool_size)
+    mean = _fitted(points, pool_size).mean(fine)
+    surface = SurfaceGrid(exponents, counts, mean.reshape(len(exponents), len(counts)).T)
+    drawn = [(*place, point.value) for place, point in _searched(points)]
+    regression_surface(surface, drawn, path, labels=_LABELS, title=title)
+
+
+def _searched(points: Sequence[SearchPoint]) -> list[tuple[tuple[float, int], SearchPoint]]:
+    """The points of the search, each with its place on the surface."""
+    return [((point.log10_lambda, point.proxies), point) for point in points if point.log10_lambda is not None]
+
+
+def _fitted(points: Sequence[SearchPoint], pool_size: int) -> Surface:
+    searched = _searched(points)
+    return Surface(_scaled([place for place, _ in searched], pool_size), np.array([of.value for _, of in searched]))
+
+
+def _candidates(pool_size: int) -> list[tuple[float, int]]:
+    return list(itertools.product(_EXPONENTS, range(1, pool_size + 1)))
+
+
+def _scaled(places: Sequence[tuple[float, float]], pool_size: int) -> np.ndarray:
+    """Places (log10 of lambda, proxies) in the unit square, `[places, 2]`."""
+    exponents, proxies = np.asarray(places, np.float64).T
+    along_exponents = (exponents - _EXPONENTS[0]) / np.ptp(_EXPONENTS)
+    return np.stack([along_exponents, (proxies - 1) / max(pool_size - 1, 1)], axis=1)
+
+
+def _largest(points: Sequence[SearchPoint], pool_size: int) -> str:
+    """Where the regression is largest, in a sentence."""
+    candidates = _candidates(pool_size)
+    mean = _fitted(points, pool_size).mean(_scaled(candidates, pool_size)).round(6)
+    exponent, proxies = candidates[int(mean.argmax())]
+    return (
+        f"The regression is largest, {100 * mean.max():.2f}, at lambda {10**exponent:.3g} with {proxies} proxies "
+        f"(thesis on CUB: lambda 0.0002 with 8)."
+    )

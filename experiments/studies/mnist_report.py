@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -100,7 +100,9 @@ def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Pat
         name = f"problems_{anchors}"
         table = problems_table(anchors, states)
         picture = folder / f"{name}.png"
-        _draw(of_kind[0], states[0], dataset, picture)
+        drawn = drawn_digits(dataset)
+        snapshots = [snapshot_of(of_kind[0].path, state.index, drawn) for state in states[0]]
+        draw_states(states[0], snapshots, dataset.test.labels[drawn], dataset.class_names, picture, anchors)
         write_text(folder / f"{name}.md", table.as_markdown())
         texts.append(table.as_text() + f"Panels: {picture}\n")
     texts.append(_comparison(runs, dataset, folder))
@@ -150,9 +152,9 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
     for state in states[0]:
         solved = 0 < state.index <= len(PANEL_NAMES) and anchors == "proxies"
         printed = PRINTED_PANELS[state.index - 1] if solved else None
-        cells = [_number(state.map_at_r), _number(printed and printed.map_at_r)]
-        cells += [_number(state.cover_of_converged), _number(printed and printed.covering_radius)]
-        cells += [_number(state.cover_of_chosen), _number(state.distance), _number(printed and printed.distance)]
+        cells = [_number(state.map_at_r), _printed(printed and printed.map_at_r)]
+        cells += [_number(state.cover_of_converged), _printed(printed and printed.covering_radius)]
+        cells += [_number(state.cover_of_chosen), _number(state.distance), _printed(printed and printed.distance)]
         rows.append([state_name(state.index), str(state.steps), *cells])
     notes = [direction(run_states, repeat) for repeat, run_states in enumerate(states)]
     notes.append(
@@ -247,27 +249,48 @@ def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
     return reasons + ([f"other settings than the full budget's ({', '.join(sorted(changed))})"] if changed else [])
 
 
-def _draw(run: StudyRun, states: Sequence[State], dataset: Dataset, path: pathlib.Path) -> None:
-    """Panels of all states of a run, with a random part of the test digits."""
-    drawn = np.random.default_rng(0).permutation(len(dataset.test))[:_NUM_DRAWN]
+def drawn_digits(dataset: Dataset) -> np.ndarray:
+    """Rows of the test digits that pictures show, at random: `[digits]`."""
+    return np.random.default_rng(0).permutation(len(dataset.test))[:_NUM_DRAWN]
+
+
+def snapshot_of(path: pathlib.Path, index: int, drawn: np.ndarray) -> dict[str, np.ndarray]:
+    """What a picture shows of a state: some test digits `queries`, the proxies `chosen` next, and those `converged`.
+
+    Args:
+        path: of the run.
+        index: of the state.
+        drawn: rows of the test digits.
+    """
+    arrays = read_arrays(snapshot_path(path, index))
+    return {**arrays, "queries": arrays["queries"][drawn]}
+
+
+def draw_states(
+    states: Sequence[State],
+    snapshots: Sequence[Mapping[str, np.ndarray]],
+    labels: np.ndarray,
+    class_names: Sequence[str],
+    path: pathlib.Path,
+    anchors: str,
+) -> None:
+    """A panel for each state of a run.
+
+    Args:
+        states: of the run.
+        snapshots: of each, see `snapshot_of`.
+        labels: of the digits that are drawn `[digits]`.
+        class_names: of each label.
+        path: where the PNG goes.
+        anchors: what stands for the classes.
+    """
     panels = []
-    for state in states:
-        arrays = read_arrays(snapshot_path(run.path, state.index))
-        cover = _number(state.cover_of_converged)
-        title = (
-            f"{state_name(state.index)}\nMAP@R {state.map_at_r:.3f}   cover {cover}   E|x - x-| {state.distance:.2f}"
-        )
-        panels.append(
-            PlanePanel(
-                title,
-                arrays["queries"][drawn],
-                dataset.test.labels[drawn],
-                arrays.get("converged"),
-                arrays["chosen"],
-            )
-        )
-    title = f"MNIST test digits in the plane before and after each projection problem, {run.settings.anchors}"
-    plane_panels(panels, path, class_names=dataset.class_names, title=title)
+    for state, arrays in zip(states, snapshots):
+        figures = f"MAP@R {state.map_at_r:.3f}   cover {_number(state.cover_of_converged)}"
+        title = f"{state_name(state.index)}\n{figures}   E|x - x-| {state.distance:.2f}"
+        panels.append(PlanePanel(title, arrays["queries"], labels, arrays.get("converged"), arrays["chosen"]))
+    title = f"{len(labels):,} MNIST test digits in the plane before and after each projection problem, {anchors}"
+    plane_panels(panels, path, class_names=class_names, title=title)
 
 
 def state_name(index: int) -> str:
@@ -279,4 +302,8 @@ def state_name(index: int) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}".rstrip("0").ljust(4, "0")
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _printed(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

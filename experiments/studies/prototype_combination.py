@@ -15,6 +15,7 @@ Cost: one run of a minute (`--budget=demo` on glyphs) or half an hour (`--budget
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -22,9 +23,18 @@ import tensorflow as tf
 from common.data import Dataset
 from common.errors import check_given
 from common.ops.k_center import greedy_k_center
+from experiments.evidence.extras import Extras
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.studies.study import (
+    Cell,
+    FinishedCells,
+    RecordedMethod,
+    Study,
+    StudyOptions,
+    finished_units,
+    write_table,
+)
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model
 from gsp_dml import prototype_combination
@@ -32,6 +42,7 @@ from gsp_dml import prototype_combination
 NUM_CLASSES, IMAGES_PER_CLASS = 10, 64
 NUM_PROTOTYPES = 48
 _COUNTS = (12, 24, NUM_PROTOTYPES, 96)  # of prototypes, in the table
+_DIGITS = 8  # of recorded figures: other machines round the last ones in another way
 
 
 class PrototypeCombination(Study):
@@ -66,15 +77,29 @@ class PrototypeCombination(Study):
         del finished
         return [self._cell]
 
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """The run, with the figures of the table, and the features and prototypes of the three pictures."""
+        dataset, cache_dir = finished.dataset, finished.cache_dir
+
+        def measured(unit: UnitRun) -> Extras:
+            local, labels, names = plane_features(unit, check_given("data set", dataset), cache_dir)
+            figures = [{name: round(value, _DIGITS) for name, value in of.items()} for of in proposition_figures(local)]
+            prototypes = choose_prototypes(local, NUM_PROTOTYPES)
+            arrays = {"local": local.astype(np.float32), "labels": labels, "prototypes": prototypes.astype(np.float32)}
+            drawn = next(of for of in figures if of["prototypes"] == NUM_PROTOTYPES)
+            quoted = {"covering_radius": drawn["covering radius"], "largest_error": drawn["largest error"]}
+            return Extras({"proposition": figures, "class_names": names, **quoted}, arrays)
+
+        units = tuple(finished_units([self._cell], finished))
+        return [RecordedMethod(units, self._cell.label, measured=measured)] if units else []
+
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the check of the proposition and the picture."""
         (unit,) = finished_units([self._cell], finished)
         local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)
-        text = write_table(PlainTable(self.title, *proposition_table(local), self.notes), folder, name)
+        text = write_table(proposition_table(self.title, proposition_figures(local), self.notes), folder, name)
         prototypes = choose_prototypes(local, NUM_PROTOTYPES)
-        plane = PrototypePlane(local, labels, prototypes, prototype_combination(local, prototypes), names)
-        draw = {"4.2": partition_panel, "4.3": hull_panel, "4.4": combination_panels}[self.figure]
-        draw(plane, folder / f"{name}.png", title=self.title)
+        draw_combination(self.figure, local, labels, prototypes, names, folder / f"{name}.png", self.title)
         return f"{text}Figure: {folder / f'{name}.png'}"
 
 
@@ -99,22 +124,81 @@ def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
     return points[greedy_k_center(points, min(count, len(points))).numpy()]
 
 
-def proposition_table(local: np.ndarray) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: errors and bounds for several numbers of prototypes, of features `[images, positions, dim]`."""
-    lines = []
+def draw_combination(
+    figure: str,
+    local: np.ndarray,
+    labels: np.ndarray,
+    prototypes: np.ndarray,
+    names: Sequence[str],
+    path: pathlib.Path,
+    title: str,
+) -> None:
+    """Draws one of the three pictures.
+
+    Args:
+        figure: the thesis' number, 4.2, 4.3 or 4.4.
+        local: local features `[images, positions, 2]` in the unit ball.
+        labels: of the images, from 0, `[images]`.
+        prototypes: `[prototypes, 2]`.
+        names: of each label.
+        path: where the PNG goes.
+        title: above the panels.
+    """
+    plane = PrototypePlane(local, labels, prototypes, prototype_combination(local, prototypes), names)
+    draw = {"4.2": partition_panel, "4.3": hull_panel, "4.4": combination_panels}[figure]
+    draw(plane, path, title=title)
+
+
+def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
+    """Errors and bounds for several numbers of prototypes.
+
+    Args:
+        local: features `[images, positions, dim]`.
+
+    Returns:
+        For each number of prototypes, by column of the table: distances, and counts of images.
+    """
+    found = []
     for count in _COUNTS:
-        found = prototype_combination(local, choose_prototypes(local, count))
-        bounds = (
-            (found.errors**2, found.covering_radius),
-            (found.errors, found.covering_radius),
-            (found.errors, found.mean_distances),
+        of = prototype_combination(local, choose_prototypes(local, count))
+        bounds: dict[str, tuple[np.ndarray, np.ndarray | float]] = {
+            "square under radius": (of.errors**2, of.covering_radius),
+            "error under radius": (of.errors, of.covering_radius),
+            "error under mean distance": (of.errors, of.mean_distances),
+        }
+        figures = {
+            "prototypes": count,
+            "mean error": float(of.errors.mean()),
+            "largest error": float(of.errors.max()),
+            "largest mean distance": float(of.mean_distances.max()),
+            "covering radius": float(of.covering_radius),
+            "images": len(local),
+        }
+        found.append(
+            {**figures, **{name: int(np.sum(error <= bound + 1e-9)) for name, (error, bound) in bounds.items()}}
         )
-        figures = [found.errors.mean(), found.errors.max(), found.mean_distances.max(), found.covering_radius]
-        images = f"{len(local)}"
-        held = [f"{np.sum(error <= bound + 1e-9)}/{images}" for error, bound in bounds]
-        lines.append([f"{count}", *(f"{value:.4f}" for value in figures), *held])
-    header = ["prototypes", "mean error", "largest error", "largest mean distance", "covering radius"]
-    return [*header, "square under radius", "error under radius", "error under mean distance"], lines
+    return found
+
+
+def proposition_table(title: str, figures: Sequence[Mapping[str, float]], notes: Sequence[str] = ()) -> PlainTable:
+    """The errors and bounds as a table.
+
+    Args:
+        title: of the table.
+        figures: as `proposition_figures` gives them.
+        notes: footnotes.
+    """
+    distances = ["mean error", "largest error", "largest mean distance", "covering radius"]
+    counts = ["square under radius", "error under radius", "error under mean distance"]
+    lines = [
+        [
+            f"{of['prototypes']}",
+            *(f"{of[name]:.4f}" for name in distances),
+            *(f"{of[name]}/{of['images']}" for name in counts),
+        ]
+        for of in figures
+    ]
+    return PlainTable(title, ["prototypes", *distances, *counts], lines, notes)
 
 
 def plane_features(

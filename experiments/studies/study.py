@@ -11,12 +11,13 @@ import dataclasses
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.files import write_text
+from experiments.evidence.extras import Extras, no_extras
 from experiments.reports import PlainTable, UnitRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import resolve, unused_overrides
@@ -45,11 +46,13 @@ class RecordedMethod(NamedTuple):
         units: of one configuration where there is a label or more to keep.
         label: what their configuration is called in tables; None: what follows from it.
         extras: what its rows keep beside what was measured, JSON values by name.
+        measured: what the row of each unit keeps beside, and the arrays that its picture needs.
     """
 
     units: tuple[UnitRun, ...]
     label: str | None = None
     extras: Mapping[str, object] = {}
+    measured: Callable[[UnitRun], Extras] = no_extras
 
 
 class FinishedCells(Protocol):

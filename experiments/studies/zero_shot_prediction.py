@@ -15,8 +15,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -26,10 +26,20 @@ from common.errors import check_given
 from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.analyses.attention import attention_of
+from experiments.evidence.extras import Extras
 from experiments.reports import PlainTable, UnitRun
+from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval
 from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.studies.study import (
+    Cell,
+    FinishedCells,
+    RecordedMethod,
+    Study,
+    StudyOptions,
+    finished_units,
+    write_table,
+)
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model
 from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
@@ -38,6 +48,9 @@ NUM_PROTOTYPES = 8
 PRINTED_GAIN = 30.0  # points of MAP@R, "more than"
 _WITHOUT, _WITH = "without L_ZS", "with L_ZS"
 _DRAWN_FIT = "samples"
+_DISTANCES = {"l2": "euclidean", "cosine": "cosine"}
+RIDGES = (1e-6, 1e-3, 1e-2, 0.05, 0.5)  # around the thesis' .05
+_DIGITS = 6  # of recorded accuracies
 _NUM_IMAGES, _NUM_DRAWN_CLASSES = 3, 20
 
 
@@ -77,29 +90,95 @@ class ZeroShotPrediction(Study):
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """The runs of each side with their accuracies; histograms and images of the first one."""
+        methods = []
+        for place, (side, cells) in enumerate(self._cells.items()):
+            units = tuple(finished_units(cells, finished))
+            if units:
+                measured = self._measured(units[0], finished)
+                methods.append(RecordedMethod(units, side, {"place": place}, measured))
+        return methods
+
+    def _measured(self, first: UnitRun, finished: FinishedCells) -> Callable[[UnitRun], Extras]:
+        def measured(unit: UnitRun) -> Extras:
+            dataset = check_given("data set", finished.dataset)
+            state = attributes_of(unit, dataset, finished.cache_dir)
+            found = recorded_accuracies(state)
+            quoted = {f"zero_shot_{name}": found[_DRAWN_FIT][of] for name, of in _DISTANCES.items()}
+            values = {"zero_shot": found, **quoted}
+            if unit.path != first.path:
+                return Extras(values, {})
+            images = _images_of(unit, dataset, finished.cache_dir)
+            names = {
+                "class_names": state.class_names[:_NUM_DRAWN_CLASSES],
+                "image_names": [of.name for of in images],
+                "prototype_names": list(images[0].prototypes),
+            }
+            return Extras({**values, **names}, _arrays_of(state, images))
+
+        return measured
+
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table with its verdict, and the picture of the first finished run of each side."""
         units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
         dataset, cache_dir = check_given("data set", finished.dataset), finished.cache_dir
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
-        lines = [_line(side, fit, units[side], of_side) for side, of_side in states.items() for fit in FITS]
-        chance = next(iter(states.values()))[0].accuracies[_DRAWN_FIT].chance
-        verdicts = gain_sentences(units, states)
-        header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
-        header.append("runs")
-        text = write_table(PlainTable(self.title, header, lines, [*verdicts, *self.notes]), folder, name)
-        panels = [self._panel(side, units[side][0], states[side], dataset, cache_dir) for side in states]
+        sides = {
+            side: Side(
+                [(unit.fold, unit.repeat) for unit in found],
+                [unit.measured["test"]["MAP@R"] for unit in found],
+                [recorded_accuracies(state) for state in states[side]],
+            )
+            for side, found in units.items()
+        }
+        text = write_table(prediction_table(self.title, sides, self.notes), folder, name)
+        panels = [
+            ZeroShotPanel(
+                side,
+                states[side][0].histograms[:_NUM_DRAWN_CLASSES],
+                sides[side].drawn_accuracies(),
+                _images_of(found[0], dataset, cache_dir),
+            )
+            for side, found in units.items()
+        ]
         path = folder / f"{name}.png"
-        names = next(iter(states.values()))[0].class_names[:_NUM_DRAWN_CLASSES]
-        zero_shot_panels(panels, path, class_names=names, chance=chance, title=self.title)
+        first = next(iter(sides))
+        names = states[first][0].class_names[:_NUM_DRAWN_CLASSES]
+        zero_shot_panels(panels, path, class_names=names, chance=sides[first].chance, title=self.title)
         return f"{text}Figure: {path}"
 
-    def _panel(self, side: str, unit: UnitRun, states: list, dataset: Dataset, cache_dir: str | None) -> ZeroShotPanel:
-        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-        names = {"l2": "euclidean", "cosine": "cosine"}
-        accuracies = {name: _means(states, _DRAWN_FIT, distance) for name, distance in names.items()}
-        images = attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
-        return ZeroShotPanel(side, states[0].histograms[:_NUM_DRAWN_CLASSES], accuracies, images)
+
+class Side(NamedTuple):
+    """Runs of one way of training, and how well their attributes predict.
+
+    Attributes:
+        places: fold and repeat of each run.
+        map_at_r: of the test classes, of each run, as fractions.
+        accuracies: of each run, as `recorded_accuracies` gives them.
+    """
+
+    places: Sequence[tuple[int, int]]
+    map_at_r: Sequence[float]
+    accuracies: Sequence[Mapping[str, Any]]
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of a guess."""
+        return self.accuracies[0]["chance"]
+
+    def means(self, fit: str, distance: str) -> np.ndarray:
+        """The mean accuracy of each run `[runs]`, as fractions.
+
+        Args:
+            fit: of `FITS`.
+            distance: `euclidean` or `cosine`.
+        """
+        return np.array([of[fit][distance] for of in self.accuracies])
+
+    def drawn_accuracies(self) -> dict[str, np.ndarray]:
+        """What the picture shows, by the name of the distance."""
+        return {name: self.means(_DRAWN_FIT, distance) for name, distance in _DISTANCES.items()}
 
 
 class Attributes(NamedTuple):
@@ -109,11 +188,13 @@ class Attributes(NamedTuple):
         histograms: mean attributes of each class `[classes, prototypes]`.
         class_names: of its rows.
         accuracies: of zero-shot prediction, by what the regression is fitted to, see `zero_shot_accuracy`.
+        by_ridge: (ridge, accuracy under l2, fitted to samples) for each of `RIDGES`.
     """
 
     histograms: np.ndarray
     class_names: list[str]
     accuracies: Mapping[str, ZeroShotAccuracy]
+    by_ridge: Sequence[tuple[float, float]] = ()
 
 
 def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> Attributes:
@@ -139,21 +220,66 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
     histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
     predicted = (attributes, arrays["queries"], labels)
-    return Attributes(histograms, names, {fit: zero_shot_accuracy(*predicted, ridge=ridge, fit=fit) for fit in FITS})
+    accuracies = {fit: zero_shot_accuracy(*predicted, ridge=ridge, fit=fit) for fit in FITS}
+    by_ridge = [
+        (ridge, float(zero_shot_accuracy(*predicted, ridge=ridge, fit=_DRAWN_FIT).euclidean.mean())) for ridge in RIDGES
+    ]
+    return Attributes(histograms, names, accuracies, by_ridge)
 
 
-def gain_sentences(units: dict[str, list[UnitRun]], states: dict[str, list[Attributes]]) -> list[str]:
+def recorded_accuracies(state: Attributes) -> dict[str, Any]:
+    """The mean accuracy over the divisions by fit and distance, and `chance`; rounded, as fractions.
+
+    Args:
+        state: of a run.
+    """
+    found: dict[str, Any] = {
+        fit: {distance: round(float(getattr(of, distance).mean()), _DIGITS) for distance in _DISTANCES.values()}
+        for fit, of in state.accuracies.items()
+    }
+    found["ridges"] = [[ridge, round(value, _DIGITS)] for ridge, value in state.by_ridge]
+    return {**found, "chance": state.accuracies[_DRAWN_FIT].chance}
+
+
+def prediction_table(title: str, sides: Mapping[str, Side], notes: Sequence[str] = ()) -> PlainTable:
+    """Accuracies of each side and fit, with what is to be said of the gain.
+
+    Args:
+        title: of the table.
+        sides: by name.
+        notes: footnotes, after the gains.
+    """
+    lines = [_line(name, fit, side) for name, side in sides.items() for fit in FITS]
+    header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
+    return PlainTable(title, [*header, "runs"], lines, [*gain_sentences(sides), *notes])
+
+
+def ridge_table(title: str, sides: Mapping[str, Side]) -> PlainTable:
+    """Accuracies under l2 for several ridges of the regression that is fitted to samples.
+
+    Args:
+        title: of the table.
+        sides: by name.
+    """
+    lines = []
+    for name, side in sides.items():
+        by_ridge = np.array([[value for _, value in of["ridges"]] for of in side.accuracies])  # [runs, ridges]
+        lines.append([name, *(_with_range(100 * values) for values in by_ridge.T)])
+    ridges = [ridge for ridge, _ in next(iter(sides.values())).accuracies[0]["ridges"]]
+    return PlainTable(title, ["training", *(f"ridge {ridge:g}" for ridge in ridges)], lines)
+
+
+def gain_sentences(sides: Mapping[str, Side]) -> list[str]:
     """What is to be said of the gain of each fit and distance; nothing before both sides are of the same runs.
 
     Args:
-        units: finished ones of each side.
-        states: what these units' attributes say.
+        sides: by name.
     """
-    if not reports.same_trainings(units.get(_WITH, []), units.get(_WITHOUT, [])):
+    if not {_WITH, _WITHOUT} <= set(sides) or sides[_WITH].places != sides[_WITHOUT].places:
         return []
     sentences = []
     for fit, distance in itertools.product(FITS, ("euclidean", "cosine")):
-        gains = _means(states[_WITH], fit, distance) - _means(states[_WITHOUT], fit, distance)
+        gains = sides[_WITH].means(fit, distance) - sides[_WITHOUT].means(fit, distance)
         gain = interval_of(gains) or float(gains[0])
         sentence = reports.gain_verdict(gain, PRINTED_GAIN, at_least=True)[1]
         sentences.append(f"L_ZS, fitted to {fit}, {distance} distance. {sentence}")
@@ -168,15 +294,51 @@ def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interva
     return interval(float(values.mean()), None, of_training, confidence)
 
 
-def _means(states: list[Attributes], fit: str, distance: str) -> np.ndarray:
-    """The mean accuracy of each training `[runs]`."""
-    return np.array([getattr(state.accuracies[fit], distance).mean() for state in states])
+def drawn_panel(
+    side: str,
+    of: Side,
+    arrays: Mapping[str, np.ndarray],
+    image_names: Sequence[str],
+    prototype_names: Sequence[str],
+) -> ZeroShotPanel:
+    """The panel of a recorded side.
+
+    Args:
+        side: its name.
+        of: its runs.
+        arrays: of its first run, as `recorded` keeps them.
+        image_names: the classes of the images.
+        prototype_names: in the order of the arrays.
+    """
+    images = [
+        ImageAttention(image, name, total, dict(zip(prototype_names, parts)))
+        for image, name, total, parts in zip(arrays["images"], image_names, arrays["weights"], arrays["parts"])
+    ]
+    return ZeroShotPanel(side, arrays["histograms"], of.drawn_accuracies(), images)
 
 
-def _line(side: str, fit: str, units: list[UnitRun], states: list[Attributes]) -> list[str]:
-    entries = [side, fit, f"{100 * np.mean([unit.measured['test']['MAP@R'] for unit in units]):.2f}"]
-    for distance in ("euclidean", "cosine"):
-        values = 100 * _means(states, fit, distance)
-        spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""
-        entries.append(f"{values.mean():.1f}{spread}")
-    return [*entries, f"{100 * states[0].accuracies[fit].chance:.1f}", f"{len(units)}"]
+def _images_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None) -> list[ImageAttention]:
+    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+    return attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
+
+
+def _arrays_of(state: Attributes, images: Sequence[ImageAttention]) -> dict[str, np.ndarray]:
+    """Histograms `[classes, prototypes]`; images, their weights and the prototypes' parts of these."""
+    return {
+        "histograms": state.histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),
+        "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
+        "weights": np.stack([of.total for of in images]).astype(np.float32),
+        "parts": np.stack([list(of.prototypes.values()) for of in images]).astype(np.float32),
+    }
+
+
+def _line(name: str, fit: str, side: Side) -> list[str]:
+    figures = [_with_range(100 * side.means(fit, distance)) for distance in ("euclidean", "cosine")]
+    test = f"{100 * np.mean(side.map_at_r):.2f}"
+    return [name, fit, test, *figures, f"{100 * side.chance:.1f}", f"{len(side.places)}"]
+
+
+def _with_range(values: np.ndarray) -> str:
+    """The mean, and the range over runs where there are several."""
+    spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""
+    return f"{values.mean():.1f}{spread}"

@@ -1,5 +1,6 @@
 """The MNIST study as a user runs it, on a few made-up digits in the official layout."""
 
+import json
 import struct
 
 import numpy as np
@@ -34,6 +35,7 @@ def run_study(*arguments):
 def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     arguments = [f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", "--repeats=1", "--seed=3"]
     arguments += ["--anchors=proxies,samples,fixed proxies", "--learning_rate=0.002", "--checkpoint_seconds=0"]
+    arguments += [f"--record={tmp_path / 'rows'}"]
     first = run_small("experiments.mnist_study", *arguments)
     assert first.returncode == 0, first.stderr
     for phrase in ("(a) problem 1", "MAP@R", "cover", "97.21", "98.06", "fixed proxies", "not comparable"):
@@ -49,6 +51,9 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert all(phrase in shown for phrase in ("2 cells: 2 done", "(a) problem 1", "97.21", "98.06"))
     assert len(list(tmp_path.rglob("result.json"))) == 3
+    labels = [json.loads(line)["label"] for line in (tmp_path / "rows" / "rows.jsonl").read_text().splitlines()]
+    assert len(labels) == 3
+    assert {"proxies", "samples"} < set(labels)
 
 
 def test_without_data_it_says_what_to_fetch(tmp_path):

@@ -90,12 +90,12 @@ def test_a_picture_that_has_neither_is_found(copy):
 
 
 def test_the_reason_stands_below_the_table(copy):
-    reason = REASONS["before"]
-    change(copy / "docs/results/ccp.md", f"\n{reason}\n", "")
-    with pytest.raises(InvalidInput, match=r"docs/results/ccp.md: line \d+ says"):
+    name, reason = "docs/results/transport.md", REASONS["computed"]
+    change(copy / name, f"\n{reason}\n", "")
+    with pytest.raises(InvalidInput, match=rf"{name}: line \d+ says"):
         check(copy)
-    assert Repository(copy).rebuild() == ["docs/results/ccp.md"]
-    assert (copy / "docs/results/ccp.md").read_text() == (ROOT / "docs/results/ccp.md").read_text()
+    assert Repository(copy).rebuild() == [name]
+    assert (copy / name).read_text() == (ROOT / name).read_text()
 
 
 def test_the_list_names_what_is_there(copy):

@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.blocks.builders import markdown_of
 from experiments.blocks.marked_blocks import Block
-from experiments.blocks.study_tables import draw_recorded_sweep, held_against, sweep
+from experiments.blocks.study_tables import best_steps, draw_recorded_sweep, held_against, sweep
 from experiments.evidence.scores import training_scores
 from experiments.evidence.store import StudyRows
 
@@ -64,3 +64,20 @@ def test_a_method_stands_beside_what_its_rows_hold_it_against(recorded):
     difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
     assert lines[3][3] == "pnca+gap"
     assert lines[3][4].startswith(f"{100 * difference.estimate:+.2f}")
+
+
+def test_steps_to_the_best_are_compared_with_the_loss_alone(recorded):
+    study = StudyRows(recorded)
+    steps = {("pnca+gap", 0): 100, ("pnca+gap", 1): 300, ("pnca+gsp", 0): 400, ("pnca+gsp", 1): 600}
+    for row in study.rows:
+        row["label"] = row["label"].replace("pnca+gsp", "pnca+ccp+gap")
+        if row["kind"] == "training":
+            row["best_step"] = steps[row["label"].replace("pnca+ccp+gap", "pnca+gsp"), row["fold"]]
+            row["steps"] = row["configuration"]["max_steps"] - row["fold"]
+    lines = lines_of(best_steps(study, "pnca+gap, pnca+ccp+gap")[0])[2:]
+    assert lines == [
+        ["pnca+gap", "200", "100 to 300", "-", "1 of 2"],
+        ["pnca+ccp+gap", "500", "400 to 600", "+150 %", "1 of 2"],
+    ]
+    with pytest.raises(InvalidInput, match="Invalid method"):
+        best_steps(study, "c1+gap")

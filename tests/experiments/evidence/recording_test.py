@@ -141,6 +141,17 @@ def test_rows_keep_what_a_command_has_computed_of_their_runs(tiny_methods, tmp_p
     assert all("rho" in row["extras"]["diagnostics"] for row in rows)
 
 
+def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
+    def measured(unit):
+        return Extras({"doubled": 2 * unit.fold}, {"ramp": np.arange(3 + unit.fold)} if unit.fold == 0 else {})
+
+    record(tiny_methods[:1], tmp_path, ExtrasReader(), naming={tiny_methods[0].path: Naming(measured=measured)})
+    study = StudyRows(tmp_path)
+    rows = [row for row in study.rows if row["kind"] == "training"]
+    assert [row["extras"]["doubled"] for row in rows] == [0, 2]
+    assert [list(study.scored(row).arrays) for row in rows] == [["ramp"], []]
+
+
 def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):
     runs = tmp_path / "runs" / tiny_methods[0].path.name
     shutil.copytree(tiny_methods[0].path, runs)

@@ -63,9 +63,15 @@ def test_states_are_measured_once(tmp_path):
 
 def test_problems_stand_beside_the_printed_panels():
     lines = problems_table("proxies", [STATES]).as_text().splitlines()
-    assert lines[4].split() == ["before", "problem", "1", "0", "0.10", "-", "-", "-", "0.10", "0.20", "-"]
-    assert lines[5].split() == ["(a)", "problem", "1", "800", "0.85", "0.85", "0.52", "0.52", "0.40", "0.96", "0.96"]
-    assert lines[6].split() == ["(b.1)", "problem", "2", "200", "0.97", "0.87", "0.27", "0.54", "0.20", "1.31", "0.92"]
+    assert lines[4].split() == ["before", "problem", "1", "0", "0.100", "-", "-", "-", "0.100", "0.200", "-"]
+    assert lines[5].split() == [
+        *("(a)", "problem", "1", "800"),
+        *("0.850", "0.85", "0.520", "0.52", "0.400", "0.960", "0.96"),
+    ]
+    assert lines[6].split() == [
+        *("(b.1)", "problem", "2", "200"),
+        *("0.970", "0.87", "0.270", "0.54", "0.200", "1.310", "0.92"),
+    ]
     of_samples = problems_table("samples", [STATES]).as_text()
     assert "0.54" not in of_samples
 

@@ -11,8 +11,9 @@ from experiments.reports.prototype_panels import (
     hull_panel,
     partition_panel,
 )
+from experiments.studies import prototype_combination as study_module
 from experiments.studies.figures import FIGURES
-from experiments.studies.prototype_combination import choose_prototypes, proposition_table
+from experiments.studies.prototype_combination import choose_prototypes, proposition_figures, proposition_table
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
 from gsp_dml import prototype_combination
@@ -33,7 +34,8 @@ def test_all_features_as_prototypes_leave_no_error():
 
 
 def test_the_table_counts_the_images_under_the_radius():
-    header, lines = proposition_table(features())
+    table = proposition_table("", proposition_figures(features()))
+    header, lines = table.header, table.rows
     assert [line[0] for line in lines] == ["12", "24", "48", "96"]
     assert all(line[-3:] == ["12/12"] * 3 for line in lines)
     assert header[-3:] == ["square under radius", "error under radius", "error under mean distance"]
@@ -64,3 +66,25 @@ def test_the_three_figures_share_one_training():
     assert (cells[0][0].config.embedding_dim, cells[0][0].config.backbone) == (2, "resnet20")
     with pytest.raises(InvalidInput, match="one loss"):
         FIGURES["4.3"](StudyOptions("cifar10", "demo", losses=("c1", "c2")))
+
+
+def test_the_run_is_recorded_with_the_features_of_its_pictures(drawn_cells, monkeypatch):
+    local, labels = features(), np.repeat(np.arange(4), 3)
+    monkeypatch.setattr(study_module, "plane_features", lambda unit, dataset, cache_dir: (local, labels, list("abcd")))
+    finished = drawn_cells(lambda cell: 0.4)
+    finished.dataset, finished.cache_dir = object(), None
+    (method,) = FIGURES["4.3"](StudyOptions("cifar10", "demo")).recorded(finished)
+    assert method.label == "c2+gap in the plane"
+    kept = method.measured(method.units[0])
+    assert kept.values["class_names"] == list("abcd")
+    assert [of["covering radius"] for of in kept.values["proposition"]] == pytest.approx(
+        [of["covering radius"] for of in proposition_figures(local)], abs=1e-8
+    )
+    assert kept.values["largest_error"] == kept.values["proposition"][2]["largest error"]
+    assert {name: of.shape for name, of in kept.arrays.items()} == {
+        "local": local.shape,
+        "labels": (12,),
+        "prototypes": (48, 2),
+    }
+    is_feature = (kept.arrays["prototypes"][:, None] == kept.arrays["local"].reshape(1, -1, 2)).all(-1).any(-1)
+    assert is_feature.all()

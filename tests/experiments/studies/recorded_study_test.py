@@ -1,4 +1,6 @@
-"""What sweeps and figure 3.7 keep of their runs, so that tables and pictures follow from rows alone."""
+"""What sweeps, the search of figure 3.5 and figure 3.7 keep of their runs: tables and pictures follow from rows."""
+
+import pytest
 
 from experiments.studies.figures import FIGURES
 from experiments.studies.study import StudyOptions
@@ -30,3 +32,17 @@ def test_fixed_and_alternating_proxies_say_what_they_are_held_against(drawn_cell
     assert methods["ms, loss alone"] == {"place": 3, "held against": None}
     assert methods["ms, fixed proxies"] == {"place": 4, "held against": "ms, loss alone"}
     assert methods["c2, alternating (CCP)"] == {"place": 2, "held against": "c2, fixed proxies"}
+
+
+def test_the_search_keeps_the_place_of_each_point(drawn_cells):
+    study = FIGURES["3.5"](StudyOptions("glyphs", "demo", losses=("c2",)))
+    methods = study.recorded(finished_with(drawn_cells))
+    assert len(methods) == study.num_cells == 11
+    assert len({method.label for method in methods}) == 11
+    found = [method.extras["search"] for method in methods]
+    assert [of["place"] for of in found] == list(range(11))
+    assert [of["chosen_by"] for of in found] == ["initial"] * 5 + ["search"] * 5 + ["apart"]
+    assert found[-1]["log10_lambda"] is None
+    assert methods[-1].label == "lambda 0, 4 proxies"
+    rates = [method.units[0].config["ccp_lambda"] for method in methods[:-1]]
+    assert [10 ** of["log10_lambda"] for of in found[:-1]] == pytest.approx(rates, rel=1e-3)

@@ -10,11 +10,22 @@ from scipy import stats
 from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
+from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
-from experiments.studies.zero_shot_prediction import Attributes, attributes_of, gain_sentences, interval_of
-from gsp_dml.zero_shot_evaluation import ZeroShotAccuracy, zero_shot_accuracy
+from experiments.studies.zero_shot_prediction import (
+    RIDGES,
+    Attributes,
+    Side,
+    attributes_of,
+    drawn_panel,
+    gain_sentences,
+    interval_of,
+    prediction_table,
+    ridge_table,
+)
+from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
 
 
 def attention(parts):
@@ -41,29 +52,72 @@ def test_bounds_are_students():
     assert interval_of(values[:1]) is None
 
 
-def test_a_gain_is_of_the_same_trainings_alone(tmp_path):
-    def side(folds, level):
-        def accuracy(shift, fold):
-            return ZeroShotAccuracy(np.array([level + shift + fold / 10]), np.array([level + shift]), 0.2)
+def side_of(folds, level):
+    """Runs whose accuracies grow with the fold under l2, and with the level of `classes`."""
 
-        by_fit = [{"samples": accuracy(0, fold), "classes": accuracy(level / 10, fold)} for fold in folds]
-        states = [Attributes(np.zeros((2, 8)), ["cat", "dog"], accuracies) for accuracies in by_fit]
-        return [UnitRun(tmp_path, fold, 0, {}, {}) for fold in folds], states
+    def accuracy(shift, fold):
+        return {"euclidean": level + shift + fold / 10, "cosine": level + shift}
 
+    found = [{"samples": accuracy(0, fold), "classes": accuracy(level / 10, fold), "chance": 0.2} for fold in folds]
+    ridges = [{**of, "ridges": [[0.001, level], [0.05, level + fold / 10]]} for fold, of in zip(folds, found)]
+    return Side([(fold, 0) for fold in folds], [level] * len(folds), ridges)
+
+
+def test_a_gain_is_of_the_same_trainings_alone():
     names = ("without L_ZS", "with L_ZS")
-
-    def sentences(*sides):
-        units, states = zip(*sides)
-        return gain_sentences(dict(zip(names, units)), dict(zip(names, states)))
-
-    both = sentences(side((0, 1), 0.2), side((0, 1), 0.6))
+    both = gain_sentences(dict(zip(names, (side_of((0, 1), 0.2), side_of((0, 1), 0.6)))))
     assert [sentence.partition(" distance")[0].removeprefix("L_ZS, fitted to ") for sentence in both] == [
         *("samples, euclidean", "samples, cosine", "classes, euclidean", "classes, cosine")
     ]
     gains = [40.0, 40.0, 44.0, 44.0]
     assert all(f"{gain:+} points" in text and "reproduced" in text for gain, text in zip(gains, both))
-    assert sentences(side((0, 1), 0.2), side((0, 2), 0.6)) == []
-    assert sentences(side((0, 1), 0.2)) == []
+    assert gain_sentences(dict(zip(names, (side_of((0, 1), 0.2), side_of((0, 2), 0.6))))) == []
+    assert gain_sentences({"without L_ZS": side_of((0, 1), 0.2)}) == []
+
+
+def test_tables_have_the_mean_and_the_range_of_runs():
+    sides = {"without L_ZS": side_of((0, 1), 0.2), "with L_ZS": side_of((0, 1), 0.6)}
+    lines = prediction_table("", sides).rows
+    assert lines[0] == ["without L_ZS", "samples", "20.00", "25.0 [20.0, 30.0]", "20.0 [20.0, 20.0]", "20.0", "2"]
+    table = ridge_table("", sides)
+    assert table.header == ["training", "ridge 0.001", "ridge 0.05"]
+    assert table.rows[1] == ["with L_ZS", "60.0 [60.0, 60.0]", "65.0 [60.0, 70.0]"]
+
+
+def test_a_run_is_recorded_with_its_accuracies(drawn_cells, monkeypatch):
+    study = FIGURES["5.6"](StudyOptions("cifar10_seen", "demo", repeats=2))
+    accuracy = ZeroShotAccuracy(np.array([0.2, 0.4]), np.array([0.1, 0.2]), 0.2)
+    state = Attributes(np.full((10, 8), 0.125), list("abcdefghij"), dict.fromkeys(FITS, accuracy), [(0.05, 0.3)])
+    monkeypatch.setattr(zero_shot_prediction, "attributes_of", lambda unit, dataset, cache_dir: state)
+    images = [attention(np.random.default_rng(0).uniform(size=(8, 2, 2)))] * 3
+    monkeypatch.setattr(zero_shot_prediction, "_images_of", lambda unit, dataset, cache_dir: images)
+    finished = drawn_cells(lambda cell: 0.4)
+    finished.dataset, finished.cache_dir = object(), None
+    methods = study.recorded(finished)
+    assert [(of.label, of.extras, len(of.units)) for of in methods] == [
+        ("without L_ZS", {"place": 0}, 2),
+        ("with L_ZS", {"place": 1}, 2),
+    ]
+    first, second = (methods[1].measured(unit) for unit in methods[1].units)
+    expected = {"euclidean": 0.3, "cosine": 0.15}
+    assert second.values == {
+        "zero_shot": {**dict.fromkeys(FITS, expected), "ridges": [[0.05, 0.3]], "chance": 0.2},
+        **{"zero_shot_l2": 0.3, "zero_shot_cosine": 0.15},
+    }
+    assert second.arrays == {}
+    panel = drawn_panel(
+        "with L_ZS",
+        Side([(0, 0)], [0.5], [first.values["zero_shot"]]),
+        first.arrays,
+        first.values["image_names"],
+        first.values["prototype_names"],
+    )
+    assert [of.name for of in panel.images] == ["cat"] * 3
+    assert list(panel.images[0].prototypes) == [f"prototype {index}" for index in range(8)]
+    np.testing.assert_allclose(
+        panel.images[0].prototypes["prototype 3"], images[0].prototypes["prototype 3"], rtol=1e-6
+    )
+    assert panel.accuracies == {"l2": [0.3], "cosine": [0.15]}
 
 
 def test_both_readings_of_the_regression_are_computed(tmp_path):
@@ -80,6 +134,9 @@ def test_both_readings_of_the_regression_are_computed(tmp_path):
         expected = zero_shot_accuracy(attributes, embeddings, labels, ridge=0.01, fit=fit)
         np.testing.assert_array_equal(accuracy.euclidean, expected.euclidean)
     assert not np.array_equal(state.accuracies["samples"].euclidean, state.accuracies["classes"].euclidean)
+    assert [ridge for ridge, _ in state.by_ridge] == list(RIDGES)
+    weakest = zero_shot_accuracy(attributes, embeddings, labels, ridge=RIDGES[0]).euclidean.mean()
+    assert state.by_ridge[0][1] == weakest
 
 
 def test_positions_take_the_colour_of_their_largest_part():

@@ -1,0 +1,108 @@
+"""The runs of the MNIST study as rows: they are no units of a protocol, and a seed is their repeat."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from common.data import Dataset
+from common.files import read_json
+from experiments import reports
+from experiments.evidence.extras import Extras
+from experiments.evidence.recording import Naming
+from experiments.reports import UnitRun
+from experiments.studies.mnist_report import State, StudyRun, drawn_digits, snapshot_of, states_of
+
+PROTOCOL, DATASET = "mnist_study", "mnist"
+DRAWN = "proxies"  # whose first run the picture shows
+_FIXED = "fixed proxies"
+_DIGITS = 6  # of recorded figures
+
+
+def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, Naming]]:
+    """Each run as a method of its own, with what its row keeps: its states, and of the drawn run their digits.
+
+    Args:
+        runs: finished ones.
+        dataset: that they were trained on.
+    """
+    anchors = list(dict.fromkeys(run.settings.anchors for run in runs))
+    found = []
+    for run in runs:
+        config = _configuration(run)
+        digest = hashlib.sha256(repr(sorted(config.items())).encode()).hexdigest()[:10]
+        unit = UnitRun(run.path, 0, run.repeat, config, run.result)
+        method = reports.MethodRuns(run.path, PROTOCOL, DATASET, run.settings.anchors, digest, (unit,))
+        held_against = None if run.settings.anchors == DRAWN else DRAWN
+        extras = {"place": anchors.index(run.settings.anchors), "held against": held_against}
+        found.append((method, Naming(label_of(run), extras, _measured(run, dataset))))
+    return found
+
+
+def label_of(run: StudyRun) -> str:
+    """What the runs of its kind are called in tables; fixed proxies are trained as long as the others of their seed."""
+    anchors = run.settings.anchors
+    return f"{anchors}, {run.settings.max_steps:,} steps" if anchors == _FIXED else anchors
+
+
+def recorded_states(extras: Mapping[str, Any]) -> list[State]:
+    """The states that a row keeps.
+
+    Args:
+        extras: of the row.
+    """
+    return [State(**state) for state in extras["states"]]
+
+
+def recorded_snapshots(arrays: Mapping[str, np.ndarray], num_states: int) -> list[dict[str, np.ndarray]]:
+    """What a picture shows of each state, from the arrays of a row.
+
+    Args:
+        arrays: of the row.
+        num_states: that the row keeps.
+    """
+    endings = [f"_{index}" for index in range(num_states)]
+    return [
+        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
+        for ending in endings
+    ]
+
+
+def _configuration(run: StudyRun) -> dict[str, Any]:
+    """The settings without the seed, and the hash of the data."""
+    settings = {name: value for name, value in run.settings.as_dict().items() if name != "seed"}
+    return {**settings, "dataset": DATASET, "data": (read_json(run.path / "config.json") or {}).get("data")}
+
+
+def _measured(run: StudyRun, dataset: Dataset):
+    def measured(unit: UnitRun) -> Extras:
+        del unit
+        states = states_of(run, dataset)
+        found = [_rounded(state) for state in states]
+        values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
+        if run.settings.anchors != DRAWN or run.repeat:
+            return Extras(values, {})
+        drawn = drawn_digits(dataset)
+        arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}
+        for state in states:
+            snapshot = snapshot_of(run.path, state.index, drawn)
+            arrays |= {f"{name}_{state.index}": of.astype(np.float32) for name, of in snapshot.items()}
+        return Extras(values, arrays)
+
+    return measured
+
+
+def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """MAP@R and covering radius after the first and after the last problem, which sentences quote."""
+    ends = {"first": solved[0], "last": solved[-1]} if solved else {}
+    quoted = {"map_at_r": "map_at_r", "cover": "cover_of_converged"}
+    return {f"{name}_{end}": state[of] for end, state in ends.items() for name, of in quoted.items()}
+
+
+def _rounded(state: State) -> dict[str, Any]:
+    values = dataclasses.asdict(state)
+    return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in values.items()}
