@@ -49,3 +49,11 @@ def test_what_would_have_no_effect_or_cannot_work_is_refused(arguments, trains, 
     with pytest.raises(InvalidInput, match=message) as raised:
         chosen(*arguments, trains=trains)
     assert "secret" not in str(raised.value)
+
+
+def test_commands_of_single_runs_get_what_was_given():
+    chosen()
+    with flagsaver.flagsaver():
+        flags.FLAGS(["command", "--tracker=mlflow", "--tracker_uri=http://a:1"])
+        given = {name: value for name, value in tracker_flags.given_tracker_flags().items() if value is not None}
+    assert given == {"tracker": "mlflow", "tracker_uri": "http://a:1"}
