@@ -108,7 +108,8 @@ def fit(
             _warm_up(model, batches_from, schedule)
             compile_again()
             checkpoint.save(epochs_done=0)
-    is_over, steps = any(callback.stopped for callback in stateful), schedule.steps_per_evaluation
+    steps = schedule.steps_per_evaluation
+    is_over = any(callback.stopped for callback in stateful)
     if not is_over and epochs_done < schedule.max_epochs:
         mean_loss = MeanLoss(steps, schedule.warm_up_steps)
         shown = _showing_callbacks(description, schedule, best, RecordMetrics(run, steps, tracked), watch)
