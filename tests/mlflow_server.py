@@ -28,9 +28,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def mlflow_server(folder):
-    """The address of a server that has answered; it ends with the block."""
-    url = f"http://127.0.0.1:{free_port()}"
+def mlflow_server(folder, port=None):
+    """The address of a server that has answered; it ends with the block, and a second one goes by the same store."""
+    url = f"http://127.0.0.1:{port or free_port()}"
     arguments = ["--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--host", "127.0.0.1", "--workers", "1"]
     arguments += ["--artifacts-destination", str(folder / "artifacts"), "--port", url.rpartition(":")[2]]
     env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}

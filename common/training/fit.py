@@ -80,12 +80,11 @@ def fit(
         model: with all weights made (`build_from_batch`).
         batches_from: gives the endless training batches from a step on; warm-up steps count as steps 0, 1, ...
         evaluate: the validation metrics of the model's current weights.
-        run, schedule: where metrics and checkpoints go; see `TrainingSchedule`.
+        run, schedule, watch, tracked: where metrics go; see `TrainingSchedule`, `Watch` and `RecordMetrics`.
         make_update: makes a fresh optimiser (the warm-up has its own).
         gradient_transforms: callables `(gradients, variables) -> gradients`.
         extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
         description: the progress bar's label.
-        watch, tracked: see `Watch` and `RecordMetrics`.
         jit_compile: compile the training step with XLA.
 
     Returns:
@@ -108,7 +107,8 @@ def fit(
             _warm_up(model, batches_from, schedule)
             compile_again()
             checkpoint.save(epochs_done=0)
-    is_over, steps = any(callback.stopped for callback in stateful), schedule.steps_per_evaluation
+    steps = schedule.steps_per_evaluation
+    is_over = any(callback.stopped for callback in stateful)
     if not is_over and epochs_done < schedule.max_epochs:
         mean_loss = MeanLoss(steps, schedule.warm_up_steps)
         shown = _showing_callbacks(description, schedule, best, RecordMetrics(run, steps, tracked), watch)

@@ -15,7 +15,7 @@ DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for pat
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
 OF_GIT = {"abbrev", "always", "dirty", "error", "exclude"}
 OF_SLURM = {"noheader", "array", "states", "user", "name"}
-OF_OTHER_PROGRAMS = {"query", "format", "upgrade", "curve"}  # of nvidia-smi, pip, benchmarks.gsp_layer
+OF_OTHER_PROGRAMS = {"query", "format", "upgrade", "curve", "logdir"}  # of nvidia-smi, pip, benchmarks.gsp_layer, ...
 PLACEHOLDERS = {"flags", "no"}  # "only --flags", "--no{name}"
 
 

@@ -99,4 +99,4 @@ class WandbTracker(Tracker):
         self._run.finish(exit_code=0 if status == FINISHED else 1)
 
     def address(self) -> str:
-        return self._run.url or str(pathlib.Path(self._run.dir).parent)
+        return str(pathlib.Path(self._run.dir).parent) if self._run.offline else self._run.url

@@ -9,9 +9,18 @@ from common.training.trackers import TrackerChoice
 from experiments.settings import tracker_flags
 
 
-def chosen(*arguments, trains=True):
-    if "tracker" not in flags.FLAGS:
+@pytest.fixture(autouse=True)
+def defined():
+    """The flags, for the tests of this file alone: other files define those of whole commands."""
+    is_new = "tracker" not in flags.FLAGS
+    if is_new:
         tracker_flags.define_tracker_flags()
+    yield
+    for name in tracker_flags.TRACKER_FLAGS if is_new else ():
+        delattr(flags.FLAGS, name)
+
+
+def chosen(*arguments, trains=True):
     with flagsaver.flagsaver():
         flags.FLAGS(["command", *arguments])
         return tracker_flags.tracker_from_flags("glyphs", trains, tracker_flags.TRAINS_NOTHING)
@@ -49,3 +58,10 @@ def test_what_would_have_no_effect_or_cannot_work_is_refused(arguments, trains, 
     with pytest.raises(InvalidInput, match=message) as raised:
         chosen(*arguments, trains=trains)
     assert "secret" not in str(raised.value)
+
+
+def test_commands_of_single_runs_get_what_was_given():
+    with flagsaver.flagsaver():
+        flags.FLAGS(["command", "--tracker=mlflow", "--tracker_uri=http://a:1"])
+        given = {name: value for name, value in tracker_flags.given_tracker_flags().items() if value is not None}
+    assert given == {"tracker": "mlflow", "tracker_uri": "http://a:1"}

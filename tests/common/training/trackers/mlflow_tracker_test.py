@@ -73,15 +73,23 @@ def test_a_server_that_goes_away_costs_one_warning_and_hears_the_rest_later(tmp_
     folder, store = tmp_path / "run", tmp_path / "store"
     folder.mkdir()
     store.mkdir()
-    with mlflow_server(store) as url:
-        tracked = TrackerChoice("mlflow", url, "lost").tracked(DESCRIPTION, folder)
+    port = free_port()
+    with mlflow_server(store, port) as url:
+        choice = TrackerChoice("mlflow", url, "lost")
+        tracked = choice.tracked(DESCRIPTION, folder)
         tracked.start()
         tracked.log({"loss": 2.0}, 2)
     for step in (4, 6):
-        tracked.log({"loss": 1.0}, step)
+        tracked.log({"loss": 8.0 / step}, step)
     tracked.end(RESULT)
     assert capsys.readouterr().err.count("warning: Mlflow does not follow c2+gap fold 0 any more") == 1
-    assert tracked.is_incomplete
+    lines = [f'{{"step": {step}, "loss": {4.0 / step}, "validation": {{}}}}' for step in (2, 4, 8)]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    with mlflow_server(store, port) as url:
+        choice.tracked(DESCRIPTION, folder).complete(RESULT)
+        client, (run,) = runs(url, "lost")
+        assert curve(client, run, "loss") == [(2, 2.0), (4, 1.0), (8, 0.5)]
+        assert (run.info.status, run.data.metrics["test/MAP_at_R"]) == ("FINISHED", 0.25)
 
 
 @needs_server
