@@ -1,15 +1,20 @@
 """Chance-constrained proxies (CCP): deep metric learning by alternating projections, for any metric loss."""
 
+from typing import TYPE_CHECKING
+
 from ccp_dml import own_common  # first, for it says so where another `common` hides ours
-from ccp_dml.alternating_projections import AlternatingProjections
-from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
-from ccp_dml.chance_constrained_model import ChanceConstrainedModel
-from ccp_dml.class_pools import ClassPools, sample_pools
-from ccp_dml.class_representatives import Representatives, choose_representatives, covering_radii
-from ccp_dml.projection_problem import ProjectionProblem
-from ccp_dml.projection_rules import ProjectionRules
-from ccp_dml.proximal_term import ProximalTerm
-from ccp_dml.sample_based_loss import SampleBasedLoss
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from ccp_dml.alternating_projections import AlternatingProjections
+    from ccp_dml.chance_constrained_loss import ChanceConstrainedLoss
+    from ccp_dml.chance_constrained_model import ChanceConstrainedModel
+    from ccp_dml.class_pools import ClassPools, sample_pools
+    from ccp_dml.class_representatives import Representatives, choose_representatives, covering_radii
+    from ccp_dml.projection_problem import ProjectionProblem
+    from ccp_dml.projection_rules import ProjectionRules
+    from ccp_dml.proximal_term import ProximalTerm
+    from ccp_dml.sample_based_loss import SampleBasedLoss
 
 __all__ = [
     "AlternatingProjections",
@@ -25,5 +30,6 @@ __all__ = [
     "covering_radii",
     "sample_pools",
 ]
+import_when_used(__name__)
 
 __version__ = own_common.__version__

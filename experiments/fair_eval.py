@@ -16,22 +16,23 @@ from absl import flags
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
-    from experiments.deployment.writing import model_writer
-    from experiments.evidence.recording import record_finished
     from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
     from experiments.launch.unit_task import check_no_failures
-    from experiments.protocols.fair import FairProtocol, check_unit_flags
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
     from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
-    from experiments.studies.launched_cells import cell_tasks, fair_cells
-    from experiments.units.start_checks import check_configurations
 
 
 def main() -> None:
     """Runs what is missing of every method that the flags name, then reports."""
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
+    from experiments.deployment.writing import model_writer
+    from experiments.evidence.recording import record_finished
+    from experiments.protocols.fair import FairProtocol, check_unit_flags
+    from experiments.studies.launched_cells import cell_tasks, fair_cells
+    from experiments.units.start_checks import check_configurations
+
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
     launcher = launcher_from_flags(not values.report_only, TRAINS_NOTHING)
     tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)

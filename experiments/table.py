@@ -15,14 +15,15 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 
 with silence_tensorflow_import():
     from experiments.settings import flags as experiment_flags
-    from experiments.studies.agreement import AGREEMENT, run_agreement
     from experiments.studies.study_command import define_study_flags, run_study
-    from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
+    from experiments.studies.tables import AGREEMENT, DEFAULTS, FULL_REPEATS, TABLES
 
 
 def main() -> None:
     """Lists, runs and writes the table that `--id` names."""
     if flags.FLAGS.id == AGREEMENT:
+        from experiments.studies.agreement import run_agreement
+
         run_agreement()
     else:
         run_study("table", TABLES, DEFAULTS, FULL_REPEATS)

@@ -1,16 +1,23 @@
 """Generalized sum pooling (GSP) and the zero-shot prediction loss that trains its prototypes."""
 
+from typing import TYPE_CHECKING
+
 from gsp_dml import own_common  # first, for it says so where another `common` hides ours
-from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
-from gsp_dml.partial_transport import Transport, partial_transport, weight_perplexity
-from gsp_dml.prototype_combination import (
-    PrototypeCombination,
-    PrototypeHistogram,
-    histogram_operator,
-    prototype_combination,
-)
-from gsp_dml.prototype_costs import prototype_costs
-from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, predict_other_half
+
+# isort: split
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
+    from gsp_dml.partial_transport import Transport, partial_transport, weight_perplexity
+    from gsp_dml.prototype_combination import (
+        PrototypeCombination,
+        PrototypeHistogram,
+        histogram_operator,
+        prototype_combination,
+    )
+    from gsp_dml.prototype_costs import prototype_costs
+    from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, predict_other_half
 
 __all__ = [
     "GeneralizedSumPooling",
@@ -25,5 +32,6 @@ __all__ = [
     "prototype_costs",
     "weight_perplexity",
 ]
+import_when_used(__name__)
 
 __version__ = own_common.__version__

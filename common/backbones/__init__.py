@@ -1,41 +1,44 @@
 """Convolutional networks and transformers: functions that return a keras.Model from images to feature maps."""
 
-from common.backbones.block_rates import block_rates
-from common.backbones.bn_inception import bn_inception
-from common.backbones.convolution import freeze_batch_norm
-from common.backbones.cut_network import CutNetwork, cut_network
-from common.backbones.efficientnet_lite0 import efficientnet_lite0
-from common.backbones.input_normalization import InputNormalization
-from common.backbones.keras_application import KERAS_APPLICATIONS, keras_backbone
-from common.backbones.keras_hub_backbone import (
-    PRESET_PREFIX,
-    PRESET_WEIGHTS,
-    check_preset,
-    is_preset,
-    keras_hub_backbone,
-    preset_digest,
-)
-from common.backbones.mobilenet_v2 import mobilenet_v2
-from common.backbones.parameter_files import ParameterRecord, network_of_file, read_arrays, read_record
-from common.backbones.pretrained_weights import (
-    LoadedParameters,
-    assign_parameters,
-    load_parameters,
-    save_parameters,
-)
-from common.backbones.published_checkpoints import (
-    PublishedCheckpoint,
-    checkpoints_of,
-    conversion_command,
-    conversion_instructions,
-    published_checkpoint,
-)
-from common.backbones.resnet10 import resnet10
-from common.backbones.resnet20 import resnet20
-from common.backbones.resnet50 import resnet50
-from common.backbones.resnet_v2_20 import resnet_v2_20
-from common.backbones.token_embedding import token_embedding
-from common.backbones.vision_transformer import vision_transformer, vit_base_16, vit_small_16, with_timm_names
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.backbones.block_rates import block_rates
+    from common.backbones.bn_inception import bn_inception
+    from common.backbones.convolution import freeze_batch_norm
+    from common.backbones.cut_network import CutNetwork, cut_network
+    from common.backbones.efficientnet_lite0 import efficientnet_lite0
+    from common.backbones.input_normalization import InputNormalization
+    from common.backbones.keras_application import keras_backbone
+    from common.backbones.keras_hub_backbone import (
+        check_preset,
+        keras_hub_backbone,
+        preset_digest,
+    )
+    from common.backbones.mobilenet_v2 import mobilenet_v2
+    from common.backbones.network_names import KERAS_APPLICATIONS, PRESET_PREFIX, PRESET_WEIGHTS, is_preset
+    from common.backbones.parameter_files import ParameterRecord, network_of_file, read_arrays, read_record
+    from common.backbones.pretrained_weights import (
+        LoadedParameters,
+        assign_parameters,
+        load_parameters,
+        save_parameters,
+    )
+    from common.backbones.published_checkpoints import (
+        PublishedCheckpoint,
+        checkpoints_of,
+        conversion_command,
+        conversion_instructions,
+        published_checkpoint,
+    )
+    from common.backbones.resnet10 import resnet10
+    from common.backbones.resnet20 import resnet20
+    from common.backbones.resnet50 import resnet50
+    from common.backbones.resnet_v2_20 import resnet_v2_20
+    from common.backbones.token_embedding import token_embedding
+    from common.backbones.vision_transformer import vision_transformer, vit_base_16, vit_small_16, with_timm_names
 
 __all__ = [
     "CutNetwork",
@@ -77,3 +80,4 @@ __all__ = [
     "vit_small_16",
     "with_timm_names",
 ]
+import_when_used(__name__)

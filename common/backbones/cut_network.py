@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
+from common.backbones.network_names import HEAD
 from common.errors import invalid
-
-HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")

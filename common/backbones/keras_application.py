@@ -17,11 +17,10 @@ from common.backbones.input_normalization import (
     InputNormalization,
     check_image_channels,
 )
+from common.backbones.network_names import KERAS_APPLICATIONS
 from common.backbones.parameter_files import check_weights_file
 from common.backbones.pretrained_weights import initialize_weights
 from common.errors import check_choice, invalid
-
-_networks = keras.applications
 
 # How the images of a network's training were normalised: `preprocess_input` of its module, as a layer's settings.
 # Three means, also where they are equal, so that grey images become three channels.
@@ -32,48 +31,6 @@ NORMALIZATIONS: dict[str, dict[str, Any]] = {
     "inside": {"mean": (0.0, 0.0, 0.0), "scale": 1.0},  # the network has layers for it
 }
 
-KERAS_APPLICATIONS = {
-    "ConvNeXtBase": (_networks.ConvNeXtBase, "inside"),
-    "ConvNeXtLarge": (_networks.ConvNeXtLarge, "inside"),
-    "ConvNeXtSmall": (_networks.ConvNeXtSmall, "inside"),
-    "ConvNeXtTiny": (_networks.ConvNeXtTiny, "inside"),
-    "ConvNeXtXLarge": (_networks.ConvNeXtXLarge, "inside"),
-    "DenseNet121": (_networks.DenseNet121, "torch"),
-    "DenseNet169": (_networks.DenseNet169, "torch"),
-    "DenseNet201": (_networks.DenseNet201, "torch"),
-    "EfficientNetB0": (_networks.EfficientNetB0, "inside"),
-    "EfficientNetB1": (_networks.EfficientNetB1, "inside"),
-    "EfficientNetB2": (_networks.EfficientNetB2, "inside"),
-    "EfficientNetB3": (_networks.EfficientNetB3, "inside"),
-    "EfficientNetB4": (_networks.EfficientNetB4, "inside"),
-    "EfficientNetB5": (_networks.EfficientNetB5, "inside"),
-    "EfficientNetB6": (_networks.EfficientNetB6, "inside"),
-    "EfficientNetB7": (_networks.EfficientNetB7, "inside"),
-    "EfficientNetV2B0": (_networks.EfficientNetV2B0, "inside"),
-    "EfficientNetV2B1": (_networks.EfficientNetV2B1, "inside"),
-    "EfficientNetV2B2": (_networks.EfficientNetV2B2, "inside"),
-    "EfficientNetV2B3": (_networks.EfficientNetV2B3, "inside"),
-    "EfficientNetV2L": (_networks.EfficientNetV2L, "inside"),
-    "EfficientNetV2M": (_networks.EfficientNetV2M, "inside"),
-    "EfficientNetV2S": (_networks.EfficientNetV2S, "inside"),
-    "InceptionResNetV2": (_networks.InceptionResNetV2, "minus_one_to_one"),
-    "InceptionV3": (_networks.InceptionV3, "minus_one_to_one"),
-    "MobileNet": (_networks.MobileNet, "minus_one_to_one"),
-    "MobileNetV2": (_networks.MobileNetV2, "minus_one_to_one"),
-    "MobileNetV3Large": (_networks.MobileNetV3Large, "inside"),
-    "MobileNetV3Small": (_networks.MobileNetV3Small, "inside"),
-    "NASNetLarge": (_networks.NASNetLarge, "minus_one_to_one"),
-    "NASNetMobile": (_networks.NASNetMobile, "minus_one_to_one"),
-    "ResNet50": (_networks.ResNet50, "caffe"),
-    "ResNet50V2": (_networks.ResNet50V2, "minus_one_to_one"),
-    "ResNet101": (_networks.ResNet101, "caffe"),
-    "ResNet101V2": (_networks.ResNet101V2, "minus_one_to_one"),
-    "ResNet152": (_networks.ResNet152, "caffe"),
-    "ResNet152V2": (_networks.ResNet152V2, "minus_one_to_one"),
-    "VGG16": (_networks.VGG16, "caffe"),
-    "VGG19": (_networks.VGG19, "caffe"),
-    "Xception": (_networks.Xception, "minus_one_to_one"),
-}
 NEED_IMAGE_SIZE = ("NASNetLarge", "NASNetMobile")  # their branches fit only if padded for the very size
 
 
@@ -112,7 +69,7 @@ def keras_backbone(
         raise invalid("image_size", received=image_size, expected=f"a number of pixels; {name} is made for one size")
     if os.fspath(weights) not in ("none", "imagenet") and not os.fspath(weights).endswith(".h5"):
         raise invalid("weights", received=weights, expected=f'"none", "imagenet" or an .h5 file of Keras for {name}')
-    application, normalization = KERAS_APPLICATIONS[name]
+    application, normalization = getattr(keras.applications, name), KERAS_APPLICATIONS[name]
     images = keras.Input((image_size, image_size, input_channels), name="images")
     x = InputNormalization(**NORMALIZATIONS[normalization], name="input_normalization")(images)
     model = keras_application(application, x, weights)

@@ -14,19 +14,13 @@ from tensorflow import keras
 
 from common.backbones.convolution import freeze_batch_norm
 from common.backbones.input_normalization import InputNormalization, check_image_channels
-from common.backbones.transformer_layers import PATCHES, TokenMap
+from common.backbones.network_names import PATCHES, PRESET_PREFIX, PRESET_WEIGHTS
+from common.backbones.transformer_layers import TokenMap
 from common.errors import InvalidInput, invalid
 
 Loaded = TypeVar("Loaded")
-PRESET_PREFIX = "kerashub:"
-PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
 _CONVERTER = "image_converter.json"
 _IMAGE_MODELS = ("DINOV2Backbone", "DINOV3Backbone", "DeiTBackbone", "ViTBackbone")  # named in messages
-
-
-def is_preset(backbone: str) -> bool:
-    """Whether the name of a backbone is that of a preset of keras-hub: `kerashub:PRESET`."""
-    return backbone.startswith(PRESET_PREFIX)
 
 
 def keras_hub() -> ModuleType:

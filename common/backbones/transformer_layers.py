@@ -7,12 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
+from common.backbones.network_names import CLASS_TOKEN, PATCHES, TOKENS
 from common.errors import check_choice, check_positive, invalid
 from common.ops.precision import at_least_float32
 from common.ops.shapes import InputShape
-
-CLASS_TOKEN, PATCHES = "class", "patches"
-TOKENS = (PATCHES, CLASS_TOKEN)
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")

@@ -11,9 +11,10 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
+from common.backbones.network_names import PATCHES
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
-from common.backbones.transformer_layers import PATCHES, ClassTokenAndPositions, SelfAttention, TokenMap
+from common.backbones.transformer_layers import ClassTokenAndPositions, SelfAttention, TokenMap
 from common.errors import check_positive, invalid
 
 IMAGE_SIZE = 224  # of the published parameters; their positions fit no other

@@ -1,47 +1,53 @@
 """Data sets, class splits, batches and the input pipeline."""
 
-from common.data.batches import ClassBalancedBatches
-from common.data.cars196 import load_cars196
-from common.data.cifar import load_cifar10, load_cifar100
-from common.data.cifar_collage import collage_training_classes, load_cifar10_collage, load_cifar_collage
-from common.data.class_splits import contiguous_folds, held_back_images, random_class_split
-from common.data.collage_tiles import tile_of
-from common.data.cub200 import load_cub200
-from common.data.dataset import (
-    DATASET_KINDS,
-    Dataset,
-    Examples,
-    InputReaders,
-    check_official_counts,
-    check_training_pairs,
-)
-from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
-from common.data.fixed_views import fixed_views, view_numbers
-from common.data.glyph_collage import load_glyph_collage
-from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
-from common.data.glyphs import load_glyphs
-from common.data.image_checks import check_images
-from common.data.image_folder import find_image_files, load_image_folder
-from common.data.images import (
-    CenterCrop,
-    Identity,
-    ImageTransform,
-    NativeCrop,
-    NoAugmentation,
-    PublishedCodeCrop,
-    RandomShift,
-    ThesisCrop,
-)
-from common.data.in_shop import load_in_shop
-from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
-from common.data.inspection import Inspection, inspect_dataset, parts_of
-from common.data.manifest import load_manifest, read_image_table
-from common.data.mnist import load_mnist
-from common.data.prepared_images import prepare_images
-from common.data.random_batches import MPerClassBatches, RandomPairBatches
-from common.data.stanford_online_products import load_stanford_online_products
-from common.data.synthetic_tokens import load_synthetic_tokens
-from common.data.two_views import TwoViews
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.data.batches import ClassBalancedBatches
+    from common.data.cars196 import load_cars196
+    from common.data.cifar import load_cifar10, load_cifar100
+    from common.data.cifar_collage import collage_training_classes, load_cifar10_collage, load_cifar_collage
+    from common.data.class_splits import contiguous_folds, held_back_images, random_class_split
+    from common.data.collage_tiles import tile_of
+    from common.data.cub200 import load_cub200
+    from common.data.dataset import (
+        DATASET_KINDS,
+        Dataset,
+        Examples,
+        InputReaders,
+        check_official_counts,
+        check_training_pairs,
+        parts_of,
+    )
+    from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
+    from common.data.fixed_views import fixed_views, view_numbers
+    from common.data.glyph_collage import load_glyph_collage
+    from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
+    from common.data.glyphs import load_glyphs
+    from common.data.image_checks import check_images
+    from common.data.image_folder import find_image_files, load_image_folder
+    from common.data.images import (
+        CenterCrop,
+        Identity,
+        ImageTransform,
+        NativeCrop,
+        NoAugmentation,
+        PublishedCodeCrop,
+        RandomShift,
+        ThesisCrop,
+    )
+    from common.data.in_shop import load_in_shop
+    from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
+    from common.data.inspection import Inspection, inspect_dataset
+    from common.data.manifest import load_manifest, read_image_table
+    from common.data.mnist import load_mnist
+    from common.data.prepared_images import prepare_images
+    from common.data.random_batches import MPerClassBatches, RandomPairBatches
+    from common.data.stanford_online_products import load_stanford_online_products
+    from common.data.synthetic_tokens import load_synthetic_tokens
+    from common.data.two_views import TwoViews
 
 __all__ = [
     "collage_training_classes",
@@ -99,3 +105,4 @@ __all__ = [
     "view_batches",
     "view_numbers",
 ]
+import_when_used(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 from common.errors import check_choice, invalid
 
+PARTS = ("train", "validation", "test", "gallery")
 DATASET_KINDS = ("memory_images", "image_files", "tokens", "cached_features")
 
 
@@ -228,3 +229,8 @@ def _integer_labels(labels: np.ndarray) -> np.ndarray:
     if labels.ndim != 1 or (labels.size and labels.dtype.kind not in "iu"):
         raise invalid("labels", received=f"{labels.dtype} array of shape {labels.shape}", expected="a list of integers")
     return labels.astype(np.int64)
+
+
+def parts_of(dataset: Dataset) -> list[tuple[str, Examples]]:
+    """The parts that a data set has, by name."""
+    return [(part, getattr(dataset, part)) for part in PARTS if getattr(dataset, part) is not None]

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.data.content_digests import content_digests
-from common.data.dataset import Dataset, Examples
-from common.data.inspection import parts_of
+from common.data.dataset import Dataset, Examples, parts_of
 
 _OF_FILES = "contents-"  # before it, fingerprints of image files were of their names and had no prefix
 _DIGITS = 16

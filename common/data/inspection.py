@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from common.data.dataset import Dataset, Examples
+from common.data.dataset import Dataset, Examples, parts_of
 from common.data.image_files import decode_rgb
 from common.data.regular_files import contents_of
 from common.progress import progress_bar
 
-PARTS = ("train", "validation", "test", "gallery")
 _NUM_SHOWN = 10
 
 
@@ -114,11 +113,6 @@ class Inspection:
 
     def _digested(self) -> list[Inspected]:
         return [found for found in self.examples if found.sha256]
-
-
-def parts_of(dataset: Dataset) -> list[tuple[str, Examples]]:
-    """The parts that a data set has, by name."""
-    return [(part, getattr(dataset, part)) for part in PARTS if getattr(dataset, part) is not None]
 
 
 def inspect_dataset(dataset: Dataset) -> Inspection:

@@ -1,23 +1,28 @@
 """Diagnostics of embeddings: geometry of classes, clusters, spectra, refined metric matrices."""
 
-from common.diagnostics.class_geometry import (
-    ClassDistances,
-    alignment,
-    class_covering_radii,
-    class_distances,
-    uniformity,
-)
-from common.diagnostics.clustering import ClusteringResult, evaluate_clustering
-from common.diagnostics.diagnostics import Diagnostics, collapse_warning, diagnose, generalization_gap
-from common.diagnostics.posterior_refinement import (
-    bilinear_embeddings,
-    matrix_properties,
-    metric_matrix,
-    principal_axes,
-    random_axes,
-    refine,
-)
-from common.diagnostics.spectral_decay import spectral_decay
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.diagnostics.class_geometry import (
+        ClassDistances,
+        alignment,
+        class_covering_radii,
+        class_distances,
+        uniformity,
+    )
+    from common.diagnostics.clustering import ClusteringResult, evaluate_clustering
+    from common.diagnostics.diagnostics import Diagnostics, collapse_warning, diagnose, generalization_gap
+    from common.diagnostics.posterior_refinement import (
+        bilinear_embeddings,
+        matrix_properties,
+        metric_matrix,
+        principal_axes,
+        random_axes,
+        refine,
+    )
+    from common.diagnostics.spectral_decay import spectral_decay
 
 __all__ = [
     "ClassDistances",
@@ -39,3 +44,4 @@ __all__ = [
     "spectral_decay",
     "uniformity",
 ]
+import_when_used(__name__)

@@ -20,25 +20,10 @@ _RANK_ONE_VARIANCE = 0.999  # share of the variance along one direction from whi
 _MAX_COVERED_ITEMS = 128  # items of a class that its covering radius looks at
 _MOSTLY_DISTINCT = 0.5  # share of distinct embeddings below which most are copies
 
-NAMES = {
-    "rho": "spectral decay, of all singular values (dissertation)",
-    "rho@2": "spectral decay without the largest singular value (published code)",
-    "pi_intra": "mean cosine distance inside of classes (published code)",
-    "pi_inter": "mean cosine distance of normalised class means (published code)",
-    "pi_ratio": "pi_intra / pi_inter (published code)",
-    "pi_intra_print": "mean Euclidean distance inside of classes (dissertation)",
-    "pi_inter_print": "mean Euclidean distance of class means (dissertation)",
-    "pi_ratio_print": "pi_intra / pi_inter (dissertation)",
-    "covering_radius": "greedy k-center radius of a class, mean over k and classes",
-    "alignment": "mean squared distance inside of classes",
-    "uniformity": "log mean of exp(-2 d^2) over all pairs",
-    "NMI": "normalised mutual information of k-means and classes",
-}
-
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Figures of one set of embeddings, by the names of `NAMES`, and what is wrong with it.
+    """Figures of one set of embeddings, by the names of `diagnostic_names.NAMES`, and what is wrong with it.
 
     Attributes:
         figures: name -> value; NMI is there only if asked for.

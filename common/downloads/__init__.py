@@ -1,10 +1,15 @@
 """Published files: where they are, downloading them, checking them, extracting them safely."""
 
-from common.downloads.acquisition import Acquired, acquire
-from common.downloads.archives import Limits, extract_archive
-from common.downloads.fingerprint import Fingerprint, file_digest
-from common.downloads.sources import SOURCES, Source, SourceFile
-from common.downloads.transfer import download
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.downloads.acquisition import Acquired, acquire
+    from common.downloads.archives import Limits, extract_archive
+    from common.downloads.fingerprint import Fingerprint, file_digest
+    from common.downloads.sources import SOURCES, Source, SourceFile
+    from common.downloads.transfer import download
 
 __all__ = [
     "SOURCES",
@@ -18,3 +23,4 @@ __all__ = [
     "extract_archive",
     "file_digest",
 ]
+import_when_used(__name__)

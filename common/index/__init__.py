@@ -1,12 +1,17 @@
 """An index of embeddings: saved, added to, searched exactly or approximately; duplicates, re-ranking, thresholds."""
 
-from common.index.approximate import ApproximateSearch
-from common.index.embedding_index import EmbeddingIndex, ImageEmbedder
-from common.index.near_duplicates import DuplicatePairs, find_near_duplicates
-from common.index.neighbors import Neighbors
-from common.index.query_expansion import QueryExpansion, expand_queries
-from common.index.reranking import Reranking, k_reciprocal_distances
-from common.index.thresholds import CalibratedThreshold, calibrate_threshold, precision_interval
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.index.approximate import ApproximateSearch
+    from common.index.embedding_index import EmbeddingIndex, ImageEmbedder
+    from common.index.near_duplicates import DuplicatePairs, find_near_duplicates
+    from common.index.neighbors import Neighbors
+    from common.index.query_expansion import QueryExpansion, expand_queries
+    from common.index.reranking import Reranking, k_reciprocal_distances
+    from common.index.thresholds import CalibratedThreshold, calibrate_threshold, precision_interval
 
 __all__ = [
     "ApproximateSearch",
@@ -23,3 +28,4 @@ __all__ = [
     "k_reciprocal_distances",
     "precision_interval",
 ]
+import_when_used(__name__)

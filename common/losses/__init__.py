@@ -1,36 +1,41 @@
 """Metric losses, all of them called as `loss(embeddings, labels, references=None)`."""
 
-from common.losses.angular import AngularLoss
-from common.losses.arc_face import ArcFaceLoss
-from common.losses.circle import CircleLoss
-from common.losses.class_ids import class_ids
-from common.losses.component_loss import ComponentLoss
-from common.losses.contrastive import ContrastiveLoss
-from common.losses.cosine_contrastive import CosineContrastiveLoss
-from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
-from common.losses.decorrelation import DecorrelationLoss
-from common.losses.distance_adapted_contrast import DistanceAdaptedContrastLoss
-from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
-from common.losses.histogram import HistogramLoss
-from common.losses.in_turn import InTurnLoss
-from common.losses.lifted_structure import LiftedStructureLoss
-from common.losses.loss_layer import LossLayer
-from common.losses.margin import MarginLoss
-from common.losses.metric_loss import MetricLoss
-from common.losses.mined_loss import MinedLoss
-from common.losses.multi_similarity import MultiSimilarityLoss
-from common.losses.n_pair import NPairLoss
-from common.losses.normalized_softmax import NormalizedSoftmaxLoss
-from common.losses.permuted_labels import PermutedLabelsLoss
-from common.losses.proxy_anchor import ProxyAnchorLoss
-from common.losses.proxy_nca import ProxyNCALoss
-from common.losses.quadruplet import QuadrupletLoss
-from common.losses.signal_to_noise import SignalToNoiseLoss
-from common.losses.soft_triple import SoftTripleLoss
-from common.losses.supervised_contrastive import SupervisedContrastiveLoss
-from common.losses.triplet import TripletLoss
-from common.losses.views import ViewLoss
-from common.losses.weighted_sum import WeightedSumLoss
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.losses.angular import AngularLoss
+    from common.losses.arc_face import ArcFaceLoss
+    from common.losses.circle import CircleLoss
+    from common.losses.class_ids import class_ids
+    from common.losses.component_loss import ComponentLoss
+    from common.losses.contrastive import ContrastiveLoss
+    from common.losses.cosine_contrastive import CosineContrastiveLoss
+    from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
+    from common.losses.decorrelation import DecorrelationLoss
+    from common.losses.distance_adapted_contrast import DistanceAdaptedContrastLoss
+    from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
+    from common.losses.histogram import HistogramLoss
+    from common.losses.in_turn import InTurnLoss
+    from common.losses.lifted_structure import LiftedStructureLoss
+    from common.losses.loss_layer import LossLayer
+    from common.losses.margin import MarginLoss
+    from common.losses.metric_loss import MetricLoss
+    from common.losses.mined_loss import MinedLoss
+    from common.losses.multi_similarity import MultiSimilarityLoss
+    from common.losses.n_pair import NPairLoss
+    from common.losses.normalized_softmax import NormalizedSoftmaxLoss
+    from common.losses.permuted_labels import PermutedLabelsLoss
+    from common.losses.proxy_anchor import ProxyAnchorLoss
+    from common.losses.proxy_nca import ProxyNCALoss
+    from common.losses.quadruplet import QuadrupletLoss
+    from common.losses.signal_to_noise import SignalToNoiseLoss
+    from common.losses.soft_triple import SoftTripleLoss
+    from common.losses.supervised_contrastive import SupervisedContrastiveLoss
+    from common.losses.triplet import TripletLoss
+    from common.losses.views import ViewLoss
+    from common.losses.weighted_sum import WeightedSumLoss
 
 __all__ = [
     "AngularLoss",
@@ -66,3 +71,4 @@ __all__ = [
     "feature_sizes",
     "feature_tasks_loss",
 ]
+import_when_used(__name__)

@@ -1,10 +1,15 @@
 """Records of a run: its folder, the machine, its time and energy, the state of its callbacks."""
 
-from common.records.energy import GpuEnergy, PackageEnergy
-from common.records.environment import environment
-from common.records.resumable_callback import ResumableCallback
-from common.records.run_directory import RunDirectory
-from common.records.training_cost import TrainingCost
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.records.energy import GpuEnergy, PackageEnergy
+    from common.records.environment import environment
+    from common.records.resumable_callback import ResumableCallback
+    from common.records.run_directory import RunDirectory
+    from common.records.training_cost import TrainingCost
 
 __all__ = [
     "GpuEnergy",
@@ -14,3 +19,4 @@ __all__ = [
     "TrainingCost",
     "environment",
 ]
+import_when_used(__name__)

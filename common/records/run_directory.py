@@ -25,7 +25,6 @@ from common.files import (
     write_json,
     write_text,
 )
-from common.records.environment import environment
 
 RESULT, RESULT_COPY = "result.json", "result.copy.json"
 _BEFORE_TRAINING = {"config.json", "sources.json", "lock"}
@@ -127,6 +126,8 @@ class RunDirectory:
             test_embeddings: arrays of `test_embeddings.npz`.
             weights: in the order of the model's `weights`.
         """
+        from common.records.environment import environment
+
         result = {"format": FORMAT_VERSION, "status": "finished", "environment": environment(), **result}
         write_arrays(self.path / WEIGHTS, {f"{index:05d}": weight for index, weight in enumerate(weights)})
         write_arrays(self.path / TEST_EMBEDDINGS, test_embeddings)

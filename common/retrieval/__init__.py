@@ -1,8 +1,13 @@
 """Exact retrieval: nearest neighbours, metrics, evaluation. What embeddings look like is in `common.diagnostics`."""
 
-from common.retrieval.evaluator import RetrievalResult, combine_embeddings, evaluate_retrieval
-from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
-from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.retrieval.evaluator import RetrievalResult, combine_embeddings, evaluate_retrieval
+    from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
+    from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
 
 __all__ = [
     "NeighborSearch",
@@ -16,3 +21,4 @@ __all__ = [
     "r_precision",
     "recall_at_k",
 ]
+import_when_used(__name__)

@@ -1,32 +1,37 @@
 """Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks, and what they record in."""
 
-from common.records import ResumableCallback, RunDirectory, TrainingCost
-from common.training.cached_features import CachedFeatures, cache_features, model_above_cut
-from common.training.callback_order import check_callback_order
-from common.training.callbacks import (
-    BestWeights,
-    EmbeddingDiagnostics,
-    LearningRateRecord,
-    MeanLoss,
-    NotFinite,
-    PlateauSchedule,
-    ProgressBar,
-    RecordMetrics,
-    RetrievalEvaluation,
-)
-from common.training.checkpoint import Checkpoint
-from common.training.embedding_head import EmbeddingHead
-from common.training.embedding_model import EmbeddingModel
-from common.training.fit import TrainingSchedule, fit
-from common.training.held_back_figures import held_back_figures
-from common.training.in_batch_precision import InBatchPrecision
-from common.training.metric_model import MetricModel
-from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
-from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
-from common.training.sampling_policy import SamplingPolicy
-from common.training.step_schedule import StepSchedule
-from common.training.trained_run import Training, train_in
-from common.training.training_session import training_session
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.records import ResumableCallback, RunDirectory, TrainingCost
+    from common.training.cached_features import CachedFeatures, cache_features, model_above_cut
+    from common.training.callback_order import check_callback_order
+    from common.training.callbacks import (
+        BestWeights,
+        EmbeddingDiagnostics,
+        LearningRateRecord,
+        MeanLoss,
+        NotFinite,
+        PlateauSchedule,
+        ProgressBar,
+        RecordMetrics,
+        RetrievalEvaluation,
+    )
+    from common.training.checkpoint import Checkpoint
+    from common.training.embedding_head import EmbeddingHead
+    from common.training.embedding_model import EmbeddingModel
+    from common.training.fit import TrainingSchedule, fit
+    from common.training.held_back_figures import held_back_figures
+    from common.training.in_batch_precision import InBatchPrecision
+    from common.training.metric_model import MetricModel
+    from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+    from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
+    from common.training.sampling_policy import SamplingPolicy
+    from common.training.step_schedule import StepSchedule
+    from common.training.trained_run import Training, train_in
+    from common.training.training_session import training_session
 
 __all__ = [
     "BestWeights",
@@ -66,3 +71,4 @@ __all__ = [
     "train_in",
     "training_session",
 ]
+import_when_used(__name__)

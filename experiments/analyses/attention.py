@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import tensorflow as tf
 
+import gsp_dml
 from experiments.reports.attention import ImageAttention
 from experiments.units.pooling_weights import image_batches, pooling_weights_of
 from experiments.units.trained_model import TrainedModel
-from gsp_dml import GeneralizedSumPooling
-from gsp_dml.perplexity_callback import pooled_features
 
 
 def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) -> list[ImageAttention]:
@@ -20,6 +18,8 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
         num_images: images to draw.
         num_prototypes: prototypes to draw (generalized sum pooling only): those that receive most of these images.
     """
+    import tensorflow as tf
+
     test = trained.dataset.test
     _, first_of_class = np.unique(test.labels, return_index=True)
     chosen = first_of_class[np.unique(np.linspace(0, len(first_of_class) - 1, num_images).astype(int))]
@@ -42,8 +42,10 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
 
 def _plans(model, images: np.ndarray, num_prototypes: int) -> tuple[np.ndarray, list[int]]:
     """Transport plans `[images, positions, prototypes]`, each with sum one, and the most used prototypes, if any."""
+    from gsp_dml.perplexity_callback import pooled_features
+
     pooling = model.head.pooling
-    if not isinstance(pooling, GeneralizedSumPooling) or not bool(pooling.has_prototypes()):
+    if not isinstance(pooling, gsp_dml.GeneralizedSumPooling) or not bool(pooling.has_prototypes()):
         return np.zeros((len(images), 1, 0)), []
     features, _ = pooled_features(model, images)
     pooling.return_attention = True

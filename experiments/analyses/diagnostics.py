@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from common.diagnostics import diagnose
-from common.diagnostics.diagnostics import NAMES
+from common import diagnostics, retrieval
+from common.diagnostics.diagnostic_names import NAMES
 from common.errors import check_given
 from common.files import read_json, write_json
-from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.reports.collect import UnitRun
 from experiments.reports.correlations import spearman_interval
@@ -57,8 +56,8 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     training = split_of(trained.dataset, trained.config, unit.fold, unit.repeat).training
     embeddings = trained.model.embed(image_batches(training, trained.config, trained.dataset))
-    figures = diagnose(embeddings, training.labels, clustering=clustering).as_dict()
-    scores = evaluate_retrieval(embeddings, training.labels).as_dict()
+    figures = diagnostics.diagnose(embeddings, training.labels, clustering=clustering).as_dict()
+    scores = retrieval.evaluate_retrieval(embeddings, training.labels).as_dict()
     write_json(path, {"figures": figures, "scores": {metric: scores[metric] for metric in METRICS}})
     return check_given("diagnostics", read_json(path))
 
@@ -75,7 +74,7 @@ def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, 
     for method in methods:
         for (fold, repeat), unit in method.finished.items():
             arrays, scores = unit.test_embeddings(), unit.test_metrics()
-            found = diagnose(arrays["queries"], arrays["query_labels"], clustering=clustering)
+            found = diagnostics.diagnose(arrays["queries"], arrays["query_labels"], clustering=clustering)
             figures = dict(found.figures)
             if training is not None:
                 of_training = training(unit)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
-from common.diagnostics.diagnostics import NAMES
+from common import retrieval
+from common.diagnostics import evaluate_clustering
+from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
-from common.retrieval import evaluate_retrieval
 
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -44,9 +44,11 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
 
 def scores(values: flags.FlagValues) -> dict:
     """All figures of the files that the flags of `experiments.evaluate` name, as fractions."""
+    from common.diagnostics import diagnose, generalization_gap
+
     embeddings, labels = read_embeddings("--embeddings", values.embeddings)
     gallery = read_embeddings("--gallery", values.gallery) if values.gallery else ()
-    result = evaluate_retrieval(
+    result = retrieval.evaluate_retrieval(
         embeddings,
         labels,
         *gallery,

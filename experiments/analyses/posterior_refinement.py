@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from common import retrieval
 from common.diagnostics import bilinear_embeddings, matrix_properties, metric_matrix
 from common.diagnostics.posterior_refinement import (
     MatrixProperties,
@@ -18,11 +19,13 @@ from common.diagnostics.posterior_refinement import (
 )
 from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
-from common.retrieval import RetrievalResult, evaluate_retrieval
 from experiments import reports
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.units.trunk import Trunk
 from experiments.units.unit import per_query_scores
+
+if TYPE_CHECKING:
+    from common.retrieval import RetrievalResult
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
@@ -150,7 +153,7 @@ def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
         if trunk.gallery is not None:
             others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
         labels = trunk.query_labels if exclude_same_row else trunk.gallery_labels
-        results[mode] = evaluate_retrieval(
+        results[mode] = retrieval.evaluate_retrieval(
             queries, trunk.query_labels, others, labels, similarity="inner_product", exclude_same_row=exclude_same_row
         )
     return results

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import tensorflow as tf
 
 from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
@@ -36,6 +35,8 @@ def plane_of(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = Non
         dataset: as loaded; None to load it.
         cache_dir: the folder for prepared data, or None for the default.
     """
+    import tensorflow as tf
+
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
     test = trained.dataset.test

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.diagnostics.diagnostics import NAMES
+from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice
 from experiments import reports
 from experiments.analyses.diagnostics import METRICS, Point, correlation_table

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from common import backbones
-from common.deployment.embedder import packages_of
 from common.errors import invalid
 from common.files import read_json, write_text
 from experiments import reports
@@ -152,6 +151,8 @@ def _summary(run: RunModel, written: Written) -> str:
 
 
 def _loading(run: RunModel, written: Written) -> str:
+    from common.deployment.embedder import packages_of
+
     shape = list(run.model.get_layer("network").input_shape[1:])
     inputs = f"np.zeros({[1, *shape]}, np.{'int32' if len(shape) == 1 else 'uint8'})"
     path, output = written.path.name, f"```text\n(1, {run.model.output_shape[-1]})\n```"

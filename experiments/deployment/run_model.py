@@ -6,19 +6,21 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tensorflow import keras
 
 from common.data import Dataset
-from common.deployment import Embedder, ImagePreprocessing, deployable_model
-from common.deployment.deployable_model import PREPROCESSING
-from common.deployment.formats import FORMATS, Embed
 from common.errors import InvalidInput
 from common.training.test_embeddings import read_test_embeddings
 from experiments.settings.config import ExperimentConfig
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import TrainedModel, load_trained_model
+
+if TYPE_CHECKING:
+    from tensorflow import keras
+
+    from common.deployment.formats import Embed
 
 # How far embeddings that are computed again may be from those that the run has stored.
 _ROUNDING = 1e-4  # another processor, or number of threads
@@ -116,6 +118,8 @@ class RunModel:
         Raises:
             InvalidInput: it is not the run's model.
         """
+        from common.deployment.formats import FORMATS
+
         form = FORMATS[name]
         embeddings = np.concatenate([embed(inputs) for inputs in self._inputs(form.takes_crops)])
         from_network = _largest_difference(embeddings, self._network)
@@ -133,6 +137,8 @@ class RunModel:
         Images of files are given as the crops that evaluation has read, inside of a black margin that the model cuts
         off: a file that is decoded as a whole differs from them by a little in the outermost columns.
         """
+        from common.deployment.deployable_model import PREPROCESSING
+
         layers = {layer.name: layer for layer in self.model.layers}
         margin = 0
         if PREPROCESSING in layers and not takes_crops:
@@ -146,6 +152,8 @@ class RunModel:
             yield np.pad(inputs, [(0, 0), sides, sides, (0, 0)]) if margin else inputs
 
     def _similarities(self) -> np.ndarray:
+        from common.deployment import Embedder
+
         if self._originals is None:
             return np.zeros(0)
         originals = Embedder(self.model, "").embed(self._originals)
@@ -156,6 +164,9 @@ class RunModel:
 
 def model_of(trained: TrainedModel) -> keras.Model:
     """The model from images of any size (or from tokens) to embeddings; it shares the weights of the trained one."""
+    from common.deployment import ImagePreprocessing, deployable_model
+    from common.deployment.deployable_model import PREPROCESSING
+
     config, dataset = trained.config, trained.dataset
     preprocessing = None
     if dataset.kind == "tokens":

@@ -6,17 +6,20 @@ import os
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
+from common import training
 from common.data import Dataset
-from common.deployment.formats import FORMATS, Embed, write_format
 from common.errors import InvalidInput, check_choice, check_given, check_positive
-from common.training import training_session
 from experiments.deployment.model_card import Written, check_card, write_card
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.settings import build
 from experiments.units.trained_model import run_configuration
+
+if TYPE_CHECKING:
+    from common.deployment.formats import Embed
 
 MODEL = "model.keras"
 _NAMES = {"keras": MODEL, "savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"}
@@ -51,6 +54,8 @@ def export_run(
     Raises:
         InvalidInput: no finished run, other data, a place that cannot be written to, or a model that is not the run's.
     """
+    from common.deployment.formats import FORMATS
+
     check_choice("--format", name, FORMATS)
     check_positive("--num_checked", num_checked)
     path = default_output(run, name) if output is None else pathlib.Path(output)
@@ -72,6 +77,8 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
     Raises:
         InvalidInput: as `export_run`.
     """
+    from common.deployment.formats import write_format
+
     found: list[Agreement] = []
 
     def check(embed: Embed) -> None:
@@ -98,7 +105,7 @@ def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.P
         if (path / MODEL).exists():
             return
         try:
-            with training_session(0):
+            with training.training_session(0):
                 write_run(RunModel(path, dataset, cache_dir, _CHECKED_AFTER_TRAINING), "keras", path / MODEL)
         except (InvalidInput, ValueError, TypeError, NotImplementedError, OSError) as error:
             reason = str(error).replace(str(path), "the run")

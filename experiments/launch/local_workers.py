@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-import tensorflow as tf
-
 from experiments.launch import worker_process
 from experiments.launch.unit_task import Failure, UnitTask, last_words
 
@@ -147,6 +145,8 @@ def threads_of_each(workers: int, threads: int | None, environment: Mapping[str,
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
     """The GPUs that this process sees, by the names that `CUDA_VISIBLE_DEVICES` takes."""
+    import tensorflow as tf
+
     count = len(tf.config.list_physical_devices("GPU"))
     names = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     return names[:count] if names else [str(index) for index in range(count)]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tensorflow import keras
 
 from common import backbones
 from common.downloads import Fingerprint, download, file_digest
 from common.errors import InvalidInput, check_choice, invalid
+
+if TYPE_CHECKING:
+    from tensorflow import keras
 
 # Before 2.10, files exist that run code of their own in spite of weights_only=True (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)

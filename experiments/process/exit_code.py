@@ -10,9 +10,6 @@ import signal
 import sys
 from collections.abc import Callable
 
-import tensorflow as tf
-
-from common.data import invalid_input_behind
 from common.errors import InvalidInput
 
 CHECKPOINTS_KEPT = "Finished work is kept; run the same command to resume from the last checkpoint."
@@ -65,16 +62,32 @@ def _ending(main: Callable[[], None], kept: str) -> int | str:
         return _fail(f"Cannot continue: {error.strerror or error}{place}.{kept}")
     except MemoryError as error:
         return _fail(f"Cannot continue: too little memory{f' ({error})' if str(error) else ''}.{kept}")
-    except tf.errors.OpError as error:
-        explained = invalid_input_behind(error)
-        if explained is None and _NO_SPACE not in str(error):
-            raise
-        return _fail(str(explained or f"Cannot continue: {_NO_SPACE}.{kept}"))
     except Terminated:
         return _fail(f"Terminated.{kept}", code=143)
     except KeyboardInterrupt:
         return _fail(f"Interrupted.{kept}", code=130)
+    except Exception as error:
+        message = _message_of_tensorflow(error, kept)
+        if not message:
+            raise
+        return _fail(message)
     return 0
+
+
+def _message_of_tensorflow(error: Exception, kept: str) -> str:
+    """What an error of a TensorFlow operation says of files; empty for errors in the code."""
+    if "tensorflow" not in sys.modules:
+        return ""
+    import tensorflow as tf
+
+    from common.data import invalid_input_behind
+
+    if not isinstance(error, tf.errors.OpError):
+        return ""
+    explained = invalid_input_behind(error)
+    if explained is None and _NO_SPACE not in str(error):
+        return ""
+    return str(explained or f"Cannot continue: {_NO_SPACE}.{kept}")
 
 
 def _terminate(number, frame):

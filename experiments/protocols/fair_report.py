@@ -11,9 +11,9 @@ from collections.abc import Collection
 
 import numpy as np
 
+from common import retrieval
 from common.errors import InvalidInput
 from common.files import read_arrays, write_arrays
-from common.retrieval import combine_embeddings
 from experiments import reports
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
@@ -237,7 +237,7 @@ def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, n
     joined = dict(members[0])
     for name in ("queries", "gallery"):
         if name in joined:
-            joined[name] = combine_embeddings([member[name] for member in members])
+            joined[name] = retrieval.combine_embeddings([member[name] for member in members])
     return joined
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
-
-from matplotlib.artist import Artist
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, NamedTuple
 
 from common.errors import InvalidInput
 from common.files import write_atomically
 from experiments.reports.rank_agreement import SHARE_OF_CEILING, STAND_IN, RankAgreement
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
 
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito, "Color universal design", 2008
 _CEILING = "0.85"
@@ -47,6 +44,11 @@ def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, titl
     Raises:
         InvalidInput: there is no line.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     if not lines:
         raise InvalidInput("There is nothing to draw: received no agreement, expected at least one.")
     figure = Figure(figsize=(7.5, 1.9 + 0.3 * len(lines)), dpi=150, layout="constrained")

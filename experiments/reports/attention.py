@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from common.files import write_atomically
 from gsp_dml.attention_maps import upsample_map
@@ -45,6 +42,9 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
         path: where the PNG goes.
         title: above the panels.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     num_columns = 2 + len(images[0].prototypes)
     figure = Figure(figsize=(1.55 * num_columns, 1.72 * len(images) + 0.4), dpi=130, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots(len(images), num_columns, squeeze=False)
@@ -73,6 +73,8 @@ def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, h
         attention: `[rows, columns]`.
         lowest, highest: the values at the ends of the colour scale.
     """
+    from matplotlib import colormaps
+
     enlarged = upsample_map(attention, *image.shape[:2])
     scaled = np.clip((enlarged - lowest) / max(highest - lowest, 1e-12), 0, 1)
     return (1 - _OPACITY) * image + _OPACITY * colormaps["viridis"](scaled)[..., :3]

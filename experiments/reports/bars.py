@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from common.errors import InvalidInput
 from common.files import write_atomically
@@ -40,6 +38,9 @@ def interval_bars(
     Raises:
         InvalidInput: there is no figure.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     methods = list(dict.fromkeys(method for figures in groups.values() for method in figures))
     if not methods:
         raise InvalidInput("There is nothing to draw: received no finished run.")

@@ -22,7 +22,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.stats import chi2
 
 from common.errors import InvalidInput
 from experiments.reports.intervals import Interval, Variance
@@ -118,6 +117,8 @@ def bartlett_p_value(variances: Sequence[Variance]) -> float:
     Args:
         variances: at least two, above zero.
     """
+    from scipy.stats import chi2
+
     values, freedoms = (np.array(column, np.float64) for column in zip(*variances))
     total = freedoms.sum()
     joint = (values @ freedoms) / total

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from common.errors import InvalidInput, check_fraction
 
@@ -43,6 +42,8 @@ def spearman(first, second) -> float:
 
 def spearman_rows(first, second) -> np.ndarray:
     """`spearman` along the last axis, `[..., runs]` to `[...]`: row by row it takes ten times as long."""
+    from scipy.stats import rankdata
+
     ranks = [rankdata(values, axis=-1) for values in (first, second)]
     ranks = [of - of.mean(axis=-1, keepdims=True) for of in ranks]
     norm = np.sqrt((ranks[0] ** 2).sum(axis=-1) * (ranks[1] ** 2).sum(axis=-1))

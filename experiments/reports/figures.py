@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from common.errors import InvalidInput
 from common.files import write_atomically
@@ -50,6 +48,9 @@ def validation_curves(
     Raises:
         InvalidInput: when no run has an evaluation.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     series = [curve for curve in series if len(curve.steps)]
     if not series:
         raise InvalidInput("There is no validation curve to draw: received no run with an evaluation in metrics.jsonl.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ccp_dml import covering_radii, sample_pools
+import ccp_dml
 
 _ROWS_AT_ONCE = 1000
 
@@ -26,9 +26,9 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools:
         num_pools: pools that are drawn of each class.
         seed: of the draws, so that different centers are compared with the same pools.
     """
-    indices = [sample_pools(labels, pool_size, 1, (seed, number)) for number in range(num_pools)]
+    indices = [ccp_dml.sample_pools(labels, pool_size, 1, (seed, number)) for number in range(num_pools)]
     pools = np.asarray(embeddings)[np.concatenate(indices)]  # [pools · classes, pool, dim]
-    return float(covering_radii(pools, np.tile(centers, (num_pools, 1, 1))).mean())
+    return float(ccp_dml.covering_radii(pools, np.tile(centers, (num_pools, 1, 1))).mean())
 
 
 def average_covering_radius(embeddings, labels) -> float:

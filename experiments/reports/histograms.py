@@ -6,9 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from common.errors import InvalidInput
 from common.files import write_atomically
@@ -37,6 +34,10 @@ def stacked_histograms(
     Raises:
         InvalidInput: there is no value.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
     values = [value for kinds in series.values() for of_kind in kinds.values() for value in of_kind]
     if not values:
         raise InvalidInput("There is nothing to draw: received no finished run with a recorded value.")

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import t
 
 Variance = tuple[float, float]  # (variance of an estimate, degrees of freedom that it was estimated with)
 
@@ -106,6 +104,8 @@ class Interval:
         Found by inverting the interval, so that p < 0.05 says the same as a 95 % interval without zero. Not below
         1e-15.
         """
+        from scipy.optimize import brentq
+
         if self.estimate == 0:
             return 1.0
         if self.error == 0:
@@ -221,6 +221,8 @@ def student_quantile(probability: float, freedom: float) -> float:
         probability: in (0, 1).
         freedom: degrees of freedom, > 0.
     """
+    from scipy.stats import t
+
     return float(t.ppf(probability, freedom))
 
 

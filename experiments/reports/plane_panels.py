@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from common.errors import InvalidInput
 from common.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 _NUM_COLUMNS = 3
 _LIMIT = 1.12  # norms are clipped to 1
@@ -58,6 +58,10 @@ def plane_panels(
     Raises:
         InvalidInput: embeddings that are not in the plane.
     """
+    from matplotlib import colormaps
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     dims = {np.asarray(panel.embeddings).shape[-1] for panel in panels}
     if dims != {2}:
         raise InvalidInput(f"Panels are drawn of embeddings in the plane: received dimensions {sorted(dims)}, not 2.")
@@ -100,6 +104,8 @@ _CIRCLES = {"marker": "o", "s": 34, "edgecolors": "black", "linewidths": 0.9, "z
 
 
 def _legend(panels: Sequence[PlanePanel], colors, class_names: Sequence[str]) -> list[Line2D]:
+    from matplotlib.lines import Line2D
+
     def entry(label, marker, face, size, edge="none"):
         return Line2D(
             [],

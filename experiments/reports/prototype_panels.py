@@ -8,11 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import Circle
-from scipy.spatial import ConvexHull, QhullError
 
 from common.files import write_atomically
 
@@ -70,6 +65,9 @@ class PrototypePlane:
 
 def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
     """Draws local features in the colour of their prototype, and the covering radius where it is reached, as a PNG."""
+    from matplotlib import colormaps
+    from matplotlib.patches import Circle
+
     figure, (axes,) = _figure(1, title)
     points, nearest = plane.local.reshape(-1, 2), plane.combination.nearest.ravel()
     order = np.random.default_rng(0).permutation(len(plane.prototypes))  # neighbours get different colours
@@ -86,6 +84,8 @@ def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: st
 
 def hull_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
     """Draws images' averages in the colours of classes, and the hull of each class' active prototypes, as a PNG."""
+    from matplotlib import colormaps
+
     figure, (axes,) = _figure(1, title)
     for label, name in enumerate(plane.class_names):
         members, color = plane.labels == label, colormaps["tab10"](label % 10)
@@ -137,6 +137,8 @@ def combination_panels(plane: PrototypePlane, path: str | os.PathLike, *, title:
 
 def hull_order(points: np.ndarray) -> np.ndarray:
     """Indices of the corners of the convex hull of `[points, 2]`, in order; all points where it has no area."""
+    from scipy.spatial import ConvexHull, QhullError
+
     try:
         return ConvexHull(points).vertices
     except (QhullError, ValueError):
@@ -144,6 +146,9 @@ def hull_order(points: np.ndarray) -> np.ndarray:
 
 
 def _figure(num_panels: int, title: str):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(4.6 * num_panels + (3.0 if num_panels == 1 else 0), 5.4), dpi=130, layout="constrained")
     panels = FigureCanvasAgg(figure).figure.subplots(1, num_panels, squeeze=False)[0]
     for panel in panels:

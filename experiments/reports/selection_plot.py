@@ -6,9 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from common.files import write_atomically
 
 _STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))
@@ -37,6 +34,9 @@ def selection_plot(
         threshold: the weight from which a run selects, in [0, 1].
         title: above the axes.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots()
     for (method, trainings), (color, marker) in zip(points.items(), _STYLES):

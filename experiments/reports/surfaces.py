@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 
 from common.files import write_atomically
 
@@ -39,6 +36,10 @@ def regression_surface(
         labels: of the x axis, the y axis and the colours; values are drawn in percent.
         title: above the axes.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patheffects import withStroke
+
     places, measured = np.array([point[:2] for point in points]), 100 * np.array([point[2] for point in points])
     values = 100 * surface.values
     lowest, highest = min(values.min(), measured.min()), max(values.max(), measured.max())

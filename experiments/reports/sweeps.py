@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from common.errors import InvalidInput
 from common.files import write_atomically
@@ -53,6 +50,10 @@ def sweep_lines(
     Raises:
         InvalidInput: there is no point.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
     series = {name: sorted(points) for name, points in series.items() if points}
     if not series:
         raise InvalidInput("There is nothing to draw: received no finished run.")

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.path import Path
 
 from common.files import write_atomically
 from experiments.reports.prototype_panels import hull_order
@@ -43,6 +39,10 @@ def token_panels(panels: Sequence[TokenPanel], path: str | os.PathLike, *, title
         path: where the PNG goes.
         title: above the panels.
     """
+    from matplotlib import colormaps
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(4.9 * len(panels), 5.6), dpi=120, layout="constrained")
     places = FigureCanvasAgg(figure).figure.subplots(1, len(panels), squeeze=False)[0]
     for panel, place in zip(panels, places):
@@ -67,6 +67,8 @@ def token_panels(panels: Sequence[TokenPanel], path: str | os.PathLike, *, title
 
 def share_in_other_hulls(samples: np.ndarray, labels: np.ndarray) -> float:
     """The share of samples `[samples, 2]` that lie inside the hull of a class other than their own `[samples]`."""
+    from matplotlib.path import Path
+
     inside = np.zeros(len(samples), bool)
     for label in np.unique(labels):
         corners = samples[labels == label]

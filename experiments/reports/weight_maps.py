@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from common.errors import InvalidInput
 from common.files import write_atomically
@@ -25,6 +23,9 @@ def weight_maps(image: np.ndarray, maps: Mapping[str, np.ndarray], path: str | o
     Raises:
         InvalidInput: there is no map.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     if not maps:
         raise InvalidInput("There is nothing to draw: received no map of weights.")
     largest = max(float(weights.max()) for weights in maps.values())

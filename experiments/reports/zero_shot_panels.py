@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from common.files import write_atomically
 from experiments.reports.attention import ImageAttention
@@ -51,6 +48,10 @@ def zero_shot_panels(
         chance: accuracy of a guess, as a fraction.
         title: above all.
     """
+    from matplotlib import colormaps
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     num_images = len(panels[0].images)
     figure = Figure(figsize=(3.3 * (len(panels) + 1), 3.4 + 1.25 * len(panels)), dpi=120, layout="constrained")
     halves = FigureCanvasAgg(figure).figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 1.25 * len(panels)))

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from tensorflow import keras
-
-from common import backbones, data, losses, pooling
-from common.backbones.transformer_layers import CLASS_TOKEN, PATCHES
+from common import backbones, data, losses, pooling, training
+from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.errors import InvalidInput, check_choice, invalid, nearest_choice
-from common.training import EmbeddingHead, EmbeddingModel
-from common.training.devices import precision_policy
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import preset_name
 from experiments.settings.method_names import FORM, MINERS, parse_loss, split_loss
@@ -27,35 +21,46 @@ from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotS
 from experiments.settings.methods.loss_table import PAIR_LOSSES as PAIR_LOSSES  # one of this module's names
 from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
 from experiments.settings.update_settings import CLASS_TOKEN_POOLING, TRANSFORMERS, may_be_transformer
-from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
-from gsp_dml.combined_head import CombinedSumHead
+
+if TYPE_CHECKING:
+    from tensorflow import keras
+
+    from common.training import EmbeddingHead, EmbeddingModel
+    from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+    from gsp_dml.combined_head import CombinedSumHead
+
+
+def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings: Any) -> Callable[..., Any]:
+    """A constructor of a package whose names are imported when they are used, with its first arguments."""
+    return lambda *arguments, **given: name()(*first, *arguments, **settings, **given)
+
 
 DATASETS: dict[str, Callable[..., data.Dataset]] = {
-    "glyphs": data.load_glyphs,
-    "glyph_scripts": data.load_glyph_scripts,
-    "glyph_collage": data.load_glyph_collage,
-    "glyph_collage_distilled": functools.partial(data.load_glyph_collage, nuisance=False),
-    "synthetic_tokens": data.load_synthetic_tokens,
-    "cars196": data.load_cars196,
-    "cub200": data.load_cub200,
-    "sop": data.load_stanford_online_products,
-    "inshop": data.load_in_shop,
-    "cifar10": data.load_cifar10,
-    "cifar10_seen": functools.partial(data.load_cifar10, validation_share=0.1),
-    "cifar10_unseen": functools.partial(data.load_cifar10, unseen_classes=True),
-    "cifar100": data.load_cifar100,
-    "cifar100_unseen": functools.partial(data.load_cifar100, unseen_classes=True),
+    "glyphs": _when_called(lambda: data.load_glyphs),
+    "glyph_scripts": _when_called(lambda: data.load_glyph_scripts),
+    "glyph_collage": _when_called(lambda: data.load_glyph_collage),
+    "glyph_collage_distilled": _when_called(lambda: data.load_glyph_collage, nuisance=False),
+    "synthetic_tokens": _when_called(lambda: data.load_synthetic_tokens),
+    "cars196": _when_called(lambda: data.load_cars196),
+    "cub200": _when_called(lambda: data.load_cub200),
+    "sop": _when_called(lambda: data.load_stanford_online_products),
+    "inshop": _when_called(lambda: data.load_in_shop),
+    "cifar10": _when_called(lambda: data.load_cifar10),
+    "cifar10_seen": _when_called(lambda: data.load_cifar10, validation_share=0.1),
+    "cifar10_unseen": _when_called(lambda: data.load_cifar10, unseen_classes=True),
+    "cifar100": _when_called(lambda: data.load_cifar100),
+    "cifar100_unseen": _when_called(lambda: data.load_cifar100, unseen_classes=True),
     **{
-        f"cifar_collage{suffix}{'' if nuisance else '_distilled'}": functools.partial(
-            data.load_cifar_collage, division=division, nuisance=nuisance
+        f"cifar_collage{suffix}{'' if nuisance else '_distilled'}": _when_called(
+            lambda: data.load_cifar_collage, division=division, nuisance=nuisance
         )
         for suffix, division in (("", "thesis"), ("_published_code", "published_code"))
         for nuisance in (True, False)
     },
-    "cifar10_collage": data.load_cifar10_collage,
-    "cifar10_collage_distilled": functools.partial(data.load_cifar10_collage, nuisance=False),
-    "folder": data.load_image_folder,
-    "manifest": data.load_manifest,
+    "cifar10_collage": _when_called(lambda: data.load_cifar10_collage),
+    "cifar10_collage_distilled": _when_called(lambda: data.load_cifar10_collage, nuisance=False),
+    "folder": _when_called(lambda: data.load_image_folder),
+    "manifest": _when_called(lambda: data.load_manifest),
 }
 
 # These need no files.
@@ -95,16 +100,16 @@ CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x
 COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
 
 BACKBONES: dict[str, Callable[..., keras.Model]] = {
-    "resnet10": backbones.resnet10,
-    "resnet20": backbones.resnet20,
-    "mobilenet_v2": backbones.mobilenet_v2,
-    "resnet50": backbones.resnet50,
-    "bn_inception": backbones.bn_inception,
-    "efficientnet_lite0": backbones.efficientnet_lite0,
-    "vit_small_16": backbones.vit_small_16,
-    "vit_base_16": backbones.vit_base_16,
-    **{name: functools.partial(backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
-    "token_embedding": backbones.token_embedding,
+    "resnet10": _when_called(lambda: backbones.resnet10),
+    "resnet20": _when_called(lambda: backbones.resnet20),
+    "mobilenet_v2": _when_called(lambda: backbones.mobilenet_v2),
+    "resnet50": _when_called(lambda: backbones.resnet50),
+    "bn_inception": _when_called(lambda: backbones.bn_inception),
+    "efficientnet_lite0": _when_called(lambda: backbones.efficientnet_lite0),
+    "vit_small_16": _when_called(lambda: backbones.vit_small_16),
+    "vit_base_16": _when_called(lambda: backbones.vit_base_16),
+    **{name: _when_called(lambda: backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
+    "token_embedding": _when_called(lambda: backbones.token_embedding),
 }
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
@@ -241,7 +246,7 @@ def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
 
 def evaluation_batch_size(config: ExperimentConfig) -> int:
     """Images in an evaluation batch: as many as fit in about 64 images of 227 x 227 pixels, at most 512."""
-    return int(np.clip(64 * 227**2 // config.image_size**2, 16, 512))
+    return max(16, min(64 * 227**2 // config.image_size**2, 512))
 
 
 def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
@@ -336,17 +341,19 @@ def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
     if config.backbone == "token_embedding":
         return _token_head(config, layer)
     if config.pooling in COMBINED_WITH_GSP:
+        from gsp_dml.combined_head import CombinedSumHead
+
         return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
     parts = CONCATENATED.get(config.pooling, 1)
     if config.embedding_dim % parts:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
-    return EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
+    return training.EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
 
 
 def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> EmbeddingHead:
     if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
         raise InvalidInput(f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp.")
-    return EmbeddingHead(layer, None)
+    return training.EmbeddingHead(layer, None)
 
 
 def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShotPredictionLoss | None:
@@ -363,6 +370,8 @@ def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: in
         dataset: gives the number of channels.
         num_classes: training classes, for proxies and label embeddings.
     """
+    from common.training.devices import precision_policy
+
     with precision_policy(config.precision):
         return _model_of(config, dataset, num_classes)
 
@@ -374,7 +383,7 @@ def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int)
         backbone.trainable = False
     if config.trained_from is not None:
         backbone = backbones.cut_network(backbone, config.trained_from)
-    return EmbeddingModel(
+    return training.EmbeddingModel(
         backbone,
         head,
         build_loss(config, num_classes),

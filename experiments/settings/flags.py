@@ -8,10 +8,8 @@ import sys
 import typing
 from collections.abc import Callable
 
-import tensorflow as tf
 from absl import app, flags
 
-from common.data import Dataset
 from common.errors import InvalidInput, check_all, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.settings import build
@@ -23,6 +21,9 @@ from experiments.settings.method_names import FORM
 from experiments.settings.own_data import fit_to_data
 from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
+
+if typing.TYPE_CHECKING:
+    from common.data import Dataset
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -256,6 +257,8 @@ def run_command(main: typing.Callable[..., None], kept: str | None = None, actio
         if len(arguments) > 1:
             raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
+            import tensorflow as tf
+
             tf.config.experimental.enable_op_determinism()
         main()
 

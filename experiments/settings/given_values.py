@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from common.data import Dataset
 from common.errors import check_all, check_choice
 from experiments.settings import build
 from experiments.settings.config import all_settings
@@ -14,6 +13,9 @@ from experiments.settings.initial_weights import check_weights, is_file
 from experiments.settings.own_data import OWN_DATASETS, check_fits, network_of_weights
 from experiments.settings.recipes import BUDGETS, METHODS, check_recipe, layers_of
 from experiments.settings.setting import check_value
+
+if TYPE_CHECKING:
+    from common.data import Dataset
 
 
 class Given(NamedTuple):

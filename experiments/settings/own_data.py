@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from common import backbones
-from common.data import Dataset, contiguous_folds, random_class_split
+from common import backbones, data
 from common.errors import check_all, invalid
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.layers import Layers
+
+if TYPE_CHECKING:
+    from common.data import Dataset
 
 OWN_DATASETS = ("folder", "manifest")
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
@@ -55,7 +56,7 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
     if values["classes_per_batch"] <= most or "classes_per_batch" in given:
         return
     batch = values["classes_per_batch"] * values["samples_per_class"]
-    smallest_class = int(np.unique(dataset.train.labels, return_counts=True)[1].min())
+    smallest_class = min(collections.Counter(dataset.train.labels.tolist()).values())
     samples = max(values["samples_per_class"], min(batch // most, smallest_class))
     set_unless_given(classes_per_batch=most, samples_per_class=samples)
 
@@ -83,8 +84,8 @@ def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
     if dataset.validation is not None or protocol in ("conventional", FINAL):
         return num_classes
     if protocol == "held_out":
-        return len(random_class_split(num_classes, 1 - values["held_out_fraction"], seed=0)[0])
-    folds = contiguous_folds(num_classes, values.get("num_folds") or _fitting_folds(num_classes, _MOST_FOLDS))
+        return len(data.random_class_split(num_classes, 1 - values["held_out_fraction"], seed=0)[0])
+    folds = data.contiguous_folds(num_classes, values.get("num_folds") or _fitting_folds(num_classes, _MOST_FOLDS))
     return min(len(training) for training, _ in folds)
 
 

@@ -9,11 +9,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from tensorflow import keras
-
-from common import data, losses
-from common.backbones import freeze_batch_norm
-from common.backbones.pretrained_weights import initialize_weights
+from common import backbones
 from common.errors import InvalidInput, check_choice, invalid
 from experiments.settings import build
 from experiments.settings.config import all_settings
@@ -22,6 +18,12 @@ from experiments.settings.methods import LossSettings
 from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
 from experiments.settings.setting import Settings
+
+if typing.TYPE_CHECKING:
+    from tensorflow import keras
+
+    from common.data import Dataset
+    from common.losses import MetricLoss
 
 _PARTS_OF_NAMES = (*MINERS, "rho", "xbm", "ccp", "plain")
 _OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
@@ -45,7 +47,7 @@ class Registry:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    def loss(self, name: str, loss: type[LossSettings] | Callable[..., losses.MetricLoss]) -> None:
+    def loss(self, name: str, loss: type[LossSettings] | Callable[..., MetricLoss]) -> None:
         """Adds a loss for `--loss`.
 
         Args:
@@ -56,7 +58,7 @@ class Registry:
         if isinstance(loss, type) and issubclass(loss, LossSettings):
             kind = loss
         else:
-            kind = loss_settings(name, typing.cast(Callable[..., losses.MetricLoss], loss))
+            kind = loss_settings(name, typing.cast("Callable[..., MetricLoss]", loss))
         self._add("loss", name, kind)
         build.LOSSES[name] = kind
 
@@ -89,9 +91,7 @@ class Registry:
         self._add("backbone", name, kind)
         build.BACKBONES[name] = _Network(name, backbone, kind)
 
-    def dataset(
-        self, name: str, load: Callable[..., data.Dataset], *, recipe_of: str, needs_files: bool = True
-    ) -> None:
+    def dataset(self, name: str, load: Callable[..., Dataset], *, recipe_of: str, needs_files: bool = True) -> None:
         """Adds a data set for `--dataset`.
 
         Args:
@@ -148,8 +148,12 @@ class _Network:
         given["input_channels"] = input_channels
         model = constructed(own or self._kind(), self._name, self._backbone, given)
         if frozen_batch_norm and "frozen_batch_norm" not in self._taken:
-            freeze_batch_norm(model)
-        return model if "weights" in self._taken else initialize_weights(model, weights)
+            backbones.freeze_batch_norm(model)
+        if "weights" in self._taken:
+            return model
+        from common.backbones.pretrained_weights import initialize_weights
+
+        return initialize_weights(model, weights)
 
 
 def _check_settings(name: str, settings: type[Settings]) -> None:

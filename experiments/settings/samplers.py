@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from common import data
 from common.errors import check_choice
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.gsp import ZeroShotSettings
-from gsp_dml.zero_shot_halves import check_halves
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatches | data.RandomPairBatches]] = {
     "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
@@ -34,5 +35,7 @@ def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
     batches = SAMPLERS[sampler](config, labels, seed)
     zero_shot = config.find(ZeroShotSettings)
     if zero_shot and zero_shot.zero_shot_weight:
+        from gsp_dml.zero_shot_halves import check_halves
+
         check_halves(batches.class_places, zero_shot.zero_shot_halves)
     return batches

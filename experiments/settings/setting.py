@@ -55,7 +55,7 @@ class Settings:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Of the settings, as their flags are called."""
-        return tuple(field.name for field in dataclasses.fields(cls) if field.metadata)
+        return _names(cls)  # type: ignore[arg-type]  # a class is hashable
 
     def stored(self) -> dict[str, Any]:
         """The JSON values that `config.json` and hashes have, by the names that these have had from the first."""
@@ -65,6 +65,11 @@ class Settings:
             if field.metadata and value is not None and not (field.metadata["omit_default"] and value == field.default):
                 stored[field.metadata["stored_as"] or field.name] = value
         return stored
+
+
+@functools.cache
+def _names(kind: type[Settings]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind) if field.metadata)
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common import backbones
-from common.backbones.cut_network import HEAD
+from common.backbones.network_names import HEAD
 from common.errors import InvalidInput, invalid
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pathlib
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
-from common.diagnostics.diagnostics import NAMES
+from common.diagnostics.diagnostic_names import NAMES
 from common.files import read_json
 from experiments.reports import UnitRun, deviation_sentence
 from experiments.settings.config import all_settings, by_flag_names

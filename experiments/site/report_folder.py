@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from common.errors import InvalidInput, invalid
 from common.files import write_text
 from common.progress import progress_bar
@@ -137,6 +135,8 @@ def _records(
 
 def _drawn_or_reason(draw) -> dict:
     """What `draw` makes, or a record that says what was wrong with the run or its data."""
+    import tensorflow as tf
+
     try:
         return draw()
     except (InvalidInput, OSError, tf.errors.OpError) as error:

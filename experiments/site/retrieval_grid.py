@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from common import retrieval
 from common.data import Dataset
 from common.errors import InvalidInput
-from common.retrieval import find_nearest_neighbors
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
 from experiments.site.drawings import Drawings
@@ -86,7 +86,7 @@ def retrieval_record(
 def _neighbors(queries: np.ndarray, gallery: np.ndarray | None, rows: np.ndarray, count: int) -> np.ndarray:
     """Indices of what is found `[rows, count]`, by the search that also evaluates; never the query itself."""
     if gallery is not None:
-        return find_nearest_neighbors(queries[rows], gallery, num_neighbors=min(count, len(gallery)))
+        return retrieval.find_nearest_neighbors(queries[rows], gallery, num_neighbors=min(count, len(gallery)))
     count = min(count, len(queries) - 1)
-    found = find_nearest_neighbors(queries[rows], queries, num_neighbors=count + 1)
+    found = retrieval.find_nearest_neighbors(queries[rows], queries, num_neighbors=count + 1)
     return np.array([[index for index in line if index != row][:count] for row, line in zip(rows, found)])

@@ -24,8 +24,8 @@ from experiments.settings import flags as experiment_flags
 from experiments.settings.config import all_settings
 from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.study import write_table
+from experiments.studies.tables import AGREEMENT
 
-AGREEMENT = "agreement"
 _TITLE = "Rank correlation of benchmarks with printed tables"
 _SIGNS_TITLE = "Paired effects of benchmarks and of printed tables"
 _RESULTS = "results"

@@ -6,10 +6,6 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import norm
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 _HALTON_BASES = (2, 3, 5, 7)
 _TIE_DIGITS = 9  # expected improvements that agree so far are a tie, which the grid's order decides
@@ -24,6 +20,10 @@ class Surface:
     """
 
     def __init__(self, points: np.ndarray, values: np.ndarray):
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
         points = np.asarray(points, np.float64)
         scales = Matern(np.full(points.shape[1], 0.5), (0.2, 10.0), nu=2.5)
         kernel = ConstantKernel(1.0, (1e-2, 1e2)) * scales + WhiteKernel(0.05, (1e-4, 1.0))
@@ -46,6 +46,8 @@ class Surface:
 
     def expected_improvement(self, points: np.ndarray) -> np.ndarray:
         """E[max(0, f(x) - f*)] `[points]`, f* the largest mean at a measured point (measured values are noisy)."""
+        from scipy.stats import norm
+
         mean, spread = self.mean(points), np.maximum(self.spread(points), 1e-12)
         gain = mean - self.mean(self.process.X_train_).max()
         return gain * norm.cdf(gain / spread) + spread * norm.pdf(gain / spread)

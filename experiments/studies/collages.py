@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from absl import flags
 
-from common import data
-from common.backbones import save_parameters
+from common import backbones, data
 from common.errors import InvalidInput, check_choice, check_given
 from common.files import read_json, write_json
 from experiments import reports
@@ -178,7 +177,7 @@ def pretrained_backbone(collages: data.Dataset) -> str:
     units = trained_units(dataset, [config], values.runs_dir, cache_dir=values.cache_dir, repeats=1)[0]
     path = units[0].path / "backbone.npz"
     if not path.exists():
-        save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)
+        backbones.save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)
     return str(path)
 
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays
-from common.retrieval import evaluate_retrieval
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.reports.plane_panels import PlanePanel, plane_panels
@@ -112,7 +112,7 @@ def states_of(unit: UnitRun) -> list[State]:
             name,
             steps,
             found,
-            evaluate_retrieval(found, labels).map_at_r,
+            retrieval.evaluate_retrieval(found, labels).map_at_r,
             average_covering_radius(found, labels),
             mean_distance_between_classes(found, labels),
         )

@@ -5,22 +5,24 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays, read_json, write_json, write_text
-from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.reports.collect import UnitRun
 from experiments.reports.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.reports.plain_tables import PlainTable
 from experiments.reports.plane_panels import PlanePanel, plane_panels
-from experiments.studies.mnist_training import MnistSettings
 from experiments.units.projection_snapshots import snapshot_path
+
+if TYPE_CHECKING:
+    from experiments.studies.mnist_training import MnistSettings
 
 PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
 _NUM_DRAWN = 3000
@@ -133,7 +135,7 @@ def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
     return State(
         index=index,
         steps=run.result["problems"][index - 1]["steps"] if index else run.result["problems"][0]["start_step"],
-        map_at_r=evaluate_retrieval(arrays["queries"], labels).map_at_r,
+        map_at_r=retrieval.evaluate_retrieval(arrays["queries"], labels).map_at_r,
         distance=mean_distance_between_classes(arrays["queries"], labels),
         cover_of_converged=cover["converged"],
         cover_of_chosen=check_given("chosen proxies", cover["chosen"]),
@@ -238,6 +240,8 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
 
 def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
     """Why these runs cannot be compared with the thesis."""
+    from experiments.studies.mnist_training import MnistSettings
+
     standard = MnistSettings()
     changed = {
         field.name

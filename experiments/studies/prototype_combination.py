@@ -18,11 +18,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from common.data import Dataset
 from common.errors import check_given
-from common.ops.k_center import greedy_k_center
 from experiments.evidence.extras import Extras
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
@@ -120,6 +118,8 @@ def combinations(options: StudyOptions) -> PrototypeCombination:
 
 def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
     """Prototypes `[prototypes, dim]` among local features `[images, positions, dim]`, by greedy k-center."""
+    from common.ops.k_center import greedy_k_center
+
     points = local.reshape(-1, local.shape[-1])
     return points[greedy_k_center(points, min(count, len(points))).numpy()]
 
@@ -214,6 +214,8 @@ def plane_features(
     Returns:
         Features `[images, positions, 2]` in the unit ball, labels from 0 `[images]`, the labels' names.
     """
+    import tensorflow as tf
+
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     test = trained.dataset.test
     classes = np.unique(test.labels)[:NUM_CLASSES]

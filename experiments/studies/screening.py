@@ -17,7 +17,6 @@ import pathlib
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from experiments import reports
 from experiments.reports import PlainTable
@@ -163,6 +162,8 @@ def main_effects(values: np.ndarray) -> list[MainEffect]:
     Args:
         values: `[runs, cells]`, cells in the order of `SIGNS`, at least one run.
     """
+    from scipy import stats
+
     effects = []
     for column in np.array(SIGNS).T:
         low, high = values[:, column < 0].mean(axis=1), values[:, column > 0].mean(axis=1)

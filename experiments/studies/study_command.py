@@ -202,8 +202,14 @@ def _figures(unit: UnitRun) -> str:
 
 
 def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
-    """What is on disk. Without --data_dir the cells can still be listed."""
+    """What is on disk. Without --data_dir the cells can still be listed.
+
+    Embedded data are made only where a run of them may have finished.
+    """
     values = flags.FLAGS
+    is_embedded = options.dataset in build.EMBEDDED_DATASETS
+    if is_embedded and not values.run and not any(pathlib.Path(values.runs_dir).glob(f"*/{options.dataset}")):
+        return NothingFinished()
     try:
         drawn = options.overrides.get("seed", 0), options.overrides.get("train_fraction")
         dataset = build.load_dataset(options.dataset, values.data_dir, values.cache_dir, *drawn)

@@ -16,6 +16,7 @@ from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
 from experiments.studies.warm_benchmark import warm_benchmark
 
+AGREEMENT = "agreement"  # beside the tables: how recorded studies rank methods beside the printed ones
 TABLES = {
     "3.1": ccp_table,
     "3.2a": ccp_bn_inception,

@@ -15,15 +15,12 @@ import pathlib
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
+import gsp_dml
 from common.errors import check_fraction, check_given
 from experiments.reports import PlainTable
 from experiments.reports.weight_maps import weight_maps
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, write_table
-from gsp_dml import partial_transport
-from gsp_dml.partial_transport import weight_perplexity
-from gsp_dml.prototype_costs import prototype_costs
 
 SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0, 1000.0)
@@ -59,6 +56,9 @@ class ToyTransport(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table and the picture."""
+        from gsp_dml.partial_transport import weight_perplexity
+        from gsp_dml.prototype_costs import prototype_costs
+
         del finished
         image, on_patches = picture()
         costs = prototype_costs(image.reshape(-1, 3), PROTOTYPES).numpy()
@@ -108,6 +108,8 @@ def linear_programme(costs: np.ndarray, transport_ratio: float) -> Solution:
         costs: c, `[positions, prototypes]`.
         transport_ratio: mu, in (0, 1].
     """
+    from scipy.optimize import linprog
+
     check_fraction("transport_ratio", transport_ratio)
     num_positions, num_prototypes = costs.shape
     identity = np.eye(num_positions)
@@ -131,5 +133,5 @@ def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Sol
         transport_ratio: mu, in (0, 1].
         smoothing: the inverse weight of the entropy.
     """
-    transport = partial_transport(costs.astype(np.float64), transport_ratio, smoothing, return_plan=True)
+    transport = gsp_dml.partial_transport(costs.astype(np.float64), transport_ratio, smoothing, return_plan=True)
     return Solution(float((costs * check_given("plan", transport.plan).numpy()).sum()), transport.weights.numpy())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Mapping
 
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
 from experiments.settings.build import EMBEDDED_DATASETS
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.recipes import departures
 from experiments.studies.study import Cell
@@ -27,10 +29,7 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
             lists are given item by item.
     """
     config = cell.config
-    set_by_hand = ("chapter", *departures(config, given=("chapter",)))
-    # What follows from these may be another value than the recipe's, which the configuration has.
-    names = (*_NAMED, *set_by_hand[1:], *departures(config, given=set_by_hand))
-    flags = {name: getattr(config, name) for name in names}
+    flags = {name: getattr(config, name) for name in (*_NAMED, *_set_by_hand(config))}
     module, repeats = "experiments.fair_eval", 1
     if config.protocol is None:
         flags["fold"] = cell.fold
@@ -48,6 +47,14 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
         flags.setdefault("data_dir", DATA_DIR)
     given = [(name, each) for name, value in flags.items() for each in (value if isinstance(value, list) else [value])]
     return " ".join([f"python -m {module}", *(_flag(name, value) for name, value in given)])
+
+
+@functools.lru_cache(maxsize=64)
+def _set_by_hand(config: ExperimentConfig) -> tuple[str, ...]:
+    """The settings in which a configuration differs from its recipe; the same for all folds and repeats."""
+    first = tuple(departures(config, given=("chapter",)))
+    # What follows from these may be another value than the recipe's, which the configuration has.
+    return (*first, *departures(config, given=("chapter", *first)))
 
 
 def _flag(name: str, value) -> str:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from common.data import Dataset
 from common.errors import check_given
@@ -205,6 +204,8 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
         dataset: as loaded.
         cache_dir: the folder for prepared images, or None for the default.
     """
+    import tensorflow as tf
+
     path = unit.path / "attributes.npz"
     if path.exists():
         attributes = read_arrays(path)["attributes"]

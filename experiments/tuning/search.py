@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from common import training
 from common.errors import InvalidInput
-from common.training import NotFinite
 from common.training.trackers import EndedFromOutside
 from experiments.settings.config import ExperimentConfig
 from experiments.tuning.optuna_library import optuna
@@ -143,7 +143,7 @@ class Search:
         except _Pruned:
             self.study.tell(trial, state=state.PRUNED)
         except InvalidInput as error:
-            if not isinstance(error.__cause__, NotFinite):
+            if not isinstance(error.__cause__, training.NotFinite):
                 raise
             trial.set_user_attr("diverged", str(error.__cause__))
             self.study.tell(trial, state=state.PRUNED)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from common import training
 from common.data import Dataset
 from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.records import RunDirectory
-from common.training import CachedFeatures, EmbeddingModel, cache_features
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+
+if TYPE_CHECKING:
+    from common.training import CachedFeatures, EmbeddingModel
 
 _RECORD = "features.json"
 
@@ -52,7 +55,7 @@ def features_below_cut(
     }
     augmentation, preprocessing = build.build_augmentation(config, dataset), build.build_preprocessing(config, dataset)
     batch_size = build.evaluation_batch_size(config)
-    features = cache_features(
+    features = training.cache_features(
         dataset, model.backbone.lower, augmentation, preprocessing, folder, origin, batch_size=batch_size
     )
     _check_record(run, {"training": features.training.digest, "evaluation": features.evaluation.digest})

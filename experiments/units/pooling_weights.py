@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
-from common.data import Dataset, Examples, evaluation_batches
+import gsp_dml
+from common import data
+from common.data import Dataset, Examples
 from common.errors import InvalidInput
-from common.pooling import GlobalAveragePooling, WeightedPooling
-from common.records import ResumableCallback
-from common.training import EmbeddingModel
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from gsp_dml import GeneralizedSumPooling
 from gsp_dml.attention_maps import target_share, weighted_feature_norm
-from gsp_dml.perplexity_callback import WeightPerplexity, pooled_features
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from common.records import ResumableCallback
+    from common.training import EmbeddingModel
 
 NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
 
@@ -37,6 +39,8 @@ class PoolingWeights(NamedTuple):
 
 def has_weights(pooling) -> bool:
     """Whether one can say where a pooling looks; true of average pooling too, which looks everywhere alike."""
+    from common.pooling import GlobalAveragePooling, WeightedPooling
+
     return isinstance(pooling, (WeightedPooling, GlobalAveragePooling))
 
 
@@ -50,6 +54,8 @@ def pooling_weights_of(model: EmbeddingModel, batches: tf.data.Dataset) -> Pooli
     Raises:
         InvalidInput: the pooling gives no weight to positions.
     """
+    from gsp_dml.perplexity_callback import pooled_features
+
     pooling = model.head.pooling
     if not has_weights(pooling):
         raise InvalidInput(f"{type(pooling).__name__} gives positions no weights, so there is nothing to see.")
@@ -63,6 +69,10 @@ def pooling_weights_of(model: EmbeddingModel, batches: tf.data.Dataset) -> Pooli
 
 
 def _weights(pooling, features, map_shape) -> np.ndarray:
+    import tensorflow as tf
+
+    from common.pooling import GlobalAveragePooling
+
     if isinstance(pooling, GlobalAveragePooling):
         return np.full(features.shape[:2], 1 / features.shape[1])
     maps = tf.reshape(features, [tf.shape(features)[0], *map_shape, features.shape[-1]])
@@ -72,7 +82,7 @@ def _weights(pooling, features, map_shape) -> np.ndarray:
 def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> tf.data.Dataset:
     """The inputs of examples of a data set, in order, as evaluation reads them."""
     preprocessing = build.build_preprocessing(config, dataset)
-    return evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
+    return data.evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
 
 
 def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
@@ -100,7 +110,9 @@ def perplexity_callbacks(
     model: EmbeddingModel, validation: Examples, config: ExperimentConfig, dataset: Dataset
 ) -> list[ResumableCallback]:
     """Records perplexities at each evaluation of a model with generalized sum pooling; nothing for other poolings."""
-    if not isinstance(model.head.pooling, GeneralizedSumPooling):
+    from gsp_dml.perplexity_callback import WeightPerplexity
+
+    if not isinstance(model.head.pooling, gsp_dml.GeneralizedSumPooling):
         return []
     watched = np.unique(np.linspace(0, len(validation) - 1, NUM_WATCHED).astype(int))
     return [WeightPerplexity(model, image_batches(validation.subset(watched), config, dataset))]

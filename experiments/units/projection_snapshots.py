@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ccp_dml import Representatives
 from common.files import write_arrays
+
+if TYPE_CHECKING:
+    from ccp_dml import Representatives
 
 
 def snapshot_path(run: pathlib.Path, index: int) -> pathlib.Path:

@@ -6,7 +6,8 @@ import json
 import logging
 import pathlib
 
-from common.data import Dataset, is_of_names
+from common import data
+from common.data import Dataset
 from common.errors import InvalidInput
 from common.files import read_json
 
@@ -24,7 +25,7 @@ def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, 
     """
     if fingerprint == trained_on:
         return
-    if is_of_names(trained_on, dataset):
+    if data.is_of_names(trained_on, dataset):
         raise InvalidInput(
             f"{run} is of a version of this code that told images apart by their file names alone, so it is "
             f"unknown whether it was trained on what {dataset.name} now holds. Run it again: the same command begins a "

@@ -7,14 +7,11 @@ import os
 from collections.abc import Iterable
 
 import numpy as np
-import tensorflow as tf
 
 from common import backbones
-from common.backbones.bn_inception import INPUT_MEANS
-from common.backbones.cut_network import HEAD
+from common.backbones.network_names import HEAD
 from common.data import Dataset, Examples
 from common.errors import check_all, check_choice, invalid
-from common.training.devices import IS_KERAS_3, check_replicas
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
@@ -113,6 +110,10 @@ def _check_devices(config: ExperimentConfig) -> None:
     """The devices of this host, which must be asked before TensorFlow begins to work."""
     if config.replicas is None:
         return
+    import tensorflow as tf
+
+    from common.training.devices import IS_KERAS_3, check_replicas
+
     if not IS_KERAS_3 and not config.frozen_batch_norm:
         expected = "--frozen_batch_norm on Keras 2 with --strategy=mirrored"
         fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
@@ -123,6 +124,8 @@ def _check_devices(config: ExperimentConfig) -> None:
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
     """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them again."""
+    from common.backbones.bn_inception import INPUT_MEANS
+
     check_all(
         [
             lambda: check_choice("--input_mean", config.input_mean, INPUT_MEANS),

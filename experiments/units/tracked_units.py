@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from common.records import environment
+from common import records
 from common.training.trackers import RunDescription, TrackedRun, TrackerChoice
 from experiments.settings.config import ExperimentConfig
 from experiments.units.unit import unit_label
@@ -23,7 +23,7 @@ def tracked_unit(
     """
     digest = config.hash(data)
     tags = {
-        "commit": environment()["commit"] or "none",
+        "commit": records.environment()["commit"] or "none",
         "data": data,
         "config": digest,
         "dataset": config.dataset,
@@ -45,7 +45,7 @@ def follow_pictures(choice: TrackerChoice, folder: pathlib.Path, title: str) -> 
     """
     if not choice.takes_pictures:
         return
-    description = RunDescription(title, "reports", tags={"commit": environment()["commit"] or "none"})
+    description = RunDescription(title, "reports", tags={"commit": records.environment()["commit"] or "none"})
     tracked = choice.tracked(description, folder)
     pictures = [path for path in sorted(folder.glob("*.png")) if tracked.lacks_picture(path)]
     if pictures:

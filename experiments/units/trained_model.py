@@ -5,22 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_choice
 from common.files import read_json
 from common.records import RunDirectory
-from common.training import EmbeddingModel
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
 from experiments.settings.plugins import check_stored_plugins
 from experiments.units.pooling_weights import image_batches
 from experiments.units.same_data import check_same_data
 from experiments.units.splits import split_of
+
+if TYPE_CHECKING:
+    from common.training import EmbeddingModel
 
 
 class TrainedModel(NamedTuple):
@@ -109,6 +110,8 @@ def load_trained_model(
     Raises:
         InvalidInput: the run has not finished, or the data on disk are not those of the run.
     """
+    import tensorflow as tf
+
     config, identity = run_configuration(path)
     place: list[Any] = [identity.get(name) for name in ("fold", "repeat")]  # a damaged file may say anything
     if not all(type(number) is int and number >= 0 for number in place) or place[0] >= config.num_folds:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
+from common import training
 from common.data import Examples
 from common.errors import InvalidInput, check_given
-from common.training import EmbeddingHead, EmbeddingModel
 from experiments.settings.config import ExperimentConfig
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import TrainedModel
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from common.training import EmbeddingModel
 
 
 class Trunk(NamedTuple):
@@ -66,6 +70,7 @@ def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarr
         model: whose head pools first.
         batches: inputs without labels.
     """
+    import tensorflow as tf
 
     @tf.function(reduce_retracing=True, autograph=False)
     def pooled(inputs):
@@ -76,7 +81,7 @@ def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarr
 
 def _neck(trained: TrainedModel) -> np.ndarray:
     head = trained.model.head
-    if not isinstance(head, EmbeddingHead) or head.project_first:
+    if not isinstance(head, training.EmbeddingHead) or head.project_first:
         raise InvalidInput(
             f"Invalid --run: received one with --pooling={trained.config.pooling}, which projects before it pools, so "
             "there is no metric matrix between its features. Expected a pooling with a linear neck behind it, such as "

@@ -5,32 +5,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from tqdm import tqdm
 
-from ccp_dml import AlternatingProjections
-from common.data import Dataset, Examples, training_batches
-from common.diagnostics import diagnose, evaluate_clustering
+from common import data, diagnostics, records, retrieval, training
+from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import read_json, write_json
-from common.records import RunDirectory, TrainingCost
-from common.retrieval import RetrievalResult, evaluate_retrieval
-from common.training import (
-    EmbeddingModel,
-    GradientClipping,
-    LearningRateRecord,
-    NotFinite,
-    Training,
-    TrainingSchedule,
-    model_above_cut,
-    train_in,
-)
-from common.training.devices import mirrored_strategy, synchronize_batch_normalization
-from common.training.optimizers import GradientTransform
-from common.training.trackers import TrackedRun
+from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
@@ -41,6 +25,15 @@ from experiments.units.pooling_weights import image_batches, perplexity_callback
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
 from experiments.units.update_rule import coupled_decay, update_rule
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ccp_dml import AlternatingProjections
+    from common.retrieval import RetrievalResult
+    from common.training import EmbeddingModel, Training, TrainingSchedule
+    from common.training.optimizers import GradientTransform
+    from common.training.trackers import TrackedRun
 
 Watcher: TypeAlias = Callable[[int, dict[str, float]], None]  # of a step and its validation metrics
 MONITORED = {
@@ -92,22 +85,22 @@ class Unit:
     ) -> dict:
         """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`."""
         try:
-            return train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch), tracked)
-        except NotFinite as error:
+            return training.train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch), tracked)
+        except training.NotFinite as error:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
 
     def _prepared(self, checkpoint_seconds: float, watch: Watcher | None) -> Training:
-        cost = TrainingCost()
+        cost = records.TrainingCost()
         model = whole = self._build_model()
         if self.config.cached_features:
             model = self._above_cut(whole)
-            cost = TrainingCost()  # without the features, which are computed once for many units
+            cost = records.TrainingCost()  # without the features, which are computed once for many units
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
         with model.distribute_strategy.scope():
             transforms, callbacks, projections = self._training_parts(model)
-        return Training(
+        return training.Training(
             model,
             self._batches_from,
             lambda: self._validation_metrics(model),
@@ -132,6 +125,8 @@ class Unit:
         return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
 
     def _build_model(self) -> EmbeddingModel:
+        from common.training.devices import mirrored_strategy, synchronize_batch_normalization
+
         with mirrored_strategy(self.config.replicas or 1).scope():
             model = build.build_model(self.config, self.dataset, self.training.num_classes)
             inputs, labels = next(iter(self._batches_from(0)))
@@ -145,13 +140,13 @@ class Unit:
         place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
         self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
-        model = model_above_cut(whole)
+        model = training.model_above_cut(whole)
         model.build_from_batch(*next(iter(self._batches_from(0))))
         return model
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
         augmentation = build.build_augmentation(self.config, self.dataset)
-        return training_batches(self.training, self.batches, augmentation, self.seed, start_step=step)
+        return data.training_batches(self.training, self.batches, augmentation, self.seed, start_step=step)
 
     def _untrained_metrics(self, model: EmbeddingModel) -> dict:
         """Metrics of the backbone's average features on the test set, before any training here."""
@@ -181,7 +176,7 @@ class Unit:
 
     def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
         config = self.config
-        return TrainingSchedule(
+        return training.TrainingSchedule(
             max_steps=config.max_steps,
             steps_per_evaluation=config.steps_per_evaluation,
             patience=config.patience,
@@ -198,7 +193,7 @@ class Unit:
         transforms: list[GradientTransform] = coupled_decay(self.config, model)
         callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
         if self.config.learning_rate_schedule == COSINE:
-            callbacks.append(LearningRateRecord())
+            callbacks.append(training.LearningRateRecord())
         projections = None
         projected = self.config.find(ProjectionSettings)
         if projected:
@@ -209,7 +204,7 @@ class Unit:
             term, projections = projected.training_parts(model, pools, self.config.monitor, on_problem_start)
             transforms = [term, *transforms]
         if self.config.clip_norm:
-            transforms.append(GradientClipping(self.config.clip_norm, self.config.clip_value))
+            transforms.append(training.GradientClipping(self.config.clip_norm, self.config.clip_value))
         return transforms, callbacks, projections
 
     def _figures(self, model, untrained: dict, projections: AlternatingProjections | None) -> tuple[dict, dict]:
@@ -223,7 +218,7 @@ class Unit:
             "repeat": self.repeat,
             "test": metrics.as_dict(),
             "untrained": untrained,
-            "diagnostics": diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
+            "diagnostics": diagnostics.diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
         }
         result["validation_classes"] = self.queries.num_classes
         if projections is not None:
@@ -263,7 +258,7 @@ def embedded(
 
 def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:
     """Retrieval metrics of what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery."""
-    return evaluate_retrieval(
+    return retrieval.evaluate_retrieval(
         embeddings["queries"],
         embeddings["query_labels"],
         embeddings.get("gallery"),
@@ -278,4 +273,6 @@ def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
 
 def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
     """NMI of k-means and classes, of the queries of what `test_embeddings.npz` holds."""
-    return evaluate_clustering(embeddings["queries"], embeddings["query_labels"]).normalized_mutual_information
+    return diagnostics.evaluate_clustering(
+        embeddings["queries"], embeddings["query_labels"]
+    ).normalized_mutual_information

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
-from tensorflow import keras
-
-from common.backbones import block_rates
-from common.training import CosineSchedule, CoupledWeightDecay, EmbeddingModel, ProxyRateOptimizer
-from common.training.devices import scaled_optimizer
-from common.training.optimizers import GradientTransform
+from common import backbones, training
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.update_settings import ADAMW, COSINE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from common.training import EmbeddingModel, ProxyRateOptimizer
+    from common.training.optimizers import GradientTransform
 
 # Tables of single tokens and positions, which AdamW does not decay, like biases and normalisations.
 _TOKENS = re.compile(r"(cls|class|mask|register)_tokens?\b|pos_embed|position_embedding")
@@ -30,6 +31,10 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
     Raises:
         InvalidInput: layer-wise decay of a network without blocks.
     """
+    from tensorflow import keras
+
+    from common.training.devices import scaled_optimizer
+
     settings = {"beta_1": 0.9, "beta_2": config.beta_2}
     if config.optimizer == ADAMW:
         optimizer = keras.optimizers.AdamW(config.learning_rate, weight_decay=config.weight_decay, **settings)
@@ -37,17 +42,17 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
     else:
         optimizer = keras.optimizers.Adam(config.learning_rate, **settings)
     cosine = config.learning_rate_schedule == COSINE
-    return ProxyRateOptimizer(
+    return training.ProxyRateOptimizer(
         scaled_optimizer(optimizer, config.precision),
         config.proxy_multiplier,
-        schedule=CosineSchedule(config.learning_rate, config.max_steps) if cosine else None,
-        rates=() if config.layer_decay is None else block_rates(model.backbone, config.layer_decay),
+        schedule=training.CosineSchedule(config.learning_rate, config.max_steps) if cosine else None,
+        rates=() if config.layer_decay is None else backbones.block_rates(model.backbone, config.layer_decay),
     )
 
 
 def coupled_decay(config: ExperimentConfig, model: EmbeddingModel) -> list[GradientTransform]:
     """The decay that is part of the gradient; none for AdamW, which decays weights itself."""
-    return [] if config.optimizer == ADAMW else [CoupledWeightDecay(config.weight_decay, model)]
+    return [] if config.optimizer == ADAMW else [training.CoupledWeightDecay(config.weight_decay, model)]
 
 
 def _is_decayed(weight: tf.Variable) -> bool:

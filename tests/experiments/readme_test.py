@@ -3,10 +3,9 @@
 import pathlib
 import re
 
-from experiments.studies.agreement import AGREEMENT
 from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import FIGURES
-from experiments.studies.tables import TABLES
+from experiments.studies.tables import AGREEMENT, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "experiments" / "README.md"

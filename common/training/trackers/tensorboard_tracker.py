@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Collection, Mapping
-
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from common.training.trackers.tracker import RunDescription, Tracker
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class TensorBoardTracker(Tracker):
@@ -28,6 +30,8 @@ class TensorBoardTracker(Tracker):
         return {step for path in sorted(self.folder.glob("events.out.tfevents*")) for step in _steps_in(path)}
 
     def log(self, values: Mapping[str, float], step: int) -> None:
+        import tensorflow as tf  # not before there is something to write: flags need this module
+
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(str(self.folder))
         with self._writer.as_default():
@@ -49,6 +53,8 @@ class TensorBoardTracker(Tracker):
 
 def _steps_in(path: pathlib.Path) -> set[int]:
     """Steps with values; of a file whose end was cut off, those before that."""
+    import tensorflow as tf
+
     steps = set()
     try:
         for event in tf.compat.v1.train.summary_iterator(str(path)):

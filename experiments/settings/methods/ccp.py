@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
-from common.data import Examples, ImageTransform
+import ccp_dml
+from common import references
 from common.errors import InvalidInput
-from common.losses import MetricLoss
-from common.references import ProxyBank
-from common.training import EmbeddingModel
 from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
 from experiments.settings.setting import Settings, setting
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
+    from common.data import Examples, ImageTransform
+    from common.losses import MetricLoss
+    from common.training import EmbeddingModel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,9 +83,11 @@ class ProjectionSettings(Settings):
             embedding_dim: channels of an embedding.
             metric: of the validation that ends problems.
         """
-        proxies = ProxyBank(num_classes, self.proxies_per_class, embedding_dim)
+        proxies = references.ProxyBank(num_classes, self.proxies_per_class, embedding_dim)
         waits = self.rules(metric).waits
-        return ChanceConstrainedLoss(loss, proxies, in_batch_weight=self.ccp_in_batch_weight, warm_up_in_batch=waits)
+        return ccp_dml.ChanceConstrainedLoss(
+            loss, proxies, in_batch_weight=self.ccp_in_batch_weight, warm_up_in_batch=waits
+        )
 
     def training_parts(
         self, model: EmbeddingModel, pools: ClassPools, metric: str, on_problem_start: Callable | None = None
@@ -96,8 +101,9 @@ class ProjectionSettings(Settings):
             on_problem_start: as in `AlternatingProjections`, or None.
         """
         network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
-        term = ProximalTerm(network, self.ccp_lambda)
-        return term, AlternatingProjections(model.metric_loss, term, pools, self.rules(metric), on_problem_start)
+        term = ccp_dml.ProximalTerm(network, self.ccp_lambda)
+        rules = self.rules(metric)
+        return term, ccp_dml.AlternatingProjections(model.metric_loss, term, pools, rules, on_problem_start)
 
     def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
         """Raises `InvalidInput` if the classes' pools or the rules cannot be as these settings say; no model needed.
@@ -122,11 +128,11 @@ class ProjectionSettings(Settings):
             augmentation: of the pools' images; the training augmentation.
             seed: of the pools.
         """
-        return ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
+        return ccp_dml.ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
 
     def rules(self, metric: str) -> ProjectionRules:
         """When problems begin and end, by a validation metric."""
-        return ProjectionRules(
+        return ccp_dml.ProjectionRules(
             metric=metric,
             patience=self.projection_patience,
             continue_from=self.ccp_continue_from,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from common.losses import CrossBatchMemoryLoss, MetricLoss
+from common import losses
 from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, SHARE
 from experiments.settings.setting import Settings, setting
+
+if TYPE_CHECKING:
+    from common.losses import CrossBatchMemoryLoss, MetricLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,7 @@ class MemorySettings(Settings):
             batch_size: images in a batch.
             embedding_dim: channels of an embedding.
         """
-        return CrossBatchMemoryLoss(
+        return losses.CrossBatchMemoryLoss(
             loss,
             memory_size=self.xbm_batches * batch_size,
             embedding_dim=embedding_dim,

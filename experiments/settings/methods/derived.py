@@ -13,13 +13,15 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from common.errors import InvalidInput, invalid
-from common.losses import MetricLoss
 from experiments.settings.methods.loss_settings import LossContext, LossSettings
 from experiments.settings.number_ranges import FINITE, NumberRange
 from experiments.settings.setting import Settings, setting
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss
 
 _KINDS = (int, float, str, bool)
 _OF_CONTEXT = ("num_classes", "embedding_dim", "normalization", "anchors")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+import gsp_dml
 from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
 from experiments.settings.setting import Settings, setting
-from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+
+if TYPE_CHECKING:
+    from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ class TransportPoolingSettings(Settings):
         Args:
             batch_size: images in a batch; the memory's delay counts images.
         """
-        return GeneralizedSumPooling(
+        return gsp_dml.GeneralizedSumPooling(
             num_prototypes=self.num_prototypes,
             transport_ratio=self.transport_ratio,
             smoothing=self.smoothing,
@@ -90,7 +93,7 @@ class ZeroShotSettings(Settings):
         """
         if not self.zero_shot_weight:
             return None
-        return ZeroShotPredictionLoss(
+        return gsp_dml.ZeroShotPredictionLoss(
             num_classes,
             embedding_dim,
             ridge=self.zero_shot_ridge,

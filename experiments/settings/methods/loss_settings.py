@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from common.losses import MetricLoss
 from experiments.settings.setting import Settings
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss
 
 
 class LossContext(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from common import losses
 from experiments.settings.methods import pair_losses, proxy_losses
 from experiments.settings.methods.derived import loss_settings
+from experiments.settings.methods.late_constructor import late_constructor
 from experiments.settings.methods.loss_settings import LossSettings
 
-# Whose settings are their constructors' parameters: `--NAME_PARAMETER`.
-DERIVED: dict[str, Callable[..., losses.MetricLoss]] = {
-    "supcon": losses.SupervisedContrastiveLoss,
+# Of `common.losses`; their settings are their constructors' parameters: `--NAME_PARAMETER`.
+DERIVED = {
+    "supcon": "SupervisedContrastiveLoss",
 }
 LOSSES: dict[str, type[LossSettings]] = {
     "c1": pair_losses.CosineContrastiveSettings,
@@ -33,7 +33,7 @@ LOSSES: dict[str, type[LossSettings]] = {
     "normsoftmax": proxy_losses.NormalizedSoftmaxSettings,
     "arcface": proxy_losses.ArcFaceSettings,
     "circle": pair_losses.CircleSettings,
-    **{name: loss_settings(name, loss) for name, loss in DERIVED.items()},
+    **{name: loss_settings(name, late_constructor("common.losses", loss)) for name, loss in DERIVED.items()},
 }
 
 

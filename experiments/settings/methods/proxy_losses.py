@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
-from common.losses import MetricLoss
 from experiments.settings.methods.loss_settings import LossContext, LossSettings
 from experiments.settings.methods.pair_losses import MarginSetting, ScaleSetting
 from experiments.settings.number_ranges import FINITE, NOT_NEGATIVE, POSITIVE
 from experiments.settings.setting import setting
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

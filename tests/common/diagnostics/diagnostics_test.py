@@ -7,7 +7,8 @@ import pytest
 
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.class_geometry import alignment, class_covering_radii, class_distances, uniformity
-from common.diagnostics.diagnostics import NAMES, collapse_warning, diagnose, generalization_gap
+from common.diagnostics.diagnostic_names import NAMES
+from common.diagnostics.diagnostics import collapse_warning, diagnose, generalization_gap
 from common.diagnostics.spectral_decay import spectral_decay
 from common.errors import InvalidInput
 

@@ -138,6 +138,6 @@ def test_each_worker_gets_one_gpu():
 
 
 def test_gpus_keep_the_names_of_the_environment(monkeypatch):
-    monkeypatch.setattr(local_workers.tf.config, "list_physical_devices", lambda kind: ["one", "two"])
+    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: ["one", "two"])
     assert visible_gpus({}) == ["0", "1"]
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": "5,7"}) == ["5", "7"]

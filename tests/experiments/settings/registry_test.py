@@ -138,7 +138,7 @@ def test_a_data_set_takes_a_recipe_that_there_is(registry):
 
 
 def test_a_network_without_frozen_normalisation_and_weights_gets_both(registry):
-    keras = build.keras
+    from tensorflow import keras
 
     def network(input_channels: int):
         images = keras.Input((None, None, input_channels))

@@ -1,0 +1,57 @@
+"""Names of networks, tokens, weights and cuts: all that a command line says of them, without TensorFlow."""
+
+from __future__ import annotations
+
+PRESET_PREFIX = "kerashub:"
+PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
+HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
+CLASS_TOKEN, PATCHES = "class", "patches"
+TOKENS = (PATCHES, CLASS_TOKEN)
+# Networks of `keras.applications`, each with the normalisation of its images in `keras_application.NORMALIZATIONS`.
+KERAS_APPLICATIONS = {
+    "ConvNeXtBase": "inside",
+    "ConvNeXtLarge": "inside",
+    "ConvNeXtSmall": "inside",
+    "ConvNeXtTiny": "inside",
+    "ConvNeXtXLarge": "inside",
+    "DenseNet121": "torch",
+    "DenseNet169": "torch",
+    "DenseNet201": "torch",
+    "EfficientNetB0": "inside",
+    "EfficientNetB1": "inside",
+    "EfficientNetB2": "inside",
+    "EfficientNetB3": "inside",
+    "EfficientNetB4": "inside",
+    "EfficientNetB5": "inside",
+    "EfficientNetB6": "inside",
+    "EfficientNetB7": "inside",
+    "EfficientNetV2B0": "inside",
+    "EfficientNetV2B1": "inside",
+    "EfficientNetV2B2": "inside",
+    "EfficientNetV2B3": "inside",
+    "EfficientNetV2L": "inside",
+    "EfficientNetV2M": "inside",
+    "EfficientNetV2S": "inside",
+    "InceptionResNetV2": "minus_one_to_one",
+    "InceptionV3": "minus_one_to_one",
+    "MobileNet": "minus_one_to_one",
+    "MobileNetV2": "minus_one_to_one",
+    "MobileNetV3Large": "inside",
+    "MobileNetV3Small": "inside",
+    "NASNetLarge": "minus_one_to_one",
+    "NASNetMobile": "minus_one_to_one",
+    "ResNet50": "caffe",
+    "ResNet50V2": "minus_one_to_one",
+    "ResNet101": "caffe",
+    "ResNet101V2": "minus_one_to_one",
+    "ResNet152": "caffe",
+    "ResNet152V2": "minus_one_to_one",
+    "VGG16": "caffe",
+    "VGG19": "caffe",
+    "Xception": "minus_one_to_one",
+}
+
+
+def is_preset(backbone: str) -> bool:
+    """Whether the name of a backbone is that of a preset of keras-hub: `kerashub:PRESET`."""
+    return backbone.startswith(PRESET_PREFIX)

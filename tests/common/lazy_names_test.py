@@ -1,0 +1,140 @@
+"""Packages whose names are imported when they are used."""
+
+import importlib
+import json
+import sys
+
+import pytest
+from tensorflow import keras
+
+from common import lazy_names
+from common.lazy_names import import_names, import_when_used, module_of
+from common.pooling import GeneralizedMeanPooling
+from tests.command_line import run_program
+
+PACKAGES = [
+    *(f"common.{name}" for name in ("backbones", "data", "diagnostics", "downloads", "files", "index", "losses")),
+    *(f"common.{name}" for name in ("miners", "pooling", "records", "references", "retrieval", "training")),
+    *("ccp_dml", "gsp_dml", "experiments.reports"),
+]
+PACKAGE = '''"""A package."""
+
+from typing import TYPE_CHECKING
+
+from common import lazy_names
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from planted_package.first import first, other
+    from planted_package.second import Second
+
+__all__ = ["Second", "first", "other"]
+import_when_used(__name__)
+'''
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with a module `first` that defines `first`, and one that cannot be imported."""
+    folder = tmp_path / "planted_package"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(PACKAGE)
+    (folder / "first.py").write_text("def first(): return 1\nother = 2\n")
+    (folder / "second.py").write_text("raise RuntimeError('second is imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(lazy_names, "_TENSORFLOW", "a module that nobody imports")
+    yield importlib.import_module("planted_package")
+    for name in [name for name in sys.modules if name.startswith("planted_package")]:
+        del sys.modules[name]
+
+
+def test_a_name_is_imported_when_it_is_used(package):
+    assert "planted_package.first" not in sys.modules
+    assert package.other == 2
+    assert "planted_package.first" in sys.modules
+    with pytest.raises(RuntimeError, match="second is imported"):
+        _ = package.Second
+    with pytest.raises(AttributeError, match=r"module 'planted_package' has no attribute 'third'"):
+        _ = package.third
+    assert {"Second", "first", "other", "__all__"} <= set(dir(package))
+
+
+@pytest.mark.parametrize("module_first", [True, False])
+def test_a_function_wins_over_the_module_of_its_name(package, module_first):
+    if module_first:
+        importlib.import_module("planted_package.first")
+    assert package.first() == 1
+    importlib.import_module("planted_package.first")
+    assert package.first() == 1
+    from planted_package import first
+
+    assert first() == 1
+
+
+def test_a_name_can_be_replaced(package, monkeypatch):
+    monkeypatch.setattr(package, "first", lambda: 3)
+    assert package.first() == 3
+    monkeypatch.undo()
+    assert package.first() == 1
+
+
+def test_where_a_name_is_defined(package):
+    assert module_of("planted_package", "Second") == "planted_package.second"
+    with pytest.raises(RuntimeError, match="second is imported"):
+        import_names("planted_package")
+
+
+def test_with_tensorflow_one_name_brings_all_others(package, monkeypatch):
+    monkeypatch.setattr(lazy_names, "_TENSORFLOW", "sys")
+    with pytest.raises(RuntimeError, match="second is imported"):
+        _ = package.other
+
+
+def test_after_tensorflow_all_names_are_there_at_once(package, monkeypatch):
+    monkeypatch.setattr(lazy_names, "_TENSORFLOW", "sys")
+    with pytest.raises(RuntimeError, match="second is imported"):
+        importlib.reload(package)
+
+
+def test_a_package_without_source_is_refused(package):
+    package.__spec__.loader = None
+    with pytest.raises(ImportError, match=r"names of planted_package are read from its source.*install it with that"):
+        import_when_used("planted_package")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_there(package):
+    import_names(package)
+    module = importlib.import_module(package)
+    assert set(module.__all__) <= set(vars(module))
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_packages_import_no_tensorflow():
+    program = f"""
+import importlib, json, sys
+for package in {PACKAGES}:
+    importlib.import_module(package)
+print(json.dumps(sorted({{"keras", "numpy", "tensorflow"}} & sys.modules.keys())))
+"""
+    finished = run_program(["-c", program], fresh="the server has imported TensorFlow")
+    assert json.loads(finished.stdout) == []
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from tensorflow import keras; import common.pooling",
+        "from common.pooling import GlobalAveragePooling; from tensorflow import keras",
+        "import common.deployment; from tensorflow import keras",
+    ],
+)
+def test_keras_finds_a_layer_that_nobody_has_named(imports, tmp_path):
+    images = keras.Input((4, 4, 2))
+    keras.Model(images, GeneralizedMeanPooling()(images)).save(tmp_path / "model.keras")
+    program = f"""
+{imports}
+print(type(keras.models.load_model({str(tmp_path / "model.keras")!r}).layers[-1]).__name__)
+"""
+    finished = run_program(["-c", program], fresh="the server has imported TensorFlow")
+    assert finished.stdout.split()[-1] == "GeneralizedMeanPooling"

@@ -1,0 +1,67 @@
+"""What a command says before it works needs no TensorFlow; by `sys.modules`, not by the clock."""
+
+import json
+import pathlib
+
+import pytest
+
+from tests.command_line import run_program
+
+COMMANDS = sorted(
+    path.stem for path in pathlib.Path(__file__).parents[2].joinpath("experiments").glob("*.py") if path.stem[0] != "_"
+)
+# Their flags, or classes that they define, come from modules that need it; who mends one takes it off this list.
+WITH_TENSORFLOW = {
+    *("convert_weights", "export", "mnist_study", "pretrain", "search", "serve"),
+}
+FRESH = "the server has imported TensorFlow"
+PROGRAM = """
+import json, runpy, sys
+module, found, *arguments = {arguments!r}
+sys.argv = [module, *arguments]
+try:
+    runpy.run_module(module, run_name="__main__")
+finally:
+    with open(found, "w") as file:
+        json.dump("tensorflow" in sys.modules, file)
+"""
+
+
+def imports_tensorflow(tmp_path, module: str, *arguments: str) -> tuple[bool, int]:
+    """Whether a command in a process of its own imports TensorFlow, and its exit code."""
+    found = tmp_path / "found.json"
+    program = PROGRAM.format(arguments=[module, str(found), *arguments])
+    finished = run_program(["-c", program], fresh=FRESH)
+    return json.loads(found.read_text()), finished.returncode
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "code"),
+    [
+        ("fair_eval", ["--help"], 0),
+        ("fair_eval", ["--explain", "--methods=c2+ccp+gsp,supcon+gap,margin+distance+rho+xbm+cbam"], 0),
+        ("fair_eval", ["--explain", "--dataset=cub200", "--backbone=vit_small_16", "--layer_decay=0.7"], 0),
+        ("fair_eval", ["--loss=nosuch"], 2),
+        ("fair_eval", ["--transport_ratios=0.5"], 2),
+        ("fair_eval", ["--pooling=gsp", "--transport_ratio=2"], 2),
+        ("fair_eval", ["--dataset=sop", "--data_dir=/nowhere", "--report_only", "--fold=9"], 2),
+        ("table", ["--id=5.1", "--runs_dir={folder}"], 0),
+        ("table", ["--id=3.2a", "--runs_dir={folder}", "--dataset=cub200"], 0),
+        ("table", ["--id=5.9"], 2),
+        ("figure", ["--id=5.10", "--runs_dir={folder}"], 0),
+    ],
+)
+def test_no_tensorflow_where_nothing_is_trained(command, arguments, code, tmp_path):
+    given = [argument.format(folder=tmp_path) for argument in arguments]
+    assert imports_tensorflow(tmp_path, f"experiments.{command}", *given) == (False, code)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_needs_no_tensorflow(command, tmp_path):
+    assert imports_tensorflow(tmp_path, f"experiments.{command}", "--help") == (command in WITH_TENSORFLOW, 0)
+
+
+def test_a_plugin_may_import_it(tmp_path):
+    plugin = tmp_path / "my_own.py"
+    plugin.write_text("import tensorflow\n\n\ndef register(registry):\n    pass\n")
+    assert imports_tensorflow(tmp_path, "experiments.fair_eval", "--help", f"--plugin={plugin}") == (True, 0)
