@@ -21,7 +21,6 @@ REASONS: Mapping[str, str] = {  # and what the document says below the table; em
     "index": "*Quoted from the linked documents; a test compares the figures.*",
     "computed": "*Computed without training by the command above, which always prints the same. No rows are kept.*",
     "benchmark": "*Printed by the command above. The figures depend on the machine; no rows are kept.*",
-    "before": "*Measured before rows were kept, so this table cannot be checked. To be measured again.*",
 }
 _HEADING = re.compile(r"^#+ +(.*)$")
 _RULE = re.compile(r"^\|[\s:|-]+\|\s*$")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import select
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from common.errors import InvalidInput
 
 CHECKPOINTS_KEPT = "Finished work is kept; run the same command to resume from the last checkpoint."
+_RETRACED = "triggered tf.function retracing"
 _NO_SPACE = os.strerror(errno.ENOSPC)
 
 
@@ -37,11 +39,13 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
         gives to `sys.exit` is given on.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
+    logging.getLogger("tensorflow").addFilter(_is_news)
     try:
         with contextlib.redirect_stdout(_Output(sys.stdout)):
             code = _ending(main, f" {kept}" if kept else "")
     finally:
         signal.signal(signal.SIGTERM, before)
+        logging.getLogger("tensorflow").removeFilter(_is_news)
     trouble = _trouble_at_the_end()
     return code if code or trouble is None else _code_of_output(trouble)
 
@@ -88,6 +92,11 @@ def _message_of_tensorflow(error: Exception, kept: str) -> str:
     if explained is None and _NO_SPACE not in str(error):
         return ""
     return str(explained or f"Cannot continue: {_NO_SPACE}.{kept}")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not that functions are traced again: each run of a command has a network, and so functions, of its own."""
+    return _RETRACED not in record.getMessage()
 
 
 def _terminate(number, frame):

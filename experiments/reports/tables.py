@@ -43,6 +43,7 @@ SIGNIFICANT_NOTE = (
     "Starred: differences that are significant at 5 % after Holm's correction for all {count} of this table; p values "
     "are given before and after the correction. Differences with an unknown spread of training (†) are not tested."
 )
+UNTESTED_NOTE = "No difference is tested: the spread of training is unknown (†)."
 PLANNED_NOTE = "Tested: the one comparison that was planned, at 5 %; no other is starred."
 POOLED_NOTE = (
     "The part of training in the differences is pooled over the comparisons of a column ({count}; Bartlett's test at "
@@ -187,7 +188,8 @@ def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
         return []
     tested = [of for of in found if of.p is not None]
     planned = any(of.p_holm is None for of in tested)
-    notes = [PLANNED_NOTE if planned else SIGNIFICANT_NOTE.format(count=len(tested))]
+    how = PLANNED_NOTE if planned else SIGNIFICANT_NOTE.format(count=len(tested))
+    notes = [how if tested else UNTESTED_NOTE]
     pooled = sorted({of.num_pooled for of in found if of.num_pooled > 1})
     if pooled:
         notes.append(POOLED_NOTE.format(count=" and ".join(map(str, pooled))))

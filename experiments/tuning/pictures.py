@@ -72,11 +72,13 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
     panels = FigureCanvasAgg(figure).figure.subplots(1, len(search.space), sharey=True, squeeze=False)[0]
     shares = _importances(search, len(complete))
     for axes, (name, parameter) in zip(panels, search.space.items()):
-        values = [_drawn(parameter, trial.params[name]) for trial in complete]
+        tried = [trial.params[name] for trial in complete]
+        names = list(dict.fromkeys([*parameter.choices, *tried])) if parameter.choices else []
+        values = [names.index(value) if names else value for value in tried]
         axes.scatter(values, [100 * trial.value for trial in complete], s=26, color="#0072B2", alpha=0.7, linewidths=0)
-        ring = (_drawn(parameter, best.params[name]), 100 * best.value)
+        ring = values[[trial.number for trial in complete].index(best.number)], 100 * best.value
         axes.scatter(*ring, s=90, facecolors="none", edgecolors="#D55E00", linewidths=1.5)
-        _show_range(axes, parameter)
+        show_range(axes, parameter, names)
         importance = f"\nimportance {shares[name]:.2f}" if name in shares else ""
         axes.set_xlabel(f"{name}{importance}")
         axes.spines[["top", "right"]].set_visible(False)
@@ -88,10 +90,18 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
     return path
 
 
-def _show_range(axes: Axes, parameter: Parameter) -> None:
-    """The axis of a number goes over all of its range, and a little further."""
+def show_range(axes: Axes, parameter: Parameter, names: Sequence[Any]) -> None:
+    """The axis of a number goes over all of its range, and a little further; choices stand side by side.
+
+    Args:
+        axes: of a setting's panel.
+        parameter: the setting.
+        names: its choices in their order; none for a number.
+    """
     low, high = parameter.low, parameter.high
-    if parameter.choices:
+    if names:
+        axes.set_xticks(range(len(names)), [str(name) for name in names])
+        axes.set_xlim(-0.5, len(names) - 0.5)
         return
     axes.set_xscale("log" if parameter.log else "linear")
     margin = (high - low) / 20
@@ -103,10 +113,6 @@ def _pruned_at(trial: Any) -> float | None:
     if not was_pruned(trial) or not trial.intermediate_values:
         return None
     return trial.intermediate_values[max(trial.intermediate_values)]
-
-
-def _drawn(parameter: Parameter, value: Any) -> Any:
-    return str(value) if parameter.choices else value
 
 
 def _importances(search: Search, num_complete: int) -> dict[str, float]:

@@ -100,8 +100,8 @@ def test_the_reason_stands_below_the_table(copy):
 
 def test_the_list_names_what_is_there(copy):
     content = json.loads((copy / LIST).read_text())
-    content["tables"].append({"document": STUDIES, "section": "Gone", "header": "| a |", "reason": "before"})
-    content["pictures"].append({"picture": "docs/figures/gone.png", "reason": "before"})
+    content["tables"].append({"document": STUDIES, "section": "Gone", "header": "| a |", "reason": "words"})
+    content["pictures"].append({"picture": "docs/figures/gone.png", "reason": "words"})
     (copy / LIST).write_text(json.dumps(content))
     with pytest.raises(InvalidInput, match=r"(?s)names what is not there, or has rows: .*Gone.*gone\.png"):
         check(copy)
@@ -110,7 +110,7 @@ def test_the_list_names_what_is_there(copy):
 
 
 def test_an_unknown_reason_is_refused(copy):
-    change(copy / LIST, '"reason": "before"', '"reason": "no idea"')
+    change(copy / LIST, '"reason": "words"', '"reason": "no idea"')
     with pytest.raises(InvalidInput, match="Invalid reason in results/without_rows.json: received 'no idea'"):
         check(copy)
 

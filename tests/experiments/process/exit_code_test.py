@@ -73,6 +73,24 @@ def test_other_errors_keep_their_traceback(error):
         exit_code_of(failing(error))
 
 
+def test_networks_of_many_runs_are_traced_without_a_word(caplog):
+    def main():
+        for _ in range(7):  # each with a function of its own, as models have
+            tf.function(lambda value: value + 1)(tf.constant(1))
+        tf.get_logger().warning("something else")
+
+    tf.get_logger().addHandler(caplog.handler)
+    try:
+        assert exit_code_of(main) == 0
+        assert caplog.messages == ["something else"]
+        exit_code_of(lambda: None)
+        retraced = "5 out of the last 5 calls to f triggered tf.function retracing."
+        tf.get_logger().warning(retraced)  # outside of commands it is news
+        assert caplog.messages == ["something else", retraced]
+    finally:
+        tf.get_logger().removeHandler(caplog.handler)
+
+
 def test_success_is_zero():
     assert exit_code_of(lambda: None) == 0
 

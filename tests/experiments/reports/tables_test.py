@@ -145,7 +145,8 @@ def test_significant_differences_are_starred(estimate, training, starred):
     alone = [TableRow("method", {SINGLE: cell(FairEstimate(estimate, None, bounds))})]
     for render in (render_text, render_markdown, render_latex):
         assert (f"{100 * estimate:+.2f}*" in render(tested)) == starred
-        assert "Holm's correction" in render(tested)
+        assert ("Holm's correction" in render(tested)) == (training is not None)
+        assert ("No difference is tested" in render(tested)) == (training is None)
         assert f"{100 * estimate:.2f}*" not in render(alone)
     bare = TableRow("method", {column: TableCell(FairEstimate(estimate), is_difference=True)})
     assert f"{100 * estimate:+.2f}" in render_text([bare])
