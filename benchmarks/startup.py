@@ -1,7 +1,8 @@
 """Starts of commands that train nothing: `--help`, `--explain`, a refused flag, the cells of a table.
 
 Each start is a process of its own; all of them, and `import tensorflow` alone, take turns. Processor time is that of
-the process, user and system; on a busy machine it says more than the clock.
+the process, user and system; on a busy machine it says more than the clock. A first start of each, which writes
+Python's byte code, is not counted.
 
 Last line: `help_s`, `explain_s`, `refusal_s`, `listing_s` and `tensorflow_import_s`, medians of the clock, and the same
 with `_processor_s`.
@@ -53,6 +54,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="starts of each command")
     repeats = parser.parse_args().repeats
     with tempfile.TemporaryDirectory() as folder:
+        for name in STARTS:
+            timed(name, folder)
         rounds = [{name: timed(name, folder) for name in STARTS} for _ in range(repeats)]
     found = {name: [each[name] for each in rounds] for name in STARTS}
     rows = [
@@ -76,6 +79,7 @@ def timed(name: str, folder: str) -> Start:
         RuntimeError: it ended otherwise than it should have; with what it printed.
     """
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before, began = os.times(), time.perf_counter()
     finished = subprocess.run(
         [sys.executable, *STARTS[name]], cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from tqdm import tqdm
 
 from common.diagnostics import diagnose
 from common.errors import InvalidInput, check_non_negative, check_positive
-from common.progress import LoggedBar, progress_bar
+from common.progress import LoggedBar, progress_bar, write_notice
 from common.records import ResumableCallback, RunDirectory
 from common.training.trackers.tracked_run import TrackedRun, tensorboard_run
 from common.training.trackers.tracker import STOPPED, curve_values
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -> float:
@@ -73,7 +75,7 @@ class EmbeddingDiagnostics(ResumableCallback):
         found = diagnose(*self.embed(), clustering=self.clustering)
         logs.update(found.figures)
         if found.warning and not self.warned:
-            tqdm.write(f"warning: {found.warning}", file=sys.stderr)
+            write_notice(f"warning: {found.warning}")
             self.warned = True
 
     def state(self) -> dict:

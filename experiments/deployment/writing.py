@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
-
-from tqdm import tqdm
 
 from common import training
 from common.data import Dataset
 from common.errors import InvalidInput, check_choice, check_given, check_positive
+from common.progress import write_notice
 from experiments.deployment.model_card import Written, check_card, write_card
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.settings import build
@@ -111,6 +109,6 @@ def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.P
             reason = str(error).replace(str(path), "the run")
             if reason not in told:
                 told.add(reason)
-                tqdm.write(f"warning: no {MODEL} in {path}: {error}", file=sys.stderr)
+                write_notice(f"warning: no {MODEL} in {path}: {error}")
 
     return write

@@ -7,15 +7,14 @@ import dataclasses
 import hashlib
 import json
 import pathlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from common import training
 from common.errors import InvalidInput
+from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
 from experiments.settings.config import ExperimentConfig
 from experiments.tuning.optuna_library import optuna
@@ -94,7 +93,7 @@ class Search:
             trial, lock = taken
             with contextlib.closing(lock):
                 told = f"trial {trial.number} of {self.config.name}: {in_words(trial.params)}"
-                tqdm.write(f"[{len(self.finished()) + 1}/{trials}] {told}", file=sys.stderr)
+                write_notice(f"[{len(self.finished()) + 1}/{trials}] {told}")
                 self._train(trial, checkpoint_seconds)
 
     def finished(self) -> list[Any]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Mapping
-
-from tqdm import tqdm
 
 from common.data import Dataset
 from common.errors import InvalidInput
 from common.files import DamagedFile, write_arrays
+from common.progress import write_notice
 from common.records import RunDirectory
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
@@ -75,4 +73,4 @@ def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float]
 
 
 def _say(message: str) -> None:
-    tqdm.write(f"warning: {message}", file=sys.stderr)
+    write_notice(f"warning: {message}")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from tqdm import tqdm
 
 from common import data, diagnostics, records, retrieval, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import read_json, write_json
+from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -97,7 +96,7 @@ class Unit:
             cost = records.TrainingCost()  # without the features, which are computed once for many units
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
-        tqdm.write(f"before training, the backbone's average features on the test set: {figures}", file=sys.stderr)
+        write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
             transforms, callbacks, projections = self._training_parts(model)
         return training.Training(
@@ -224,7 +223,7 @@ class Unit:
         if projections is not None:
             result["problems"] = [problem.as_dict() for problem in projections.problems]
         if "warning" in result["diagnostics"]:
-            tqdm.write(f"warning: test embeddings: {result['diagnostics']['warning']}", file=sys.stderr)
+            write_notice(f"warning: test embeddings: {result['diagnostics']['warning']}")
         return result, embeddings
 
 

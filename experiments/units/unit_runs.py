@@ -6,15 +6,13 @@ import functools
 import glob
 import hashlib
 import pathlib
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-from tqdm import tqdm
 
 from common.data import Dataset
 from common.errors import InvalidInput, check_all
 from common.files import write_json
+from common.progress import write_notice
 from common.records import RunDirectory
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
 from experiments.settings import build
@@ -93,7 +91,7 @@ class UnitRuns:
                 num_validated.append(split_of(self.dataset, config, fold, repeat).queries.num_classes)
         check_all(functools.partial(_raise, error) for error in refused.values())
         if num_validated and (warning := few_validation_classes(min(num_validated))):
-            tqdm.write(f"warning: a run here {warning}", file=sys.stderr)
+            write_notice(f"warning: a run here {warning}")
 
     def train(
         self,

@@ -5,8 +5,8 @@ import re
 import sys
 
 import pytest
+from tqdm import tqdm
 
-from common import progress
 from common.progress import SECONDS_BETWEEN_LINES, LoggedBar, progress_bar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -71,12 +71,12 @@ def test_a_terminal_has_a_bar_that_is_redrawn(monkeypatch, capsys):
     bar = progress_bar(desc="steps", total=2)
     bar.update(2)
     bar.close()
-    assert isinstance(bar, progress.tqdm)
+    assert isinstance(bar, tqdm)
     assert "\rsteps: 100%" in capsys.readouterr().err
 
 
 def test_no_other_module_makes_a_bar():
-    """They would write a line's worth of carriage returns into each log; `tqdm.write` is free."""
+    """They would write a line's worth of carriage returns into each log; `write_notice` is free."""
     found = [
         path.relative_to(ROOT).as_posix()
         for package in ("common", "gsp_dml", "ccp_dml", "experiments")

@@ -6,13 +6,11 @@ import contextlib
 import hashlib
 import os
 import pathlib
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
 from common.files import parsed_object
+from common.progress import write_notice
 from common.training.trackers.run_journal import RunJournal
 from common.training.trackers.tensorboard_tracker import TensorBoardTracker
 from common.training.trackers.tracker import (
@@ -61,7 +59,7 @@ class TrackedRun:
         self._steps = set(known or ())
         if self._journal is not None and not self._is_lost:
             if address := self.tracker.address():
-                tqdm.write(f"{self.description.name} is followed at {address}", file=sys.stderr)
+                write_notice(f"{self.description.name} is followed at {address}")
             for record in _records(self.folder / "metrics.jsonl"):
                 if known is None and record["step"] <= self._journal.last_step:
                     self._steps.add(record["step"])
@@ -161,11 +159,10 @@ class TrackedRun:
             self._is_lost = True
             said = str(error).strip().splitlines() or [""]
             name = type(self.tracker).__name__.removesuffix("Tracker")
-            tqdm.write(
+            write_notice(
                 f"warning: {name} does not follow {self.description.name} any more ({type(error).__name__}: "
                 f"{said[0][:300]}). The run continues, and its folder has all figures; the same command tells {name} "
-                "what it has missed.",
-                file=sys.stderr,
+                "what it has missed."
             )
             return None
 

@@ -4,14 +4,12 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.settings.recipes import layers_of, resolve
 from experiments.tuning.outcome import Outcome
-from experiments.tuning.pictures import show_range
 from experiments.tuning.search import Search, SearchRules
-from experiments.tuning.search_space import Parameter, parse_space
+from experiments.tuning.search_space import parse_space
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
 PARAMETERS = ["learning_rate=1e-4..1e-2:log", "sampler=rounds|spc"]
@@ -67,14 +65,6 @@ def test_pictures_of_the_history_and_of_each_setting(searched, tmp_path):
     for name in ("history.png", "c2+gap.png"):
         with Image.open(tmp_path / name) as picture:
             assert len(picture.convert("RGB").getcolors(1 << 24)) > 3
-
-
-def test_choices_stand_in_their_order():
-    axes = Figure().subplots()
-    show_range(axes, Parameter("samples_per_class", int, choices=(2, 4, 8)), [2, 4, 8])
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "4", "8"]
-    show_range(axes, Parameter("learning_rate", float, low=1e-4, high=1e-1, log=True), [])
-    assert axes.get_xlim() == pytest.approx((1e-4 / 1.2, 1.2e-1))
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path):
