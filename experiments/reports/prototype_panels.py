@@ -66,6 +66,7 @@ class PrototypePlane:
 def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
     """Draws local features in the colour of their prototype, and the covering radius where it is reached, as a PNG."""
     from matplotlib import colormaps
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Circle
 
     figure, (axes,) = _figure(1, title)
@@ -76,25 +77,28 @@ def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: st
     distances = np.linalg.norm(points - plane.prototypes[nearest], axis=1)
     center = plane.prototypes[nearest[distances.argmax()]]
     radius = plane.combination.covering_radius
-    circle = {"fill": False, "color": "black", "linestyle": "--", "label": f"covering radius {radius:.3f}"}
-    axes.add_patch(Circle(center, radius, **circle))
-    axes.legend(frameon=False, fontsize="small", loc="best")
+    axes.add_patch(Circle(center, radius, fill=False, color="black", linestyle="--"))
+    squares = axes.get_legend_handles_labels()[0]
+    circle = Line2D([], [], color="black", linestyle="--", label=f"covering radius {radius:.3f}, where it is reached")
+    axes.legend(handles=[*squares, circle], frameon=False, fontsize="small", loc="best")
     _save(figure, path)
 
 
 def hull_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws images' averages in the colours of classes, and the hull of each class' active prototypes, as a PNG."""
+    """Draws images' averages and the hull of each class' active prototypes, as a PNG.
+
+    Classes with the same hull share it, and its colour.
+    """
     from matplotlib import colormaps
 
     figure, (axes,) = _figure(1, title)
-    for label, name in enumerate(plane.class_names):
-        members, color = plane.labels == label, colormaps["tab10"](label % 10)
-        shares = plane.combination.weights[members].mean(axis=0)
-        active = plane.prototypes[shares >= _ACTIVE_SHARE]
-        outline = active[hull_order(active)]
+    for number, (corners, labels) in enumerate(shared_hulls(plane).items()):
+        members, color = np.isin(plane.labels, labels), colormaps["tab10"](number % 10)
+        outline = plane.prototypes[[*corners]]
         axes.fill(*outline.T, color=color, alpha=0.12, linewidth=0)
         axes.plot(*np.vstack([outline, outline[:1]]).T, color=color, linewidth=1)
-        axes.scatter(*plane.combination.averages[members].T, s=10, color=color, linewidths=0, label=name)
+        names = "\n".join(plane.class_names[label] for label in labels)
+        axes.scatter(*plane.combination.averages[members].T, s=10, color=color, linewidths=0, label=names)
     axes.scatter(*plane.prototypes.T, s=20, marker="s", c="white", edgecolors="black", linewidths=0.9, zorder=3)
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     _save(figure, path)
@@ -135,6 +139,18 @@ def combination_panels(plane: PrototypePlane, path: str | os.PathLike, *, title:
     _save(figure, path)
 
 
+def shared_hulls(plane: PrototypePlane) -> dict[tuple[int, ...], list[int]]:
+    """Labels of the classes by the hull of their active prototypes: indices of its corners, in order."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for label in range(len(plane.class_names)):
+        shares = plane.combination.weights[plane.labels == label].mean(axis=0)
+        active = np.flatnonzero(shares >= _ACTIVE_SHARE)
+        corners = active[hull_order(plane.prototypes[active])]
+        corners = np.roll(corners, -int(corners.argmin()))  # the same hull begins with the same corner
+        found.setdefault(tuple(map(int, corners)), []).append(label)
+    return found
+
+
 def hull_order(points: np.ndarray) -> np.ndarray:
     """Indices of the corners of the convex hull of `[points, 2]`, in order; all points where it has no area."""
     from scipy.spatial import ConvexHull, QhullError
@@ -153,6 +169,7 @@ def _figure(num_panels: int, title: str):
     panels = FigureCanvasAgg(figure).figure.subplots(1, num_panels, squeeze=False)[0]
     for panel in panels:
         panel.set_aspect("equal", adjustable="datalim")
+        panel.set(xlabel="first dimension", ylabel="second dimension")
         panel.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize="medium")
     return figure, panels

@@ -10,6 +10,7 @@ from experiments.reports.prototype_panels import (
     hull_order,
     hull_panel,
     partition_panel,
+    shared_hulls,
 )
 from experiments.studies import prototype_combination as study_module
 from experiments.studies.figures import FIGURES
@@ -52,6 +53,17 @@ def test_pictures_are_drawn(draw, tmp_path):
     plane = PrototypePlane(local, labels, prototypes, found, ["car", "dog", "cat", "horse"])
     draw(plane, tmp_path / "plane.png", title="drawn")
     assert (tmp_path / "plane.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_classes_with_the_same_active_prototypes_share_a_hull():
+    prototypes = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
+    of_first, of_second = prototypes[[0, 1, 2]], prototypes[[0, 2, 3]]
+    local = np.stack([of_first, of_second, of_first[::-1]])
+    plane = PrototypePlane(local, np.arange(3), prototypes, prototype_combination(local, prototypes), ["a", "b", "c"])
+    assert {frozenset(corners): labels for corners, labels in shared_hulls(plane).items()} == {
+        frozenset({0, 1, 2}): [0, 2],
+        frozenset({0, 2, 3}): [1],
+    }
 
 
 def test_a_hull_without_area_keeps_its_points():
