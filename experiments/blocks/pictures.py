@@ -111,7 +111,7 @@ PICTURES: Mapping[str, Picture] = {
     "docs/figures/figure_5_6.png": Picture(
         "zero_shot_cifar10",
         draw_zero_shot,
-        {"title": "Zero-shot prediction from 8 attributes on CIFAR-10 (figure 5.6)"},
+        {"title": "Zero-shot prediction from 8 attributes on CIFAR-10 (figure 5.6; demo budget, one run each)"},
     ),
     "docs/figures/figure_5_4.png": Picture(
         "figure_5_4_full",

@@ -53,8 +53,10 @@ def zero_shot_panels(
     from matplotlib.figure import Figure
 
     num_images = len(panels[0].images)
-    figure = Figure(figsize=(3.3 * (len(panels) + 1), 3.4 + 1.25 * len(panels)), dpi=120, layout="constrained")
-    halves = FigureCanvasAgg(figure).figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 1.25 * len(panels)))
+    figure = Figure(figsize=(3.3 * (len(panels) + 1), 3.4 + 0.4 + 1.25 * len(panels)), dpi=120, layout="constrained")
+    halves = FigureCanvasAgg(figure).figure.subfigures(
+        2, 1, squeeze=False, height_ratios=(3.4, 0.4 + 1.25 * len(panels))
+    )
     above, below = np.asarray(halves).ravel()
     places = above.subplots(1, len(panels) + 1)
     largest = max(float(panel.histograms.max()) for panel in panels)
@@ -62,11 +64,13 @@ def zero_shot_panels(
         drawn = place.imshow(100 * panel.histograms, cmap="magma", vmin=0, vmax=100 * largest, aspect="auto")
         place.set_title(f"{panel.title}: share of each prototype (%)", fontsize="small")
         place.set_yticks(range(len(class_names)), class_names, fontsize=6)
+        place.xaxis.get_major_locator().set_params(integer=True, nbins=10)
         place.set_xlabel("prototype", fontsize="small")
     above.colorbar(drawn, ax=list(places[: len(panels)]), shrink=0.8)
     _draw_bars(places[-1], panels, chance)
     rows = below.subplots(len(panels), 1 + 2 * num_images, squeeze=False)
-    prototype_colors = colormaps["tab10" if panels[0].histograms.shape[1] <= 10 else "turbo"]
+    count = panels[0].histograms.shape[1]
+    prototype_colors = colormaps["tab10" if count <= 10 else "turbo"]
     for panel, row in zip(panels, rows):
         row[0].text(0.5, 0.5, panel.title, ha="center", va="center", fontsize="small")
         for index, attention in enumerate(panel.images):
@@ -76,8 +80,19 @@ def zero_shot_panels(
             row[2 + 2 * index].imshow(dominant_colors(attention, prototype_colors))
         for place in row:
             place.set_axis_off()
+    _draw_key(below, prototype_colors, count)
     figure.suptitle(title, fontsize="medium")
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def _draw_key(figure, colors, count: int) -> None:
+    """Which colour is which prototype; of more than ten, colours follow their order and are not listed."""
+    from matplotlib.patches import Patch
+
+    if count <= 10:
+        key = [Patch(color=colors(number), label=str(number)) for number in range(count)]
+        named = {"title": "largest part: prototype", "title_fontsize": "small", "fontsize": "small", "frameon": False}
+        figure.legend(handles=key, loc="outside lower center", ncols=count, **named)
 
 
 def dominant_colors(attention: ImageAttention, colors) -> np.ndarray:
