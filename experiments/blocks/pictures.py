@@ -17,7 +17,7 @@ from experiments.blocks.figure_tables import draw_mnist_problems, draw_prototype
 from experiments.blocks.study_tables import draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
-from experiments.evidence.fair_rows import table_rows
+from experiments.evidence.fair_rows import table_rows, untrained_means
 from experiments.evidence.rows import as_line
 from experiments.evidence.scores import scores_of_trainings
 from experiments.evidence.store import StudyRows
@@ -81,7 +81,9 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
         title: above the bars.
         table: whose methods, of `experiments.table`.
     """
-    draw_rows(table_rows(study, baselines_of(study, table)), path, title=title)
+    rows = table_rows(study, baselines_of(study, table))
+    untrained = untrained_means(study, [row.method for row in rows])["MAP@R"]
+    draw_rows(rows, path, title=title, untrained=untrained)
 
 
 def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:

@@ -22,7 +22,12 @@ _LINE_STYLES = {BOTH: "-", CLASSES: ":", TRAININGS: ":"}
 
 
 def interval_bars(
-    groups: Mapping[str, Mapping[str, Interval]], path: str | os.PathLike, *, metric: str = "MAP@R", title: str = ""
+    groups: Mapping[str, Mapping[str, Interval]],
+    path: str | os.PathLike,
+    *,
+    metric: str = "MAP@R",
+    title: str = "",
+    untrained: float | None = None,
 ) -> None:
     """Draws one horizontal bar per method and series with its interval, into a PNG that appears whole or not at all.
 
@@ -34,6 +39,7 @@ def interval_bars(
         path: where the PNG goes.
         metric: its name, for the axis.
         title: above the axes.
+        untrained: the figure of the network before training, as a fraction, for a line; None draws none.
 
     Raises:
         InvalidInput: there is no figure.
@@ -53,6 +59,8 @@ def interval_bars(
             places = np.array([methods.index(method) for method in bars]) + (index - (len(groups) - 1) / 2) * thickness
             label = f"{series}, interval: {kind}"
             _draw_bars(axes, places, list(bars.values()), 0.92 * thickness, _COLORS[index % len(_COLORS)], label)
+    if untrained is not None:
+        axes.axvline(100 * untrained, color="black", linestyle="--", linewidth=1, label="before training")
     axes.set_xlim(left=0.0)  # the length of a bar is its value
     axes.set_yticks(range(len(methods)), methods)
     axes.invert_yaxis()
@@ -63,7 +71,9 @@ def interval_bars(
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", frameon=False, fontsize="small", ncols=min(2, len(groups)))
+    figure.legend(
+        loc="outside lower center", frameon=False, fontsize="small", ncols=min(2, len(groups) + (untrained is not None))
+    )
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
 
 

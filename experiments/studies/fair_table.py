@@ -139,7 +139,10 @@ def write_fair_table(
     text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
     said = [line for method in methods.values() for line in partial_lines(method)]
     if complete:
-        draw_rows([line for line in lines if line.method in complete], folder / f"{name}.png", title=title)
+        of_others = [line.cells for line in lines if line.method not in complete]  # the network before training
+        found = [cell.estimate.mean for cells in of_others for (_, metric), cell in cells.items() if metric == "MAP@R"]
+        drawn = [line for line in lines if line.method in complete]
+        draw_rows(drawn, folder / f"{name}.png", title=title, untrained=found[0] if found else None)
         said.append(f"Figure: {folder / f'{name}.png'}")
     return "\n".join([text, *said])
 
@@ -151,20 +154,23 @@ def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: li
     return MethodReport(cell.config, runs, repeats, row.label, printed, row.settings)
 
 
-def draw_rows(rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str) -> None:
+def draw_rows(
+    rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str, untrained: float | None = None
+) -> None:
     """Bars of MAP@R: single and concatenated models of every complete row.
 
     Args:
         rows: of the table.
         path: where the PNG goes.
         title: above the bars.
+        untrained: MAP@R of the network before training, as a fraction, where it is known.
     """
     groups: dict[str, dict[str, reports.Interval]] = {}
     for row in rows:
         for (size, metric), cell in row.cells.items():
             if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
                 groups.setdefault(size, {})[row.method] = cell.estimate.interval
-    reports.interval_bars(groups, path, title=title)
+    reports.interval_bars(groups, path, title=title, untrained=untrained)
 
 
 def choose_rows(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:

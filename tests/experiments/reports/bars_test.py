@@ -34,6 +34,13 @@ def test_intervals_of_different_kinds_look_different(tmp_path):
     assert blue[0] < blue[1] / 20  # hatched and pale
 
 
+def test_a_line_says_where_training_began(tmp_path):
+    for name, untrained in (("none", None), ("line", 0.2)):
+        interval_bars({"pnca": {"gap": figure_of(0.1, 0.01)}}, tmp_path / f"{name}.png", untrained=untrained)
+    black = [(np.asarray(Image.open(tmp_path / f"{name}.png").convert("L")) < 40).sum() for name in ("none", "line")]
+    assert black[1] > black[0] + 100
+
+
 def test_nothing_to_draw_is_said(tmp_path):
     with pytest.raises(InvalidInput, match="no finished run"):
         interval_bars({"c2": {}}, tmp_path / "none.png")
