@@ -50,7 +50,7 @@ def regression_surface(
     levels = np.linspace(lowest, highest, 17)
     filled = axes.contourf(surface.x, surface.y, values, levels=levels, cmap="viridis")
     style: dict[str, Any] = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
-    axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, **style)
+    axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, label="measured, numbered in their order", **style)
     best = int(measured.argmax())
     axes.scatter(
         places[best : best + 1, 0],
@@ -61,6 +61,7 @@ def regression_surface(
         edgecolors="#D55E00",
         zorder=4,
         clip_on=False,
+        label="best of these",
     )
     middle = np.array([np.mean(axes.get_xlim()), np.mean(axes.get_ylim())])
     for number, place in enumerate(places, start=1):
@@ -74,4 +75,5 @@ def regression_surface(
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     axes.set_title(title, fontsize="medium")
+    figure.legend(loc="outside lower center", frameon=False, fontsize="small", ncols=2, markerscale=0.7)
     write_atomically(path, lambda file: figure.savefig(file, format="png"))
