@@ -50,7 +50,8 @@ def regression_surface(
     levels = np.linspace(lowest, highest, 17)
     filled = axes.contourf(surface.x, surface.y, values, levels=levels, cmap="viridis")
     style: dict[str, Any] = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
-    axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, label="measured, numbered in their order", **style)
+    style["label"] = "measured, numbered in their order"
+    axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, **style)
     best = int(measured.argmax())
     axes.scatter(
         places[best : best + 1, 0],
