@@ -55,11 +55,20 @@ def _definition(module: str, name: str) -> str:
         return f"{module}.{name}"
     file = _file_of(module)
     if file is not None and file.name == "__init__.py":
-        for node in _tree(file).body:
-            if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
+        for node in handed_on(_tree(file)):
+            if name in {alias.asname or alias.name for alias in node.names}:
                 original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
                 return _definition(node.module, original)
     return module
+
+
+def handed_on(package: ast.Module) -> list[ast.ImportFrom]:
+    """The imports of an `__init__`, also those that come true when a name is first used (`common.lazy_names`)."""
+    late = [
+        node.body for node in package.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    found = [node for body in (package.body, *late) for node in body if isinstance(node, ast.ImportFrom)]
+    return [node for node in found if node.module]
 
 
 def _runs_text(path: pathlib.Path) -> bool:

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.backbones import check_preset, keras_hub_backbone, preset_digest
-from common.backbones.keras_hub_backbone import is_preset
+from common.backbones import check_preset, is_preset, keras_hub_backbone, preset_digest
 from common.errors import InvalidInput
 from tests import presets
 

@@ -43,9 +43,18 @@ def test_importing_refuses_nothing_and_leaves_interrupts_alone():
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="the moment is seen in Linux' /proc")
-def test_an_interrupt_during_the_imports_is_one_message():
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["experiments.pretrain"],  # its modules import TensorFlow
+        ["experiments.fair_eval", "--dataset=glyphs", "--budget=smoke", "--runs_dir={folder}"],  # later, with the data
+    ],
+    ids=["at once", "late"],
+)
+def test_an_interrupt_during_the_imports_is_one_message(arguments, tmp_path):
     with tempfile.TemporaryFile("w+") as shown:
-        process = start_program(["-m", "experiments.evaluate"], stderr=shown, fresh=FRESH)
+        given = ["-m", *(argument.format(folder=tmp_path) for argument in arguments)]
+        process = start_program(given, stderr=shown, fresh=FRESH)
         maps = pathlib.Path(f"/proc/{process.pid}/maps")
         while process.poll() is None and "tensorflow" not in maps.read_text():
             time.sleep(0.01)

@@ -1,8 +1,8 @@
+import matplotlib.figure
 import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.reports import figures
 from experiments.reports.figures import Curve, mean_curve, validation_curves
 
 
@@ -23,7 +23,7 @@ def test_mean_interpolates_and_keeps_a_stopped_run_at_its_last_value():
 
 def test_drawing_has_a_line_a_run_and_a_labelled_mean_a_method(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "Figure", lambda **options: drawn.append(_figure(**options)) or drawn[0])
+    monkeypatch.setattr(matplotlib.figure, "Figure", lambda **options: drawn.append(_figure(**options)) or drawn[0])
     validation_curves(curves(), tmp_path / "curves.png", metric="P@1", title="fair protocol")
     (axes,) = drawn[0].axes
     assert len(axes.lines) == 3 + 2
@@ -34,12 +34,12 @@ def test_drawing_has_a_line_a_run_and_a_labelled_mean_a_method(tmp_path, monkeyp
     assert axes.lines[0].get_color() == axes.lines[2].get_color() != axes.lines[3].get_color()
 
 
-_figure = figures.Figure
+_figure = matplotlib.figure.Figure
 
 
 def test_many_methods_stay_distinguishable(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "Figure", lambda **options: drawn.append(_figure(**options)) or drawn[0])
+    monkeypatch.setattr(matplotlib.figure, "Figure", lambda **options: drawn.append(_figure(**options)) or drawn[0])
     validation_curves([Curve(f"m{i}", [1, 2], [0, i]) for i in range(15)], tmp_path / "curves.png")
     looks = {(line.get_color(), line.get_linestyle()) for line in drawn[0].axes[0].lines}
     assert len(looks) == 15
@@ -57,7 +57,7 @@ def test_png_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         file.write(b"half a picture")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(figures.Figure, "savefig", fail)
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", fail)
     with pytest.raises(OSError, match="No space left"):
         validation_curves(curves(), path)
     assert path.read_bytes() == before
