@@ -6,7 +6,7 @@ Regenerates: nothing that is printed: Milbich's dissertation compares these loss
 Command: python -m experiments.table --id=losses --dataset=glyphs --budget=demo --run
 Expected: in the dissertation (CUB, R@1) all of them but the contrastive loss lie between 61.6 and 63.1; regularised
     they gain .2 (margin from 1.2) to 2.4 points (from .6), on SOP -.1 to 1.2. Ours: docs/results/losses.md.
-Cost: `--budget=demo` on glyphs 52 runs, about 20 minutes on 2 CPU cores; `--budget=full` on SOP 52 runs of
+Cost: `--budget=demo` on glyphs 52 runs of a minute or two on 2 CPU cores; `--budget=full` on SOP 52 runs of
     2.8 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, six minutes.
 """
 
