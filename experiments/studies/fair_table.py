@@ -132,17 +132,17 @@ def write_fair_table(
         if units:
             methods[label] = _method(rows[label], table, repeats, of_row[0], units)
     complete = {label: method for label, method in methods.items() if not method.missing}
-    lines = [row for method in methods.values() if (row := method.untrained_row())][:1]
+    before = next((row for method in methods.values() if (row := method.untrained_row())), None)
+    lines = [before] if before else []
     for label, method in complete.items():
         baseline = rows[label].baseline
         lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
     text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
     said = [line for method in methods.values() for line in partial_lines(method)]
     if complete:
-        of_others = [line.cells for line in lines if line.method not in complete]  # the network before training
-        found = [cell.estimate.mean for cells in of_others for (_, metric), cell in cells.items() if metric == "MAP@R"]
-        drawn = [line for line in lines if line.method in complete]
-        draw_rows(drawn, folder / f"{name}.png", title=title, untrained=found[0] if found else None)
+        figures = {metric: cell.estimate.mean for (_, metric), cell in before.cells.items()} if before else {}
+        drawn = [line for line in lines if line is not before]
+        draw_rows(drawn, folder / f"{name}.png", title=title, untrained=figures.get("MAP@R"))
         said.append(f"Figure: {folder / f'{name}.png'}")
     return "\n".join([text, *said])
 
