@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from common.files import write_text
 from experiments.blocks import marked_blocks, pictures, unrecorded
 from experiments.blocks.builders import markdown_of, text_of
+from experiments.blocks.listings import with_listings
 from experiments.blocks.unrecorded import LIST, REASONS
 from experiments.evidence.store import StudyRows, joined_studies
 
@@ -75,7 +76,7 @@ class Repository:
         return joined_studies([self.root / _RESULTS / part for part in name.split("+")])
 
     def _rebuilt(self, text: str, name: str) -> str:
-        """The document as its rows and the list say."""
+        """The document as its rows, the code and the list say."""
 
         def block(of: marked_blocks.Block) -> str:
             study = self._study(_study_of(of))
@@ -86,7 +87,7 @@ class Repository:
             return text_of(of, study) if study.rows else of.text
 
         try:
-            text = marked_blocks.replaced(text, block, value)
+            text = with_listings(marked_blocks.replaced(text, block, value))
         except InvalidInput as error:
             raise InvalidInput(f"{name}: {error}") from error
         listed = [(table, reason) for table in self._tables(text) if (reason := self._reason(name, table))]

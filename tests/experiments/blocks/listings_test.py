@@ -1,0 +1,28 @@
+"""Listings of documents are what the code has."""
+
+import pytest
+
+from common.errors import InvalidInput
+from experiments.blocks.listings import loss_listing, with_listings
+from experiments.settings import build
+
+
+def test_every_loss_has_a_row_with_the_class_that_it_builds():
+    rows = dict(line.removeprefix("| `").split("` | ", 1) for line in loss_listing().splitlines()[2:])
+    assert sorted(rows) == sorted(build.LOSSES)
+    assert rows["supcon"] == "`SupervisedContrastiveLoss` | pairs |"
+    assert rows["angular"] == "`WeightedSumLoss` of `NPairLoss` and `AngularLoss` | pairs |"
+    assert [name for name, text in rows.items() if text.endswith("| proxies |")] == list(rows)[-5:]
+
+
+def test_a_listing_is_replaced_where_it_stands():
+    document = "before\n\n<!-- listing: losses -->\nold\n<!-- /listing -->\n\nafter `<!-- listing: x -->`\n"
+    found = with_listings(document)
+    assert found.startswith("before\n\n<!-- listing: losses -->\n| `--loss` |")
+    assert found.endswith(f"{loss_listing()}<!-- /listing -->\n\nafter `<!-- listing: x -->`\n")
+    assert with_listings(found) == found
+
+
+def test_an_unknown_listing_is_refused():
+    with pytest.raises(InvalidInput, match="Unknown listing 'optimisers'|listing.*optimisers"):
+        with_listings("<!-- listing: optimisers -->\n<!-- /listing -->\n")
