@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 
 from common.errors import check_choice
-from experiments.settings import build
-from experiments.settings.methods.loss_table import PROXY_LOSSES
-from experiments.settings.recipes import resolve
+from experiments.settings.methods.loss_settings import LossSettings
+from experiments.settings.methods.loss_table import DERIVED, LOSSES, PROXY_LOSSES
 
 _BLOCK = re.compile(
     r"^<!-- listing: (?P<name>\w+) -->\n(?P<text>.*?)^<!-- /listing -->$",
     re.MULTILINE | re.DOTALL,
 )
-_NUM_CLASSES = 2  # any number will do: the names of the layers do not depend on it
+_LAYER = re.compile(r"\blosses\.(\w+)\(")
 
 
 def loss_listing() -> str:
     """The losses that `--loss` knows: name, class, and what a loss compares; those with proxies stand last."""
     lines = ["| `--loss` | class | compares |", "|---|---|---|"]
-    for name in sorted(build.LOSSES, key=lambda each: each in PROXY_LOSSES):
+    for name in sorted(LOSSES, key=lambda each: each in PROXY_LOSSES):
         compared = "proxies" if name in PROXY_LOSSES else "pairs"
         lines.append(f"| `{name}` | {_classes(name)} | {compared} |")
     return "\n".join(lines) + "\n"
@@ -47,6 +47,13 @@ def with_listings(document: str) -> str:
 
 
 def _classes(name: str) -> str:
-    loss = build.build_loss(resolve("glyphs", name, "gap", "thesis", "demo", {}), _NUM_CLASSES)
-    parts = [f"`{type(part).__name__}`" for part in getattr(loss, "parts", ())]
-    return f"`{type(loss).__name__}`" + (f" of {' and '.join(parts)}" if parts else "")
+    *parts, loss = [DERIVED[name]] if name in DERIVED else _layers(LOSSES[name])
+    return f"`{loss}`" + (f" of {' and '.join(f'`{part}`' for part in parts)}" if parts else "")
+
+
+def _layers(kind: type[LossSettings]) -> list[str]:
+    """The layers that `build` makes, the outermost last: read from its source, for making them takes TensorFlow."""
+    own, *others = (each for each in kind.__mro__ if "build" in vars(each))
+    source = inspect.getsource(own.build)
+    inner = _layers(others[0]) if "super().build(" in source else []
+    return [*inner, *_LAYER.findall(source)]

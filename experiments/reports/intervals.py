@@ -221,9 +221,9 @@ def student_quantile(probability: float, freedom: float) -> float:
         probability: in (0, 1).
         freedom: degrees of freedom, > 0.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit  # which `scipy.stats.t.ppf` calls, after checks that take longer
 
-    return float(t.ppf(probability, freedom))
+    return float(stdtrit(freedom, probability))
 
 
 def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tuple[float, float]:
