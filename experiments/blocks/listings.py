@@ -1,4 +1,4 @@
-"""Tables of documents that list what the code has: blocks `<!-- listing: NAME -->`, which end with `<!-- /listing -->`."""
+"""Tables of documents that list what the code has: from `<!-- listing: NAME -->` to `<!-- /listing -->`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def _classes(name: str) -> str:
 def _layers(kind: type[LossSettings]) -> list[str]:
     """The layers that `build` makes, the outermost last: read from its source, for making them takes TensorFlow."""
     own, *others = (each for each in kind.__mro__ if "build" in vars(each))
-    source = inspect.getsource(own.build)
+    source = inspect.getsource(vars(own)["build"])
     inner = _layers(others[0]) if "super().build(" in source else []
     return [*inner, *_LAYER.findall(source)]
