@@ -113,7 +113,7 @@ def test_the_list_names_what_is_there(copy):
 
 
 def test_an_unknown_reason_is_refused(copy):
-    change(copy / LIST, '"reason": "words"', '"reason": "no idea"')
+    change(copy / LIST, '"reason": "computed"', '"reason": "no idea"')
     with pytest.raises(InvalidInput, match="Invalid reason in results/without_rows.json: received 'no idea'"):
         check(copy)
 
