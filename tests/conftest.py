@@ -56,7 +56,8 @@ def pytest_testnodedown(node):
 
 def pytest_terminal_summary(terminalreporter, config):
     if config.stash.get(LEFT_OUT, 0):
-        told = f"{config.stash[LEFT_OUT]} tests import no TensorFlow and run on the default stack alone (`make test`)."
+        told = f"{config.stash[LEFT_OUT]} tests import no TensorFlow, or are of what stands around trainings"
+        told += ": they run on the default stack alone (`make test`; `tests/suite_order.py`)."
         terminalreporter.write_line(told)
 
 

@@ -11,6 +11,19 @@ import pytest
 from tests.stack_independence import ROOT, is_independent
 
 TESTS = ROOT / "tests"
+# Front ends, and the reading of sources. The TensorFlow of these tests is that of units, protocols, deployment,
+# the evaluation commands and the library, whose own tests run on either stack.
+FRONT_ENDS = (
+    *("benchmarks/faults_test.py", "benchmarks/index_test.py", "benchmarks/input_pipeline_test.py"),
+    *("benchmarks/losses_test.py", "benchmarks/mutation_test.py", "benchmarks/retrieval_scaling_test.py"),
+    *("benchmarks/retrieval_test.py", "common/index"),
+    *(f"experiments/{room}" for room in ("blocks", "evidence", "launch", "photo_page", "photo_search", "reports")),
+    *(f"experiments/{room}" for room in ("site", "studies", "tuning")),
+    *("experiments/export_test.py", "experiments/installed_package_test.py", "experiments/launched_fair_eval_test.py"),
+    *("experiments/mnist_study_test.py", "experiments/named_flags_test.py", "experiments/plugin_test.py"),
+    *("experiments/report_test.py", "experiments/small_photographs_test.py", "experiments/startup_test.py"),
+    *("experiments/studies_test.py", "experiments/tracking_test.py", "architecture_test.py", "served_process_test.py"),
+)
 
 
 def slow_files_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -20,10 +33,15 @@ def slow_files_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def split_by_stack(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Tests that may depend on the stack, and those that mean the same on either."""
-    independent = [item for item in items if is_independent(item.path, fixture_files(item))]
+    """Tests that may depend on the stack, and those that mean the same on either or are of front ends."""
+    independent = [item for item in items if is_front_end(item.path) or is_independent(item.path, fixture_files(item))]
     left_out = set(independent)
     return [item for item in items if item not in left_out], independent
+
+
+def is_front_end(path: pathlib.Path) -> bool:
+    """Whether a file is one of `FRONT_ENDS`, or in one of its folders."""
+    return any(path == TESTS / place or TESTS / place in path.parents for place in FRONT_ENDS)
 
 
 def fixture_files(item: pytest.Item) -> tuple[pathlib.Path, ...]:

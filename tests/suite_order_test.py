@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.suite_order import TESTS, fixture_files, slow_files_first, split_by_stack
+from tests.suite_order import FRONT_ENDS, TESTS, fixture_files, is_front_end, slow_files_first, split_by_stack
 
 
 class _Item:
@@ -30,7 +30,7 @@ def test_slow_files_come_first_and_stay_together():
 
 
 def test_tests_are_split_and_keep_their_order():
-    losses, statistics = TESTS / "common/losses/triplet_test.py", TESTS / "experiments/reports/statistics_test.py"
+    losses, statistics = TESTS / "common/losses/triplet_test.py", TESTS / "common/diagnostics/clustering_test.py"
     items = [
         _Item(statistics),
         _Item(losses),
@@ -46,3 +46,17 @@ def test_tests_are_split_and_keep_their_order():
 )
 def test_fixtures_of_other_files_count(path, counts):
     assert fixture_files(_Item("a", fixture=path)) == ((path,) if counts else ())
+
+
+def test_front_ends_are_there_and_run_on_one_stack():
+    assert [place for place in FRONT_ENDS if not (TESTS / place).exists()] == []
+    page, table = TESTS / "experiments/photo_page/app_test.py", TESTS / "experiments/studies_test.py"
+    assert split_by_stack([_Item(page), _Item(table)])[0] == []
+
+
+@pytest.mark.parametrize(
+    "place", ["experiments/units", "experiments/protocols", "experiments/deployment", "conformance"]
+)
+def test_what_trains_and_embeds_runs_on_either_stack(place):
+    assert not any(is_front_end(path) for path in (TESTS / place).glob("*_test.py"))
+    assert not is_front_end(TESTS / "experiments/fair_eval_test.py")
