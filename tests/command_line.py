@@ -27,6 +27,8 @@ SMALL_PHOTOGRAPHS = [
     "--budget=smoke",
 ]
 
+ONE_EVALUATION = ["--max_steps=2", "--steps_per_evaluation=2"]  # for what is asked of a finished run, however short
+
 
 def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 
@@ -186,7 +187,39 @@ def _example_transform(examples: Examples, transform: ImageTransform) -> Callabl
     """What makes an input of one element of the examples' content and its seed pair."""
     if examples.paths is None:
         return transform
-    return lambda path, seed: read_image(path, transform, seed)
+    return _READERS.of(transform)
+
+
+class _Readers:
+    """`read_image` with a transformation, traced once and not by each pipeline.
+
+    Tracing it takes some tenths of a second, and a training makes a pipeline for each of its evaluations. A trace holds
+    calls of Python that TensorFlow keeps for as long as the graph lives that was the default one: another graph (after
+    `clear_session`, or in another thread) is a fresh start.
+    """
+
+    def __init__(self) -> None:
+        self._graph: tf.Graph | None = None
+        self._traced: dict[ImageTransform, tf.types.experimental.GenericFunction] = {}
+
+    def of(self, transform: ImageTransform) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+        """The function of a path and a seed pair; a transformation that can change is traced by who calls it."""
+
+        def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+            return read_image(path, transform, seed)
+
+        if not (dataclasses.is_dataclass(transform) and transform.__dataclass_params__.frozen):
+            return read
+        graph = tf.compat.v1.get_default_graph()
+        if graph is not self._graph:
+            self._graph, self._traced = graph, {}
+        function = self._traced.setdefault(transform, tf.function(read, autograph=False))
+        # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
+        # run eagerly, as what `tf.data` calls does.
+        return function.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int32))
+
+
+_READERS = _Readers()
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable, num_threads: int | None) -> tf.data.Dataset:

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_module
+from tests.command_line import (
+    ONE_EVALUATION,
+    SMALL_PHOTOGRAPHS,
+    check_clean_failure,
+    run_module,
+    run_small,
+    start_small,
+)
 
 MODULE = "experiments.conventional_eval"
 
@@ -15,6 +22,7 @@ MODULE = "experiments.conventional_eval"
 @pytest.mark.slow
 def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
+    arguments += ONE_EVALUATION
     nothing = run_small(MODULE, *arguments, "--report_only")
     assert nothing.returncode == 0, nothing.stderr
     assert "missing stops on the test set, repeat 0; stops on held-out classes, repeat 0" in nothing.stdout
@@ -37,19 +45,19 @@ def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_
 @pytest.mark.skipif(tf.__version__ < "2.16", reason="bit-exact resuming is promised on the default stack")
 def test_a_killed_run_ends_with_the_same_figures(image_folder, tmp_path):
     arguments = [*SMALL_PHOTOGRAPHS, f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", "--repeats=1"]
-    arguments += ["--loss=c2", "--monitor=test_set", "--checkpoint_seconds=0", "--max_steps=40", "--plateau_patience=1"]
-    arguments += ["--patience=100", "--held_out_fraction=0.2"]
-    whole = run_module(MODULE, *arguments, f"--runs_dir={tmp_path / 'whole'}")
+    arguments += ["--loss=c2", "--monitor=test_set", "--checkpoint_seconds=0", "--max_steps=20", "--plateau_patience=1"]
+    arguments += ["--steps_per_evaluation=2", "--patience=100", "--held_out_fraction=0.2"]
+    whole = run_small(MODULE, *arguments, f"--runs_dir={tmp_path / 'whole'}")
     assert whole.returncode == 0, whole.stderr
     arguments.append(f"--runs_dir={tmp_path / 'killed'}")
-    process = start_module(MODULE, *arguments)
+    process = start_small(MODULE, *arguments)
     deadline = time.monotonic() + 200
     while not list((tmp_path / "killed").rglob("checkpoint.npz")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.kill()
     process.wait()
     assert list((tmp_path / "killed").rglob("result.json")) == []
-    assert run_module(MODULE, *arguments).returncode == 0
+    assert run_small(MODULE, *arguments).returncode == 0
     paths = [next((tmp_path / name).rglob("result.json")).parent for name in ("whole", "killed")]
     results = [json.loads((path / "result.json").read_text()) for path in paths]
     cost = {"train_seconds": 0, "energy_joules": 0}

@@ -11,7 +11,14 @@ import tensorflow as tf
 
 from experiments.blocks.analysis_tables import refined_metrics
 from experiments.evidence.store import StudyRows
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_small
+from tests.command_line import (
+    ONE_EVALUATION,
+    SMALL_PHOTOGRAPHS,
+    check_clean_failure,
+    run_module,
+    run_small,
+    start_small,
+)
 
 MODULE = "experiments.fair_eval"
 
@@ -25,6 +32,7 @@ def finished(image_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fair_eval")
     arguments = [
         *SMALL_PHOTOGRAPHS,
+        *ONE_EVALUATION,
         f"--data_dir={image_folder}",
         f"--cache_dir={folder / 'cache'}",
         f"--runs_dir={folder / 'runs'}",
@@ -137,7 +145,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, ima
     folder, arguments, _ = finished
     arguments = [a for a in arguments if not a.startswith(("--runs_dir", "--pooling"))]
     arguments += ["--pooling=gsp", "--fold=0", f"--runs_dir={tmp_path / 'runs'}", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=24", "--gsp_memory_size=128", "--patience=100"]
+    arguments += ["--max_steps=12", "--gsp_memory_size=128", "--patience=100"]
     start = time.monotonic()
     expected = run_small(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
     assert expected.returncode == 0, expected.stderr

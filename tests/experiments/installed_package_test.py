@@ -16,7 +16,7 @@ import pytest
 import common
 from common.data import load_glyphs
 from tests.architecture_test import PACKAGES
-from tests.command_line import ROOT
+from tests.command_line import ONE_EVALUATION, ROOT
 from tests.setup_test import extras_of_files
 
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results")
@@ -157,6 +157,7 @@ def test_a_figure_that_another_module_measures_is_made(site, empty):
 
 def test_a_smoke_training_ends_with_its_table(site, empty, glyph_cache):
     cell = ["--dataset=glyphs", "--loss=c2", "--pooling=gap", "--budget=smoke", "--fold=0", "--repeat=0"]
+    cell += ONE_EVALUATION
     said = run(["-m", "experiments.fair_eval", *cell, f"--cache_dir={glyph_cache}"], empty, PYTHONPATH=str(site))
     assert "c2+gap" in said
     (path,) = empty.rglob("result.json")

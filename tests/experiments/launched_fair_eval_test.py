@@ -30,7 +30,7 @@ def units(runs_dir):
 def test_workers_that_are_terminated_and_started_again_end_with_the_same_bits(image_folder, tmp_path):
     places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", "--noexport_model"]
     arguments = [*SMALL_PHOTOGRAPHS, *places, "--loss=pnca", "--pooling=gap", "--num_folds=2", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=12", "--patience=100"]
+    arguments += ["--max_steps=6", "--steps_per_evaluation=2", "--patience=100"]
     alone = run_small(MODULE, *arguments, f"--runs_dir={tmp_path / 'alone'}")
     assert alone.returncode == 0, alone.stderr
     launched = [*arguments, f"--runs_dir={tmp_path / 'runs'}", "--launch=local", "--workers=2"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from experiments.settings.recipes import CIFAR, resolve
-from tests.command_line import run_module
+from tests.command_line import ONE_EVALUATION, run_small
 from tests.common.data import cifar_fixture
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     [("cifar_collage", "c2", "gsp", []), ("cifar10_unseen", "pnca", "gap", ["--backbone=resnet10"])],
 )
 def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling, others):
-    finished = run_module(
+    finished = run_small(
         "experiments.fair_eval",
         f"--dataset={dataset}",
         f"--data_dir={folder}",
@@ -32,6 +32,7 @@ def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling
         f"--pooling={pooling}",
         "--budget=smoke",
         "--fold=0",
+        *ONE_EVALUATION,
         *others,
     )
     assert finished.returncode == 0, finished.stderr

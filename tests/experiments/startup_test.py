@@ -14,10 +14,23 @@ COMMANDS = sorted(
 WITH_TENSORFLOW = {
     *("convert_weights", "export", "mnist_study", "pretrain", "search", "serve"),
 }
-FRESH = "the server has imported TensorFlow"
+# The server that the program is forked from has imported it: it is hidden until somebody imports it.
 PROGRAM = """
-import json, runpy, sys
+import importlib.machinery, json, runpy, sys
 module, found, *arguments = {arguments!r}
+hidden = {{name: sys.modules.pop(name) for name in ("keras", "tensorflow") if name in sys.modules}}
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, Finder, is_package=True) if name in hidden else None
+    @staticmethod
+    def create_module(spec):
+        sys.modules.update(hidden)
+        return hidden[spec.name]
+    @staticmethod
+    def exec_module(module):
+        pass
+sys.meta_path.insert(0, Finder)
 sys.argv = [module, *arguments]
 try:
     runpy.run_module(module, run_name="__main__")
@@ -31,7 +44,7 @@ def imports_tensorflow(tmp_path, module: str, *arguments: str) -> tuple[bool, in
     """Whether a command in a process of its own imports TensorFlow, and its exit code."""
     found = tmp_path / "found.json"
     program = PROGRAM.format(arguments=[module, str(found), *arguments])
-    finished = run_program(["-c", program], fresh=FRESH)
+    finished = run_program(["-c", program])
     return json.loads(found.read_text()), finished.returncode
 
 

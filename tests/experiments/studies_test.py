@@ -5,13 +5,13 @@ import zipfile
 import pytest
 
 from experiments.studies import external_figures
-from tests.command_line import check_clean_failure, run_module, run_small, run_study_here
+from tests.command_line import ONE_EVALUATION, check_clean_failure, run_module, run_small, run_study_here
 
 
 @pytest.mark.slow
 def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--loss=pnca"]
-    arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10"]
+    arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10", *ONE_EVALUATION]
     first = run_small("experiments.pooling_comparison", *arguments)
     assert first.returncode == 0, first.stderr
     assert all(name in first.stdout for name in ("pnca+gap", "pnca+gsp", "pnca+weldon", "minus gap"))
@@ -33,7 +33,7 @@ def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache)
 @pytest.mark.slow
 def test_the_collage_study_reports_every_method(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_small("experiments.collage_study", *arguments, "--starts=frozen")
+    finished = run_small("experiments.collage_study", *arguments, *ONE_EVALUATION, "--starts=frozen")
     assert finished.returncode == 0, finished.stderr
     for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
         assert f"frozen: pnca {method}" in finished.stdout
@@ -75,7 +75,7 @@ def test_the_collage_study_on_photographs(tmp_path, shared_file, capsys, monkeyp
     arguments = ["--dataset=cifar10_collage", f"--data_dir={tmp_path / 'data'}"]
     arguments += [f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}", "--budget=smoke", "--repeats=1"]
     monkeypatch.setattr(external_figures, "_output_of", output_of_small)
-    run_study_here("figure", "--id=5.5", *arguments, "--max_steps=4", "--steps_per_evaluation=4", "--run")
+    run_study_here("figure", "--id=5.5", *arguments, *ONE_EVALUATION, "--run")
     shown = capsys.readouterr().out
     assert "scratch: pnca gap, distilled" in shown
     assert "frozen: pnca" not in shown

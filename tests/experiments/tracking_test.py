@@ -11,6 +11,7 @@ from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_small
 from tests.mlflow_server import free_port, mlflow_server, needs_server
 
 MODULE = "experiments.fair_eval"
+NUM_STEPS = 8
 
 
 def steps_done(runs_dir, fold):
@@ -25,7 +26,8 @@ def test_two_units_of_which_one_is_killed_are_two_runs_with_every_step_once(imag
     with mlflow_server(tmp_path) as url:
         arguments = [MODULE, *SMALL_PHOTOGRAPHS, f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}"]
         arguments += [f"--runs_dir={runs_dir}", "--loss=pnca", "--pooling=gap", "--num_folds=2", "--noexport_model"]
-        arguments += ["--max_steps=20", "--steps_per_evaluation=1", "--patience=100", "--checkpoint_seconds=1000"]
+        arguments += [f"--max_steps={NUM_STEPS}", "--steps_per_evaluation=1", "--patience=100"]
+        arguments += ["--checkpoint_seconds=1000"]
         arguments += ["--tracker=mlflow", f"--tracker_uri={url}", "--tracker_project=killed"]
         process = start_small(*arguments)
         end = time.monotonic() + 200
@@ -50,7 +52,7 @@ def test_two_units_of_which_one_is_killed_are_two_runs_with_every_step_once(imag
 def check_unit(client, run, folder):
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     history = client.get_metric_history(run.info.run_id, "loss")
-    assert [point.step for point in history] == list(range(1, 21))
+    assert [point.step for point in history] == list(range(1, NUM_STEPS + 1))
     assert [point.value for point in history] == [record["loss"] for record in records]
     validation = client.get_metric_history(run.info.run_id, "validation/MAP_at_R")
     assert [point.value for point in validation] == [record["validation"]["MAP@R"] for record in records]
@@ -59,7 +61,7 @@ def check_unit(client, run, folder):
         assert run.data.metrics[f"test/{named(name)}"] == value
     assert run.info.status == "FINISHED"
     assert run.data.tags["config"] == result["config_hash"]
-    assert run.data.params["max_steps"] == "20"
+    assert run.data.params["max_steps"] == str(NUM_STEPS)
     assert json.loads((folder / "config.json").read_text()).keys().isdisjoint({"tracker", "tracker_uri"})
 
 

@@ -10,6 +10,7 @@ from PIL import Image
 
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
+from common.data.image_files import read_image
 from common.data.images import CenterCrop, Identity, PublishedCodeCrop, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
 from common.errors import InvalidInput
@@ -237,3 +238,26 @@ def test_small_images_come_fast():
     for _ in range(100):
         next(stream)
     assert 100 * 64 / (time.process_time() - started) > 2500  # a core; about 30,000 where nothing is wrong
+
+
+def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, monkeypatch):
+    traced = []
+
+    def read(path, transform, seed):
+        traced.append(transform)
+        return read_image(path, transform, seed)
+
+    class Changing(CenterCrop):  # a class of one's own, whose objects may be assigned to
+        __dataclass_params__ = type("Params", (), {"frozen": False})
+
+    monkeypatch.setattr("common.data.input_pipeline.read_image", read)
+    tf.keras.backend.clear_session()
+    made = [np.concatenate(list(evaluation_batches(files, CenterCrop(19), 16))) for _ in range(2)]
+    assert traced == [CenterCrop(19)]
+    tf.keras.backend.clear_session()  # lets go of what the trace calls
+    made.append(np.concatenate(list(evaluation_batches(files, CenterCrop(19), 16))))
+    assert traced == 2 * [CenterCrop(19)]
+    made += [np.concatenate(list(evaluation_batches(files, Changing(19), 16))) for _ in range(2)]
+    assert len(traced) == 4
+    for inputs in made[1:]:
+        np.testing.assert_array_equal(inputs, made[0])

@@ -16,7 +16,14 @@ from PIL import Image
 
 from common.errors import InvalidInput
 from experiments.preparation.data_sets import load, prepare, report
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, start_module
+from tests.command_line import (
+    ONE_EVALUATION,
+    SMALL_PHOTOGRAPHS,
+    check_clean_failure,
+    run_module,
+    run_small,
+    start_module,
+)
 from tests.local_server import local_server
 
 MODULE = "experiments.prepare_data"
@@ -115,6 +122,7 @@ def test_what_was_prepared_can_be_trained_on(prepared, dataset):
     finished = run_small(
         "experiments.fair_eval",
         *SMALL_PHOTOGRAPHS[1:],
+        *ONE_EVALUATION,
         f"--dataset={dataset}",
         f"--data_dir={data_dir}",
         f"--cache_dir={folder / 'cache'}",

@@ -11,7 +11,15 @@ from common.errors import InvalidInput
 from experiments.preparation.converted_weights import convert
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small, run_study_here
+from tests.command_line import (
+    ONE_EVALUATION,
+    SMALL_COMMAND,
+    SMALL_PHOTOGRAPHS,
+    check_clean_failure,
+    run_module,
+    run_small,
+    run_study_here,
+)
 
 COMMANDS = [
     *(("figure", study_id) for study_id in FIGURES if study_id != "5.2"),
@@ -19,12 +27,12 @@ COMMANDS = [
 ]
 VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": "embedding_dim"}
 VARIED |= {**dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"), "warm": "learning_rate"}
-OF_THEIR_OWN = {  # what a run of eight steps on a dozen classes needs
+OF_THEIR_OWN = {  # what a run of a few steps on a dozen classes needs
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), ["--held_out_fraction=0.25"]),
     "5.6": ["--gsp_memory_size=32"],
 }
 ONE_CELL = ("3.3", "4.2", "4.3", "4.4")
-TRIALS_FIRST = ("warm",)  # a row is known when all of its trials are finished
+TRIALS_FIRST = ("warm",)  # a row is known when all of its trials are finished; they select after some steps
 # The others draw when a row, or the first points of a search, are complete.
 DRAWN_FROM_ONE = ("3.3", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4", "5.4", "5.6", "5.8", "5.10", "5.11", "5.12")
 
@@ -32,8 +40,9 @@ DRAWN_FROM_ONE = ("3.3", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4", "5.4", "5.6",
 def arguments_of(kind, study_id, image_folder, runs_dir):
     places = [f"--runs_dir={runs_dir}", f"--cache_dir={runs_dir}", "--checkpoint_seconds=600", f"--id={study_id}"]
     if (kind, study_id) == ("figure", "5.4"):
-        return [*places, "--budget=smoke", "--gsp_memory_size=128"]
+        return [*places, *ONE_EVALUATION, "--budget=smoke", "--gsp_memory_size=128"]
     small = [flag for flag in SMALL_PHOTOGRAPHS if study_id not in VARIED or VARIED[study_id] not in flag]
+    small += [] if study_id.startswith("3.") or study_id in TRIALS_FIRST else ONE_EVALUATION
     return [*places, *small, f"--data_dir={image_folder}", *OF_THEIR_OWN.get(study_id, [])]
 
 
@@ -138,14 +147,14 @@ def test_a_printed_command_runs_as_it_is_printed_and_the_study_counts_it(officia
     save_parameters(bn_inception(), tmp_path / "source.npz")
     convert("bn_inception", str(tmp_path / "source.npz"), str(tmp_path / "bn_inception.npz"))
     places = [f"--{name}={tmp_path / name}" for name in ("runs_dir", "cache_dir")]
-    small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4", "--frozen_backbone"]
+    small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4", "--frozen_backbone", *ONE_EVALUATION]
     arguments = ["--id=5.1", "--dataset=cars196", f"--data_dir={official_cars}", *small, *places]
     run_study_here("table", *arguments)
     printed = commands_in(capsys.readouterr().out)[0]
     assert "--weights=bn_inception.npz" in printed
     python, _, module, *flags = shlex.split(printed)
     assert python == "python"
-    finished = run_module(module, *flags, cwd=tmp_path, timeout=900)
+    finished = run_module(SMALL_COMMAND, module, *flags, cwd=tmp_path, timeout=900)
     assert finished.returncode == 0, finished.stderr
     (result,) = tmp_path.rglob("result.json")
     config = json.loads((result.parent / "config.json").read_text())
