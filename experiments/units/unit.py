@@ -20,7 +20,7 @@ from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
 from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
-from experiments.units.pooling_weights import image_batches, perplexity_callbacks
+from experiments.units.pooling_weights import EvaluationInputs, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
 from experiments.units.update_rule import coupled_decay, update_rule
@@ -78,6 +78,7 @@ class Unit:
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
+        self._inputs = EvaluationInputs(config, dataset)
 
     def train(
         self, checkpoint_seconds: float = 30.0, watch: Watcher | None = None, tracked: TrackedRun | None = None
@@ -139,6 +140,7 @@ class Unit:
         place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
         self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
+        self._inputs = EvaluationInputs(self.config, self.dataset)
         model = training.model_above_cut(whole)
         model.build_from_batch(*next(iter(self._batches_from(0))))
         return model
@@ -157,10 +159,10 @@ class Unit:
         return metrics
 
     def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
-        return embedded(model, self.config, self.dataset, examples)["queries"]
+        return embedded(model, self._inputs, examples)["queries"]
 
     def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
-        return embedded(model, self.config, self.dataset, queries, gallery, output)
+        return embedded(model, self._inputs, queries, gallery, output)
 
     def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
         return evaluate_embeddings(self._arrays(model, queries, gallery, output))
@@ -229,8 +231,7 @@ class Unit:
 
 def embedded(
     model: EmbeddingModel,
-    config: ExperimentConfig,
-    dataset: Dataset,
+    inputs: Callable[[Examples], tf.data.Dataset],
     queries: Examples,
     gallery: Examples | None = None,
     output: str = "embeddings",
@@ -239,15 +240,14 @@ def embedded(
 
     Args:
         model: with trained weights.
-        config: says how images are cut and batched.
-        dataset: that the examples are of, with prepared images.
+        inputs: of examples, in order; see `EvaluationInputs`.
         queries: what is searched for.
         gallery: what is searched in; `None`: the queries themselves.
         output: what of the model, see `EmbeddingModel.embed`.
     """
 
     def embed(examples: Examples) -> np.ndarray:
-        return model.embed(image_batches(examples, config, dataset), output=output)
+        return model.embed(inputs(examples), output=output)
 
     arrays = {"queries": embed(queries), "query_labels": queries.labels}
     if gallery is not None:

@@ -15,6 +15,7 @@ from common.files import write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
+from experiments.process.loaded_modules import spare_loaded_modules
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace
@@ -121,6 +122,7 @@ class UnitRuns:
             mend_finished_run(run, finished, self.dataset, self.cache_dir)
             self.complete_tracking(config, fold, repeat, finished)
             return
+        spare_loaded_modules()
         with run.locked():
             if config.sources:
                 write_json(path / "sources.json", dict(config.sources))
