@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ccp_dml import AlternatingProjections
     from common.retrieval import RetrievalResult
-    from common.training import EmbeddingModel, Training, TrainingSchedule
+    from common.training import EmbeddingModel, TracedFunctions, Training, TrainingSchedule
     from common.training.optimizers import GradientTransform
     from common.training.trackers import TrackedRun
 
@@ -81,20 +81,34 @@ class Unit:
         self._inputs = EvaluationInputs(config, dataset)
 
     def train(
-        self, checkpoint_seconds: float = 30.0, watch: Watcher | None = None, tracked: TrackedRun | None = None
+        self,
+        checkpoint_seconds: float = 30.0,
+        watch: Watcher | None = None,
+        tracked: TrackedRun | None = None,
+        traces: TracedFunctions | None = None,
     ) -> dict:
-        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`."""
+        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`.
+
+        Args:
+            checkpoint_seconds, watch, tracked: see there.
+            traces: of the units of this data set that the process has trained before; None: it is the only one.
+        """
+        traces = traces or training.TracedFunctions()
+        prepare = functools.partial(self._prepared, checkpoint_seconds, watch, traces)
         try:
-            return training.train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch), tracked)
+            return training.train_in(self.run, self.seed, prepare, tracked)
         except training.NotFinite as error:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
+        finally:
+            traces.release()
 
-    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None) -> Training:
+    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None, traces: TracedFunctions) -> Training:
         cost = records.TrainingCost()
         model = whole = self._build_model()
         if self.config.cached_features:
             model = self._above_cut(whole)
             cost = records.TrainingCost()  # without the features, which are computed once for many units
+        model.share_traces(traces, (self.config, self.training.num_classes))
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
