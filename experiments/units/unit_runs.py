@@ -16,11 +16,11 @@ from common.files import write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
-from experiments.process.loaded_modules import spare_loaded_modules
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace
 from experiments.units.finished_run import mend_finished_run
+from experiments.units.loaded_modules import spare_loaded_modules
 from experiments.units.same_data import tell_of_other_data
 from experiments.units.splits import few_validation_classes, split_of
 from experiments.units.start_checks import check_unit

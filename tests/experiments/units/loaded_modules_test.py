@@ -3,7 +3,7 @@ import weakref
 
 import pytest
 
-from experiments.process.loaded_modules import spare_loaded_modules
+from experiments.units.loaded_modules import spare_loaded_modules
 
 
 class Node:
