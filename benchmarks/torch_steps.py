@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -9,6 +10,11 @@ import numpy as np
 
 try:
     import torch
+
+    _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
+    for _name in ("nms", "qnms"):  # where its compiled part does not fit PyTorch, operators have to be declared before
+        with contextlib.suppress(RuntimeError):
+            _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import torchvision
 except ImportError as error:  # optional: requirements-torch-networks.txt
     MISSING = str(error)
@@ -55,7 +61,7 @@ def _step(name: str, images: np.ndarray, labels: np.ndarray, dim: int, kind: str
         loss = _contrastive_loss(torch.nn.functional.normalize(outputs.float()), same)
         loss.backward()
         optimizer.step()
-        return float(loss)
+        return loss.item()
 
     return step
 
