@@ -46,6 +46,11 @@ class ProximalTerm:
         """Gradients and variables of equal shapes in, gradients of the same shapes out."""
         return [self._add(gradient, variable) for gradient, variable in zip(gradients, variables)]
 
+    @property
+    def state_variables(self) -> list[tf.Variable]:
+        """λ in use and θ*."""
+        return [self.current_rate, *self._targets.values()]
+
     def targets(self) -> list[np.ndarray]:
         """θ*, in the order of `variables`."""
         return [self._targets[id(variable)].numpy() for variable in self.variables]

@@ -14,6 +14,8 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
+from common.data.philox import uniform_of_each
+
 _RESIZE_PER_CROP = 256 / 227  # evaluation resizes the shorter side to 256 for a crop of 227
 _TWO_TAPS_SUFFICE = 1.6  # shrinking less, every pixel still has at least a fifth of a weight in bilinear interpolation
 _NUM_DRAWS = 23  # random numbers of an example: ten areas, ten aspects, top, left, flip
@@ -196,16 +198,13 @@ class RandomShift(ImageTransform):
 
     def _shift(self, images: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         height, width = tf.shape(images)[1], tf.shape(images)[2]
-        draws = tf.map_fn(self._draw, seeds)  # [batch, 3]: rows, columns, mirrored
-        rows = tf.clip_by_value(tf.range(height) + draws[:, 0:1], 0, height - 1)  # [batch, height]
-        columns = tf.clip_by_value(tf.range(width) + draws[:, 1:2], 0, width - 1)
-        columns = tf.where(draws[:, 2:3] == 1, columns[:, ::-1], columns)
+        draws = uniform_of_each(seeds, _NUM_DRAWS)
+        shifts = tf.cast(tf.floor((2 * self.pixels + 1) * draws[:, :2]), tf.int32) - self.pixels
+        rows = tf.clip_by_value(tf.range(height) + shifts[:, 0:1], 0, height - 1)  # [batch, height]
+        columns = tf.clip_by_value(tf.range(width) + shifts[:, 1:2], 0, width - 1)
+        if self.flip:
+            columns = tf.where(draws[:, -1:] < 0.5, columns[:, ::-1], columns)
         return tf.gather(tf.gather(images, rows, batch_dims=1, axis=1), columns, batch_dims=1, axis=2)
-
-    def _draw(self, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        shifts = tf.floor((2 * self.pixels + 1) * uniform_draws(seed)[:2])
-        mirrored = tf.cast(_is_mirrored(seed), tf.int32) if self.flip else tf.constant(0)
-        return tf.concat([tf.cast(shifts, tf.int32) - self.pixels, mirrored[None]], axis=0)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
     from common.training.sampling_policy import SamplingPolicy
     from common.training.step_schedule import StepSchedule
+    from common.training.traced_functions import TracedFunctions
     from common.training.trained_run import Training, train_in
     from common.training.training_session import training_session
 
@@ -59,6 +60,7 @@ __all__ = [
     "RunDirectory",
     "SamplingPolicy",
     "StepSchedule",
+    "TracedFunctions",
     "Training",
     "TrainingCost",
     "TrainingSchedule",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +15,8 @@ from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
 from common.training.devices import check_devices
 from common.training.embedding_head import EmbeddingHead
 from common.training.gradients import are_finite, loss_and_gradients, loss_scale, weighted_loss
-from common.training.optimizers import GradientTransform, ProxyRateOptimizer
+from common.training.optimizers import GradientTransform, ProxyRateOptimizer, StatefulTransform
+from common.training.traced_functions import TracedFunctions
 
 
 class EmbeddingModel(keras.Model):
@@ -74,6 +76,7 @@ class EmbeddingModel(keras.Model):
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.update: ProxyRateOptimizer | None = None
         self.warming_up = False
+        self._shared: Callable[..., Callable] | None = None
         self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
@@ -123,6 +126,38 @@ class EmbeddingModel(keras.Model):
         with self.distribute_strategy.scope():
             update.build(*self._split(self.trained_variables))
         self.compile(optimizer=update.optimizer, jit_compile=jit_compile)
+
+    def share_traces(self, traces: TracedFunctions, kind: Hashable) -> None:
+        """Trains and embeds with the traced functions of an earlier model of the same kind, and leaves its own.
+
+        Args:
+            traces: of the models of a data set.
+            kind: what the model, its update and the transforms of gradients are functions of, besides variables.
+        """
+        self._shared = functools.partial(traces.function, kind)
+
+    def make_train_function(self, force: bool = False) -> Callable:  # noqa: D102
+        is_one_device = self.distribute_strategy.num_replicas_in_sync == 1
+        if self._shared is None or self.run_eagerly or self.jit_compile or not is_one_device:
+            return super().make_train_function(force)
+        if force or self.train_function is None:
+            self.train_function: Callable | None = self._shared_train_function(self._shared)
+        return self.train_function
+
+    def _shared_train_function(self, shared: Callable[..., Callable]) -> Callable:
+        step = tf.function(lambda iterator: self.train_step(iterator.get_next()), autograph=False)
+        found: list[Callable] = []
+
+        def train_function(iterator: tf.data.Iterator) -> dict[str, tf.Tensor]:
+            if not found:
+                variables = [*self.variables, *self.compiled_update.state_variables]
+                for transform in self.gradient_transforms:
+                    variables += transform.state_variables if isinstance(transform, StatefulTransform) else []
+                inputs, trace = iterator.element_spec, functools.partial(step.get_concrete_function, iterator)
+                found.append(shared("warm-up" if self.warming_up else "training", inputs, trace, variables))
+            return found[0](iterator)
+
+        return train_function
 
     @property
     def compiled_update(self) -> ProxyRateOptimizer:
@@ -183,6 +218,9 @@ class EmbeddingModel(keras.Model):
         step = {"embeddings": self._embedding_step, "features": self._feature_step}[
             check_choice("output", output, ("embeddings", "features"))
         ]
+        if self._shared is not None and isinstance(batches, tf.data.Dataset):
+            inputs = batches.element_spec
+            step = self._shared(output, inputs, functools.partial(step.get_concrete_function, inputs), self.variables)
         return np.concatenate([step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import tensorflow as tf
 from tensorflow import keras
@@ -14,6 +14,15 @@ from common.training.gradients import apply_gradients, are_finite, loss_scale
 
 # From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
 GradientTransform: TypeAlias = Callable[[list[tf.Tensor], list[tf.Variable]], list[tf.Tensor]]
+
+
+@runtime_checkable
+class StatefulTransform(Protocol):
+    """A gradient transform with variables of its own, which a traced training step reads."""
+
+    @property
+    def state_variables(self) -> list[tf.Variable]:
+        """All of them, in a fixed order."""
 
 
 class CoupledWeightDecay:
@@ -159,6 +168,11 @@ class ProxyRateOptimizer:
     def variables(self) -> list[tf.Variable]:
         """Learning rates, step counters and slots of both, in a fixed order."""
         return [*self.optimizer.variables, *self.proxy_optimizer.variables]
+
+    @property
+    def state_variables(self) -> list[tf.Variable]:
+        """All that an update reads or writes besides weights: `variables`, and the rates, which Keras 2 keeps apart."""
+        return [*self.variables, self.optimizer.learning_rate, self.proxy_optimizer.learning_rate]
 
 
 def _unzipped(pairs: list[tuple[tf.Tensor, tf.Variable]]) -> tuple[list[tf.Tensor], list[tf.Variable]]:

@@ -12,6 +12,7 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
+from experiments.units.pooling_weights import EvaluationInputs
 from experiments.units.trained_model import load_trained_model
 from experiments.units.unit import embedded, evaluate_embeddings
 
@@ -49,7 +50,7 @@ def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_d
 def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> dict:
     trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
     test, gallery = trained.dataset.test, trained.dataset.gallery
-    arrays = embedded(trained.model, trained.config, trained.dataset, test, gallery)
+    arrays = embedded(trained.model, EvaluationInputs(trained.config, trained.dataset), test, gallery)
     check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
     return arrays
 

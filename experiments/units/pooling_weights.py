@@ -85,6 +85,25 @@ def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset
     return data.evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
 
 
+class EvaluationInputs:
+    """`image_batches` of a run that asks for the same examples again and again: each pipeline is built once.
+
+    Args:
+        config: says how images are cut and batched.
+        dataset: that the examples are of, with prepared images.
+    """
+
+    def __init__(self, config: ExperimentConfig, dataset: Dataset) -> None:
+        self.config, self.dataset = config, dataset
+        self._built: dict[int, tuple[Examples, tf.data.Dataset]] = {}  # examples are kept, so that no id comes again
+
+    def __call__(self, examples: Examples) -> tf.data.Dataset:
+        """The inputs of examples, in order; it can be read as often as one likes."""
+        if id(examples) not in self._built:
+            self._built[id(examples)] = examples, image_batches(examples, self.config, self.dataset)
+        return self._built[id(examples)][1]
+
+
 def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
     """The mean share of the weight, and of the weighted feature norm, on the target's tile of collages.
 

@@ -20,7 +20,7 @@ from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
 from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
-from experiments.units.pooling_weights import image_batches, perplexity_callbacks
+from experiments.units.pooling_weights import EvaluationInputs, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.splits import split_of, unit_seed
 from experiments.units.update_rule import coupled_decay, update_rule
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ccp_dml import AlternatingProjections
     from common.retrieval import RetrievalResult
-    from common.training import EmbeddingModel, Training, TrainingSchedule
+    from common.training import EmbeddingModel, TracedFunctions, Training, TrainingSchedule
     from common.training.optimizers import GradientTransform
     from common.training.trackers import TrackedRun
 
@@ -78,22 +78,37 @@ class Unit:
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
+        self._inputs = EvaluationInputs(config, dataset)
 
     def train(
-        self, checkpoint_seconds: float = 30.0, watch: Watcher | None = None, tracked: TrackedRun | None = None
+        self,
+        checkpoint_seconds: float = 30.0,
+        watch: Watcher | None = None,
+        tracked: TrackedRun | None = None,
+        traces: TracedFunctions | None = None,
     ) -> dict:
-        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`."""
+        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`.
+
+        Args:
+            checkpoint_seconds, watch, tracked: see there.
+            traces: of the units of this data set that the process has trained before; None: it is the only one.
+        """
+        traces = traces or training.TracedFunctions()
+        prepare = functools.partial(self._prepared, checkpoint_seconds, watch, traces)
         try:
-            return training.train_in(self.run, self.seed, lambda: self._prepared(checkpoint_seconds, watch), tracked)
+            return training.train_in(self.run, self.seed, prepare, tracked)
         except training.NotFinite as error:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
+        finally:
+            traces.release()
 
-    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None) -> Training:
+    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None, traces: TracedFunctions) -> Training:
         cost = records.TrainingCost()
         model = whole = self._build_model()
         if self.config.cached_features:
             model = self._above_cut(whole)
             cost = records.TrainingCost()  # without the features, which are computed once for many units
+        model.share_traces(traces, (self.config, self.training.num_classes))
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
@@ -139,6 +154,7 @@ class Unit:
         place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
         self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
+        self._inputs = EvaluationInputs(self.config, self.dataset)
         model = training.model_above_cut(whole)
         model.build_from_batch(*next(iter(self._batches_from(0))))
         return model
@@ -157,10 +173,10 @@ class Unit:
         return metrics
 
     def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
-        return embedded(model, self.config, self.dataset, examples)["queries"]
+        return embedded(model, self._inputs, examples)["queries"]
 
     def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
-        return embedded(model, self.config, self.dataset, queries, gallery, output)
+        return embedded(model, self._inputs, queries, gallery, output)
 
     def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
         return evaluate_embeddings(self._arrays(model, queries, gallery, output))
@@ -229,8 +245,7 @@ class Unit:
 
 def embedded(
     model: EmbeddingModel,
-    config: ExperimentConfig,
-    dataset: Dataset,
+    inputs: Callable[[Examples], tf.data.Dataset],
     queries: Examples,
     gallery: Examples | None = None,
     output: str = "embeddings",
@@ -239,15 +254,14 @@ def embedded(
 
     Args:
         model: with trained weights.
-        config: says how images are cut and batched.
-        dataset: that the examples are of, with prepared images.
+        inputs: of examples, in order; see `EvaluationInputs`.
         queries: what is searched for.
         gallery: what is searched in; `None`: the queries themselves.
         output: what of the model, see `EmbeddingModel.embed`.
     """
 
     def embed(examples: Examples) -> np.ndarray:
-        return model.embed(image_batches(examples, config, dataset), output=output)
+        return model.embed(inputs(examples), output=output)
 
     arrays = {"queries": embed(queries), "query_labels": queries.labels}
     if gallery is not None:

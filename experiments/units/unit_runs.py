@@ -7,8 +7,9 @@ import glob
 import hashlib
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from common import training
 from common.data import Dataset
 from common.errors import InvalidInput, check_all
 from common.files import write_json
@@ -19,11 +20,15 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.cached_training import FeaturePlace
 from experiments.units.finished_run import mend_finished_run
+from experiments.units.loaded_modules import spare_loaded_modules
 from experiments.units.same_data import tell_of_other_data
 from experiments.units.splits import few_validation_classes, split_of
 from experiments.units.start_checks import check_unit
 from experiments.units.tracked_units import tracked_unit
 from experiments.units.unit import Unit, Watcher
+
+if TYPE_CHECKING:
+    from common.training import TracedFunctions
 
 
 class UnitRuns:
@@ -46,6 +51,11 @@ class UnitRuns:
     def fingerprint(self) -> str:
         """Of the data; images are read for it, so what can be refused is refused before."""
         return build.data_fingerprint(self.dataset, self.cache_dir)
+
+    @functools.cached_property
+    def _traces(self) -> TracedFunctions:
+        """Of the units, which this process trains one after the other."""
+        return training.TracedFunctions()
 
     def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
         """The folder of all units of one configuration; its name ends in the configuration's hash."""
@@ -121,6 +131,7 @@ class UnitRuns:
             mend_finished_run(run, finished, self.dataset, self.cache_dir)
             self.complete_tracking(config, fold, repeat, finished)
             return
+        spare_loaded_modules()
         with run.locked():
             if config.sources:
                 write_json(path / "sources.json", dict(config.sources))
@@ -128,7 +139,7 @@ class UnitRuns:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
                 features = FeaturePlace(self.cache_dir, self.fingerprint)
                 unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
-                unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat))
+                unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise

@@ -1,0 +1,232 @@
+"""A whole training step: with its input, on a fixed batch, by a bare loop of TensorFlow, and in PyTorch.
+
+Command: python -m benchmarks.training_step [--repeats=5] [--cases=mobilenet_v2_128,resnet10_32]
+
+The step: a network with random weights (time does not depend on them), average pooling, 128 dimensions, the
+contrastive loss over a batch with four images of a class, coupled weight decay, Adam; frozen batch normalisation but
+for ResNet-10, which is trained from scratch. In each round every variant makes a few steps in turn, so that a busy
+machine slows all of them alike; a ratio is the median over the rounds. Variants:
+
+- `fit`: Keras' `fit` on the model that `experiments` trains, with its callback for each step, and the input pipeline:
+  JPEG files of 256 pixels, decoded, cropped and mirrored, or, for ResNet-10, shifted images in memory. The time from
+  the end of its first step to the end of its last, per step.
+- `step`: the same model's training step on a fixed batch.
+- `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Adam's.
+- `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
+  under `autocast`. A ratio is to the faster of the two. Needs torchvision (requirements-torch-networks.txt);
+  without them, and for networks that torchvision has not, the column is empty.
+
+Last line: one JSON object; null for what was not measured.
+
+`mobilenet_fit_over_minimal`, `resnet10_fit_over_minimal`: `fit` over `minimal` at 128 and at 32 pixels.
+`mobilenet_over_torch`, `resnet50_over_torch`: `step` over PyTorch's better one, at 128 and at 224 pixels.
+`mobilenet_folded_over_unfolded`: null; frozen batch normalisation is not folded into the convolutions yet.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+
+from benchmarks import measure, torch_steps
+from common import backbones, losses
+from common.data import ClassBalancedBatches, Examples, ImageTransform, RandomShift, ThesisCrop, training_batches
+from common.pooling import GlobalAveragePooling
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, MeanLoss, ProxyRateOptimizer
+
+keras = tf.keras
+DIM, NUM_CLASSES, IMAGES_PER_CLASS = 128, 20, 16
+FILE_SIZE = 256  # pixels of a side, as prepared copies have them
+
+
+class Case(NamedTuple):
+    """A network at a size.
+
+    Attributes:
+        network: makes it.
+        image_size: height and width of the inputs in pixels.
+        batch_size: images in a step, a multiple of 4.
+        num_steps: timed in a round.
+        torch_name: of torchvision's network; None if it has none.
+        reads_files: whether `fit` decodes photographs.
+    """
+
+    network: Callable[[], keras.Model]
+    image_size: int
+    batch_size: int
+    num_steps: int
+    torch_name: str | None = None
+    reads_files: bool = True
+
+
+CASES = {
+    "mobilenet_v2_128": Case(backbones.mobilenet_v2, 128, 32, 3, "mobilenet_v2"),
+    "mobilenet_v2_224": Case(backbones.mobilenet_v2, 224, 32, 2, "mobilenet_v2"),
+    "resnet50_224": Case(backbones.resnet50, 224, 8, 2, "resnet50"),
+    "bn_inception_227": Case(backbones.bn_inception, 227, 16, 2),
+    "resnet10_32": Case(lambda: backbones.resnet10(3), 32, 64, 20, reads_files=False),
+}
+_FLAGS = flags.FLAGS
+
+
+def examples_of(case: Case, folder: str) -> tuple[Examples, ImageTransform]:
+    """What `fit` reads, coarse patterns with 20 classes, and how it is augmented."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(NUM_CLASSES), IMAGES_PER_CLASS)
+    size = FILE_SIZE if case.reads_files else case.image_size
+    coarse = rng.integers(0, 256, (len(labels), size // 8, size // 8, 3), dtype=np.uint8)
+    images = coarse.repeat(8, axis=1).repeat(8, axis=2)
+    if not case.reads_files:
+        return Examples(labels, inputs=images), RandomShift(4, flip=True)
+    paths = [str(pathlib.Path(folder, f"{number}.jpg")) for number in range(len(images))]
+    for path, image in zip(paths, images):
+        tf.io.write_file(path, tf.io.encode_jpeg(image, quality=95))
+    return Examples(labels, paths=np.array(paths)), ThesisCrop(case.image_size)
+
+
+def build_model(case: Case, images: tf.Tensor, labels: tf.Tensor) -> EmbeddingModel:
+    """A model as `experiments` builds it."""
+    keras.utils.set_random_seed(0)
+    head, loss = EmbeddingHead(GlobalAveragePooling(), DIM), losses.ContrastiveLoss(0.2652, 0.5409)
+    model = EmbeddingModel(case.network(), head, loss)
+    model.build_from_batch(images, labels)
+    return model
+
+
+class FitSteps(keras.callbacks.Callback):
+    """`fit`, whose call gives the seconds of a step."""
+
+    def __init__(self, case: Case, model: EmbeddingModel, batches: tf.data.Dataset):
+        super().__init__()
+        self.case, self.trained, self.batches = case, model, batches
+        self.ends: list[float] = []
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        """Remembers when."""
+        self.ends.append(time.perf_counter())
+
+    def __call__(self) -> float:
+        """Makes one step more than it times."""
+        self.ends, steps = [], self.case.num_steps + 1
+        callbacks = [MeanLoss(steps), self]
+        self.trained.fit(self.batches, epochs=1, steps_per_epoch=steps, callbacks=callbacks, shuffle=False, verbose=0)
+        return (self.ends[-1] - self.ends[0]) / self.case.num_steps
+
+
+def seconds_of_steps(num_steps: int, step: Callable[[], float]) -> Callable[[], float]:
+    """What makes some steps, each to its end, and gives the seconds of one."""
+
+    def timed() -> float:
+        began = time.perf_counter()
+        for _ in range(num_steps):
+            step()
+        return (time.perf_counter() - began) / num_steps
+
+    return timed
+
+
+def minimal_step(case: Case, images: tf.Tensor, labels: tf.Tensor) -> Callable[[], float]:
+    """A training step as one writes it by hand."""
+    model = build_model(case, images, labels)
+    variables, optimizer = list(model.trainable_variables), keras.optimizers.Adam(1e-5, beta_2=0.99)
+    optimizer.build(variables)
+
+    @tf.function(autograph=False)
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = model.metric_loss(model(images, training=True), labels)
+        optimizer.apply_gradients(list(zip(tape.gradient(loss, variables), variables)))
+        return loss
+
+    return lambda: float(step())
+
+
+def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
+    """By name, what gives the seconds of a step, after its first steps."""
+    examples, augmentation = examples_of(case, folder)
+    index_batches = ClassBalancedBatches(examples.labels, case.batch_size // 4, 4, seed=0)
+    batches = training_batches(examples, index_batches, augmentation, seed=0)
+    images, labels = next(iter(batches))
+    models = [build_model(case, images, labels) for _ in range(2)]
+    for model in models:
+        model.compile_training(
+            ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)]
+        )
+    train = tf.function(models[1].train_step, autograph=False)
+    steps = {
+        "step": lambda: float(train((images, labels))["loss"]),
+        "minimal": minimal_step(case, images, labels),
+        **torch_steps.steps_of(case.torch_name, images.numpy(), labels.numpy(), DIM),
+    }
+    timed = {name: seconds_of_steps(case.num_steps, step) for name, step in steps.items()}
+    found = {"fit": FitSteps(case, models[0], batches), **timed}
+    for function in found.values():
+        function()
+    return found
+
+
+def measured(functions: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Seconds of a step by variant, in rounds of which each begins with another one."""
+    names = list(functions)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(repeats):
+        begin = turn % len(names)
+        for name in names[begin:] + names[:begin]:
+            seconds[name].append(functions[name]())
+    return seconds
+
+
+def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+    """The ratios of a case; None for those to PyTorch where it was not measured."""
+    peers = [name for name in seconds if name.startswith("torch")]
+    peer = min(peers, key=lambda name: statistics.median(seconds[name]), default=None)
+    return {
+        "fit_over_minimal": measure.paired_ratio(seconds["fit"], seconds["minimal"]),
+        "fit_over_step": measure.paired_ratio(seconds["fit"], seconds["step"]),
+        "over_torch": None if peer is None else measure.paired_ratio(seconds["step"], seconds[peer]),
+    }
+
+
+def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
+    """What the last line says, of the ratios by case."""
+    told = {
+        "mobilenet_fit_over_minimal": ("mobilenet_v2_128", "fit_over_minimal"),
+        "resnet10_fit_over_minimal": ("resnet10_32", "fit_over_minimal"),
+        "mobilenet_over_torch": ("mobilenet_v2_128", "over_torch"),
+        "resnet50_over_torch": ("resnet50_224", "over_torch"),
+    }
+    figures = {name: found.get(case, {}).get(ratio) for name, (case, ratio) in told.items()}
+    return {**figures, "mobilenet_folded_over_unfolded": None}
+
+
+def main(argv) -> None:
+    """Times the cases one after the other and prints the table and the figures."""
+    del argv
+    if torch_steps.MISSING:
+        print(f"PyTorch's steps are left out: {torch_steps.MISSING}.")
+    columns = ["fit", "step", "minimal", "torch float32", "torch bfloat16"]
+    rows, found = [], {}
+    for name in _FLAGS.cases:
+        with tempfile.TemporaryDirectory() as folder:
+            seconds = measured(variants(CASES[name], folder), _FLAGS.repeats)
+        found[name] = ratios(seconds)
+        cells = [measure.spread(seconds[column]) if column in seconds else "" for column in columns]
+        told = ["" if ratio is None else f"{ratio:.3f}" for ratio in found[name].values()]
+        rows.append([f"{name} x {CASES[name].batch_size}", *cells, *told])
+        keras.backend.clear_session()
+    measure.print_table(["case", *columns, "fit / minimal", "fit / step", "step / torch"], rows)
+    measure.print_figures(figures_of(found))
+
+
+if __name__ == "__main__":
+    flags.DEFINE_integer("repeats", 5, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_list("cases", list(CASES), f"Which of {', '.join(CASES)}.")
+    app.run(main)
