@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
     from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
     from common.training.sampling_policy import SamplingPolicy
+    from common.training.sampling_record import SamplingRecord
     from common.training.step_schedule import StepSchedule
     from common.training.trained_run import Training, train_in
     from common.training.training_session import training_session
@@ -58,6 +59,7 @@ __all__ = [
     "RetrievalEvaluation",
     "RunDirectory",
     "SamplingPolicy",
+    "SamplingRecord",
     "StepSchedule",
     "Training",
     "TrainingCost",
