@@ -1,4 +1,4 @@
-"""What a report says of features side by side, and of a sampling distribution that was adapted."""
+"""Parts of a report on features side by side, and on a sampling distribution that was adapted."""
 
 from __future__ import annotations
 

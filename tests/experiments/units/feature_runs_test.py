@@ -89,6 +89,7 @@ def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
         assert np.max(lengths) < 1 + 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "given"), [(DIVA, SIZES), ("margin+distance+shared", SIZES), ("margin+pads", PADS)])
 def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_path):
     found = []
