@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import secrets
+from collections.abc import Sequence
 
 from tensorflow import keras
 
@@ -22,6 +23,7 @@ def deployable_model(
     normalization: str,
     preprocessing: ImagePreprocessing | None,
     input_shape: tuple[int, ...],
+    feature_sizes: Sequence[int] | None = None,
 ) -> keras.Model:
     """One model from images (or tokens) to embeddings; it shares all weights with what it is made of.
 
@@ -31,6 +33,7 @@ def deployable_model(
         normalization: how embeddings leave the model: `unit`, `clip` or `none`.
         preprocessing: what is done to images of any size first; None: inputs are taken as they are.
         input_shape: of one input of the backbone: (height, width, channels), or (tokens,).
+        feature_sizes: components of features that stand side by side, each brought to length on its own; None: one.
 
     Returns:
         A model from `[batch, height, width, channels]` of any height and width (float32, or uint8, which Keras casts;
@@ -40,7 +43,7 @@ def deployable_model(
     kind = "int32" if len(input_shape) == 1 else "float32"
     inputs = keras.Input(input_shape, name="inputs", dtype=kind)
     embeddings = head(backbone(inputs, training=False), training=False)["embeddings"]
-    outputs = EmbeddingNormalization(normalization, name="normalization")(embeddings)
+    outputs = EmbeddingNormalization(normalization, feature_sizes, name="normalization")(embeddings)
     network = keras.Model(inputs, outputs, name=NETWORK)
     if preprocessing is None:
         tokens = keras.Input(input_shape, name="tokens", dtype=kind)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from common.losses.circle import CircleLoss
     from common.losses.class_ids import class_ids
     from common.losses.component_loss import ComponentLoss
+    from common.losses.composed_loss import loss_of_kind
     from common.losses.contrastive import ContrastiveLoss
     from common.losses.cosine_contrastive import CosineContrastiveLoss
     from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
@@ -70,5 +71,6 @@ __all__ = [
     "class_ids",
     "feature_sizes",
     "feature_tasks_loss",
+    "loss_of_kind",
 ]
 import_when_used(__name__)

@@ -13,6 +13,7 @@ from common.losses.metric_loss import MetricLoss
 
 _LossAround = TypeVar("_LossAround", bound="LossAround")
 _LossOfParts = TypeVar("_LossOfParts", bound="LossOfParts")
+_Kind = TypeVar("_Kind", bound=MetricLoss)
 
 
 class LossAround(MetricLoss):
@@ -87,3 +88,20 @@ class LossOfParts(MetricLoss):
 def _without_normalization(config: dict) -> dict:
     """The configuration of a loss whose normalisation follows from the losses that it calls."""
     return {name: value for name, value in config.items() if name != "normalization"}
+
+
+def loss_of_kind(loss: MetricLoss, kind: type[_Kind]) -> _Kind | None:
+    """The first loss of a kind among a loss and those that it calls, or None.
+
+    Args:
+        loss: perhaps made of others.
+        kind: a class of losses.
+    """
+    if isinstance(loss, kind):
+        return loss
+    inner: tuple[MetricLoss, ...] = ()
+    if isinstance(loss, LossAround):
+        inner = (loss.loss,)
+    elif isinstance(loss, LossOfParts):
+        inner = loss.parts
+    return next((found for part in inner if (found := loss_of_kind(part, kind)) is not None), None)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
     from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
     from common.training.sampling_policy import SamplingPolicy
+    from common.training.sampling_record import SamplingRecord
     from common.training.step_schedule import StepSchedule
     from common.training.traced_functions import TracedFunctions
     from common.training.trained_run import Training, train_in
@@ -59,6 +60,7 @@ __all__ = [
     "RetrievalEvaluation",
     "RunDirectory",
     "SamplingPolicy",
+    "SamplingRecord",
     "StepSchedule",
     "TracedFunctions",
     "Training",

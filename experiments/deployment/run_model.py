@@ -184,6 +184,7 @@ def model_of(trained: TrainedModel) -> keras.Model:
         normalization=config.normalization,
         preprocessing=preprocessing,
         input_shape=input_shape,
+        feature_sizes=trained.model.feature_sizes,
     )
 
 

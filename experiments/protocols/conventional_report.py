@@ -11,6 +11,7 @@ import numpy as np
 
 from common.errors import check_given
 from experiments import reports
+from experiments.protocols.feature_report import write_parts
 from experiments.protocols.one_split import SplitScores
 from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
@@ -132,6 +133,11 @@ class ConventionalReport:
             )
         return lines
 
+    def finished_by_side(self) -> list[tuple[str, list[reports.UnitRun]]]:
+        """The finished runs of each stopping rule, with what to call them."""
+        sides = [(f"{config.name}, {MONITORED[str(config.protocol)]}", runs) for config, runs in self._sides()]
+        return [(name, list(runs.finished.values())) for name, runs in sides]
+
     @property
     def best_repeat(self) -> int:
         """The repeat with the largest P@1 on the test set."""
@@ -205,5 +211,6 @@ def write_report(
     notes = [*([EXPLANATION, *optimism] if optimism else []), *notes]
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name=name)
+    parts = write_parts({name: units for method in methods for name, units in method.finished_by_side()}, folder)
     lines = [line for method in methods for line in method.partial_lines()]
-    return "\n".join(part for part in (table, *lines, picture) if part)
+    return "\n".join(part for part in (table, parts, *lines, picture) if part)

@@ -15,6 +15,7 @@ from common import retrieval
 from common.errors import InvalidInput
 from common.files import read_arrays, write_arrays
 from experiments import reports
+from experiments.protocols.feature_report import write_parts
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
 from experiments.reports.training_effect import training_did_not_help
@@ -280,11 +281,12 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) 
     rows = ([untrained] if untrained else []) + trained
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title)
+    parts = write_parts({method.name: list(method.runs.finished.values()) for method in methods}, folder)
     lines = [f"warning: {text}" for method in methods for text in method_warnings(method)]
     for method in methods:
         lines += [f"warning: {problem}" for problem in method.runs.problems]
         lines += partial_lines(method)
-    return "\n".join(part for part in (table, *lines, picture) if part)
+    return "\n".join(part for part in (table, parts, *lines, picture) if part)
 
 
 def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.feature_report import write_parts
 from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
 from experiments.reports.collect import UnitRun
@@ -83,8 +84,9 @@ def write_report(methods: Sequence[ConventionalReport], folder: pathlib.Path, ti
     curves = [curve for method in methods for curve in method.curves()]
     title = title.replace("Conventional", '"Revisiting"')
     table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name="revisiting")
+    parts = write_parts({name: units for method in methods for name, units in method.finished_by_side()}, folder)
     lines = [line for method in methods for line in method.partial_lines()]
-    return "\n".join(part for part in (table, *lines, picture) if part)
+    return "\n".join(part for part in (table, parts, *lines, picture) if part)
 
 
 def _row(method: ConventionalReport, label: str, size: str, cells: Mapping[str, reports.TableCell]):

@@ -7,16 +7,17 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from common import backbones, data, losses, pooling, training
+from common import backbones, data, pooling, training
 from common.backbones.network_names import CLASS_TOKEN, PATCHES
-from common.errors import InvalidInput, check_choice, invalid, nearest_choice
+from common.errors import InvalidInput, check_choice, invalid
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import preset_name
-from experiments.settings.method_names import FORM, MINERS, parse_loss, split_loss
+from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
+from experiments.settings.loss_building import check_loss_name as check_loss_name
+from experiments.settings.loss_building import drawing_seed as drawing_seed
+from experiments.settings.loss_building import feature_sizes_of, num_views_of
+from experiments.settings.method_names import FEATURES, parse_loss, split_loss
 from experiments.settings.methods import LOSSES as LOSSES  # one of this module's names
-from experiments.settings.methods import LossContext, LossSettings
-from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
-from experiments.settings.methods.composers import MemorySettings, RhoSettings
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.methods.loss_table import PAIR_LOSSES as PAIR_LOSSES  # one of this module's names
 from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
@@ -120,16 +121,8 @@ AUGMENTATIONS = {
 }
 
 
-def check_loss_name(name: str) -> None:
-    """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
-    if parse_loss(name).base not in LOSSES:
-        forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
-        expected = f"one of {', '.join(LOSSES)}, {forms}, or a loss of a --plugin"
-        raise invalid("--loss", received=name, expected=expected, fix=nearest_choice(parse_loss(name).base, LOSSES))
-
-
 def parse_method(name: str) -> tuple[str, str, str]:
-    """(loss, method, pooling) of a method's name in reports: `LOSS[+MINER[+rho]][+xbm][+ccp]+POOLING`.
+    """(loss, method, pooling) of a method's name in reports: `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`.
 
     Raises:
         InvalidInput: it is not of this form; names of losses and poolings are not checked.
@@ -138,8 +131,9 @@ def parse_method(name: str) -> tuple[str, str, str]:
     _, rest = split_loss(parts)
     loss = "+".join(parts[: len(parts) - len(rest)])
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
-    if not rest:
-        raise invalid("method", received=name, expected="LOSS[+MINER[+rho]][+xbm][+ccp]+POOLING, such as c2+ccp+gap")
+    if not rest or rest[0] in FEATURES:
+        form = "LOSS[+MINER[+rho]][+xbm][+shared][+intra][+dance][+ccp]+POOLING"
+        raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")
     return loss, method, "+".join(rest)
 
 
@@ -249,23 +243,6 @@ def evaluation_batch_size(config: ExperimentConfig) -> int:
     return max(16, min(64 * 227**2 // config.image_size**2, 512))
 
 
-def build_loss(config: ExperimentConfig, num_classes: int) -> losses.MetricLoss:
-    """The metric loss, over drawn triplets and inside a cross-batch memory if its name says so."""
-    check_loss_name(config.loss)
-    miner = parse_loss(config.loss).miner
-    anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
-    anchors = anchored.ccp_anchors if anchored else "embeddings"
-    context = LossContext(num_classes, config.embedding_dim, config.normalization, anchors)
-    loss = config.part(LossSettings).build(context)
-    if ccp:
-        return ccp.around(loss, num_classes, config.embedding_dim, config.monitor)
-    if miner:
-        rho = config.find(RhoSettings)
-        loss = losses.MinedLoss(loss, miner, rho.p_switch if rho else 0.0, config.seed)
-    memory = config.find(MemorySettings)
-    return memory.around(loss, config.batch_size, config.embedding_dim) if memory else loss
-
-
 def check_backbone_name(name: str) -> None:
     """Raises `InvalidInput` if a backbone is none of ours or of `keras.applications`, nor a preset of keras-hub."""
     if not backbones.is_preset(name):
@@ -345,6 +322,10 @@ def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
 
         return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
     parts = CONCATENATED.get(config.pooling, 1)
+    if parts > 1 and parse_loss(config.loss).features:
+        received = f"{config.pooling} with --loss={config.loss}"
+        expected = "a pooling whose vector is projected as a whole: a feature is a slice of it"
+        raise invalid("--pooling", received=received, expected=expected, fix="Use gap, for example.")
     if config.embedding_dim % parts:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
     return training.EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
@@ -362,21 +343,24 @@ def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShot
     return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
 
 
-def build_model(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
+def build_model(
+    config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None = None
+) -> EmbeddingModel:
     """The model that a configuration describes, with the backbone's initial parameters, in its precision.
 
     Args:
         config: the configuration.
         dataset: gives the number of channels.
         num_classes: training classes, for proxies and label embeddings.
+        seed: of the unit, see `build_loss`; None for a model that is not trained.
     """
     from common.training.devices import precision_policy
 
     with precision_policy(config.precision):
-        return _model_of(config, dataset, num_classes)
+        return _model_of(config, dataset, num_classes, seed)
 
 
-def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int) -> EmbeddingModel:
+def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None) -> EmbeddingModel:
     head = build_head(config)
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:
@@ -386,8 +370,10 @@ def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int)
     return training.EmbeddingModel(
         backbone,
         head,
-        build_loss(config, num_classes),
+        build_loss(config, num_classes, seed),
         normalization=config.normalization,
         attribute_loss=build_attribute_loss(config, num_classes),
         attribute_weight=config.zero_shot_weight or 0.0,
+        feature_sizes=feature_sizes_of(config),
+        num_views=num_views_of(config),
     )

@@ -14,6 +14,7 @@ from common.backbones import is_preset
 from common.errors import InvalidInput, invalid
 from experiments.settings.cut_settings import check_cut
 from experiments.settings.device_settings import check_device_settings
+from experiments.settings.feature_checks import check_features
 from experiments.settings.initial_weights import is_file, preset_digest, weights_file
 from experiments.settings.method_names import method_name, parse_loss
 from experiments.settings.parts import kinds_of_settings, parts_of
@@ -89,6 +90,7 @@ class ExperimentConfig(
         check_cut(self)
         check_update(self)
         check_device_settings(self)
+        check_features(self)
 
     def __getattr__(self, name: str) -> Any:
         """The value of a part's setting, None where the method has no such part."""

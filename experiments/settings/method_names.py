@@ -1,19 +1,22 @@
-"""The parts of a loss's name: `LOSS[+MINER][+rho][+xbm]`, such as `margin+distance+rho`."""
+"""The parts of a loss's name: `LOSS[+MINER[+rho]][+xbm][+FEATURES]`, such as `margin+distance+shared+dance`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from common.errors import invalid
-from experiments.settings.methods.loss_table import PAIR_LOSSES
+from experiments.settings.methods.loss_table import PAIR_LOSSES, PROXY_LOSSES
 
+PADS = "pads"
 MINERS = {
     "random": "random",
     "semihard": "semi_hard",
     "softhard": "soft_hard",
     "distance": "distance_weighted",
+    PADS: PADS,
 }
-FORM = "PAIR_LOSS[+MINER[+rho]][+xbm]"
+SHARED, INTRA, DANCE = FEATURES = ("shared", "intra", "dance")
+FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+shared][+intra][+dance]"
 
 
 class LossName(NamedTuple):
@@ -23,6 +26,7 @@ class LossName(NamedTuple):
     miner: str | None  # a value of `MINERS`; None: all tuples
     switches: bool  # rho-regularised
     memory: bool  # in a cross-batch memory
+    features: tuple[str, ...] = ()  # more features beside the discriminative one, in the order of `FEATURES`
 
 
 def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
@@ -33,7 +37,13 @@ def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
     switches = bool(miner) and rest[:1] == ["rho"]
     rest = rest[1:] if switches else rest
     memory = rest[:1] == ["xbm"]
-    return LossName(base, miner, switches, memory), rest[1:] if memory else rest
+    rest = rest[1:] if memory else rest
+    features = []
+    for word in FEATURES:
+        if rest[:1] == [word]:
+            features.append(word)
+            rest = rest[1:]
+    return LossName(base, miner, switches, memory, tuple(features)), rest
 
 
 def parse_loss(name: str) -> LossName:
@@ -43,13 +53,21 @@ def parse_loss(name: str) -> LossName:
         InvalidInput: it has another form, or parts that only pair losses have.
     """
     loss, rest = split_loss(name.split("+"))
-    if rest or (name != loss.base and loss.base not in PAIR_LOSSES):
+    over_proxies = loss.base in PROXY_LOSSES and not (loss.miner or loss.memory)
+    if rest or (name != loss.base and loss.base not in PAIR_LOSSES and not over_proxies):
+        words = ", ".join(FEATURES)
         raise invalid(
             "--loss",
             received=name,
             expected=f"a loss, or {FORM} with a pair loss ({', '.join(PAIR_LOSSES)}) and a miner ({', '.join(MINERS)})",
+            fix=f"Proxy losses take the features alone ({words}), which stand in this order.",
         )
     return loss
+
+
+def without_features(name: str) -> str:
+    """A loss's name without the features that stand beside its own."""
+    return "+".join(part for part in name.split("+") if part not in FEATURES)
 
 
 def uses_gsp(pooling: str) -> bool:

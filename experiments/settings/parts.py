@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from experiments.settings.method_names import parse_loss, uses_gsp
+from experiments.settings.method_names import DANCE, PADS, SHARED, parse_loss, uses_gsp
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
+from experiments.settings.methods.features import DanceSettings, FeatureSettings, SharedSettings
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.methods.loss_table import ANCHORED_LOSSES, LOSSES
+from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.setting import Settings
 
 AROUND: tuple[type[Settings], ...] = (
     RhoSettings,
+    PadsSettings,
     MemorySettings,
+    FeatureSettings,
+    SharedSettings,
+    DanceSettings,
     ProjectionSettings,
     AnchorSettings,
     TransportPoolingSettings,
@@ -29,7 +35,7 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
     """The kinds of settings that a method has besides those of every run.
 
     Args:
-        loss: its name, with miner, rho and memory.
+        loss: its name, with miner, rho, memory and features.
         method: `plain` or `ccp`.
         pooling: its name.
         backbone, dataset: their names; only those of plug-ins have settings.
@@ -40,7 +46,11 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
     name = parse_loss(loss)
     has_part = {
         RhoSettings: name.switches,
+        PadsSettings: name.miner == PADS,
         MemorySettings: name.memory,
+        FeatureSettings: bool(name.features),
+        SharedSettings: SHARED in name.features,
+        DanceSettings: DANCE in name.features,
         ProjectionSettings: method == "ccp",
         AnchorSettings: method == "ccp" and name.base in ANCHORED_LOSSES,
         TransportPoolingSettings: uses_gsp(pooling),

@@ -14,8 +14,10 @@ from experiments.settings.ccp_recipe import PRINTED_CCP, ccp_parameters
 from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.conventional_recipe import conventional_setting, published_code_conventional
 from experiments.settings.cut_settings import cut_settings
+from experiments.settings.feature_checks import check_method
+from experiments.settings.feature_recipe import set_features_and_pads, settings_with_effect
 from experiments.settings.layers import GIVEN, OPEN, Layers
-from experiments.settings.method_names import parse_loss, uses_gsp
+from experiments.settings.method_names import parse_loss, uses_gsp, without_features
 from experiments.settings.methods.loss_table import LOSSES, PROXY_LOSSES
 from experiments.settings.milbich_recipe import benchmark_loss, proxy_pace, switch_probability
 from experiments.settings.parts import parts_of
@@ -132,9 +134,7 @@ def layers_of(
     if name.memory:
         _set_memory(layers, dataset, after)
     if method == "ccp":
-        ccp = ccp_parameters(dataset, loss, _begins_at_random(values, overrides), size is not None)
-        layers.set(OPEN, ccp)
-        layers.set(f"{after}thesis 3.3.2.1, CCP", {name: ccp[name] for name in PRINTED_CCP})
+        _set_ccp(layers, dataset, overrides, after)
     if uses_gsp(pooling):
         layers.set(f"{after}thesis 5.3.4.1, GSP", _gsp_parameters(dataset, base_loss))
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
@@ -146,6 +146,7 @@ def layers_of(
     if recipe == RECIPE:
         layers.set('"Revisiting" benchmark', revisiting_setting(dataset, base_loss, size))
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
+    set_features_and_pads(layers, name, dataset, overrides)
     _set_consequences(layers, overrides, backbone, budget)
     _refuse_unused(values, overrides)
     late_start = _selection(values | overrides)
@@ -182,6 +183,16 @@ def _set_memory(layers: Layers, dataset: str, after: str) -> None:
     memory = {"xbm_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "xbm_start": 1000}
     layers.set(f"{after}thesis 3.3.2.1, memory", memory)
     layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
+
+
+def _set_ccp(layers: Layers, dataset: str, overrides: dict, after: str) -> None:
+    """Adds the layers of CCP; arguments as of `_set_memory`."""
+    values = layers.values
+    check_method(parse_loss(values["loss"]), "ccp")
+    pair_loss, is_photographs = without_features(values["loss"]), dataset in PHOTOGRAPHS
+    ccp = ccp_parameters(dataset, pair_loss, _begins_at_random(values, overrides), is_photographs)
+    layers.set(OPEN, ccp)
+    layers.set(f"{after}thesis 3.3.2.1, CCP", {name: ccp[name] for name in PRINTED_CCP})
 
 
 def _begins_at_random(values: dict, overrides: dict) -> bool:
@@ -373,6 +384,7 @@ def _without_effect(values: dict) -> set[str]:
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
         "cached_features": values.get("trained_from") is not None,
+        **settings_with_effect(values),
     }
     return {name for name, has in has_effect.items() if not has}
 

@@ -13,7 +13,7 @@ from common import backbones
 from common.errors import InvalidInput, check_choice, invalid
 from experiments.settings import build
 from experiments.settings.config import all_settings
-from experiments.settings.method_names import MINERS
+from experiments.settings.method_names import FEATURES, MINERS
 from experiments.settings.methods import LossSettings
 from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
@@ -25,7 +25,7 @@ if typing.TYPE_CHECKING:
     from common.data import Dataset
     from common.losses import MetricLoss
 
-_PARTS_OF_NAMES = (*MINERS, "rho", "xbm", "ccp", "plain")
+_PARTS_OF_NAMES = (*MINERS, "rho", "xbm", *FEATURES, "ccp", "plain")
 _OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
 
 

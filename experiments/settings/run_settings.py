@@ -21,7 +21,9 @@ class ComparisonSettings(Settings):
     title: ClassVar[str] = "What is compared"
 
     dataset: str = setting("data set; those of `glyphs` and `synthetic_tokens` need no download")
-    loss: str = setting("metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm]: mined, regularised, with a memory")
+    loss: str = setting(
+        "metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm][+FEATURES]: mined, with a memory, ..."
+    )
     pooling: str = setting("pooling of the feature map")
     method: str = setting("`plain`, or `ccp`: alternating projections around a pair loss")
     recipe: str = setting("`thesis` (printed text, errata corrected), `published_code` or `revisiting`")
@@ -144,6 +146,14 @@ class TrainingSettings(Settings):
         "constant",
         choices=("constant", COSINE),
         omit_default=True,
+    )
+    rate_drop_step: int | None = setting(
+        "update step at which the learning rate drops, once (default: none, but for DiVA in full length)",
+        None,
+        within=POSITIVE,
+    )
+    rate_drop_factor: float | None = setting(
+        "factor of the learning rate at `rate_drop_step` (default: none)", None, within=NumberRange(0, 1)
     )
     layer_decay: float | None = setting(
         "transformers: factor of the learning rate from each block to the one below it (default: one rate for all)",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from common import data
 from common.errors import check_choice
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.loss_building import num_views_of
 from experiments.settings.methods.gsp import ZeroShotSettings
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SAMPLERS_OF_CLASSES = ("rounds", "m_per_class", "spc")  # whose batches have --c
 
 
 def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
-    """The sampler of training batches for `labels` `[examples]`.
+    """The sampler of training batches for `labels` `[examples]`; with two views each image is in its batch twice.
 
     Raises:
         InvalidInput: the zero-shot prediction loss would find a class in both halves of such batches.
@@ -38,4 +39,4 @@ def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
         from gsp_dml.zero_shot_halves import check_halves
 
         check_halves(batches.class_places, zero_shot.zero_shot_halves)
-    return batches
+    return data.TwoViews(batches) if num_views_of(config) == 2 else batches

@@ -64,6 +64,7 @@ def check_update(config: ExperimentConfig) -> None:
             f"--plateau_patience={config.plateau_patience} beside --learning_rate_schedule=cosine sets the learning "
             "rate twice. Remove one of them."
         )
+    _check_drop(config)
     if config.layer_decay is None:
         return
     if not may_be_transformer(config.backbone):
@@ -74,3 +75,22 @@ def check_update(config: ExperimentConfig) -> None:
         )
     if config.frozen_backbone or config.trained_from == HEAD:
         raise InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")
+
+
+def _check_drop(config: ExperimentConfig) -> None:
+    step, factor = config.rate_drop_step, config.rate_drop_factor
+    if (step is None) != (factor is None):
+        raise InvalidInput(
+            f"--rate_drop_step={step} and --rate_drop_factor={factor}: when the rate drops and how far are given "
+            "together, or neither."
+        )
+    if step is None:
+        return
+    if config.learning_rate_schedule == COSINE or config.plateau_patience:
+        other = "--learning_rate_schedule=cosine" if config.learning_rate_schedule == COSINE else "--plateau_patience"
+        raise InvalidInput(f"--rate_drop_step={step} beside {other} sets the learning rate twice. Remove one of them.")
+    if step >= config.max_steps:
+        raise InvalidInput(
+            f"--rate_drop_step={step} would have no effect in --max_steps={config.max_steps}. Give less of the one or "
+            "more of the other."
+        )

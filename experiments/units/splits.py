@@ -11,6 +11,7 @@ import numpy as np
 from common.data import Dataset, Examples, contiguous_folds, random_class_split
 from common.errors import check_given, invalid
 from experiments.settings.config import FINAL, ExperimentConfig
+from experiments.settings.methods.pads import PadsSettings
 
 
 class Split(NamedTuple):
@@ -20,11 +21,13 @@ class Split(NamedTuple):
         training: what it learns from, labelled from 0.
         queries: what is searched for at each validation.
         gallery: what is searched in then; None: the queries themselves.
+        watched: training images that PADS' policy watches, and that are not learned from; None without one.
     """
 
     training: Examples
     queries: Examples
     gallery: Examples | None = None
+    watched: Examples | None = None
 
 
 SPREAD_OF_CLASSES = 0.25  # standard deviation between classes of a class's mean MAP@R
@@ -91,7 +94,22 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
 
     A data set with a fixed validation set (collages, tokens) trains on all its training classes and validates on that
     set, but for the conventional protocol; its folds differ by their seeds alone.
+
+    What PADS' policy watches is cut from the training images, of which it is the price: never from those that validate
+    or test.
     """
+    split = _split_of_protocol(dataset, config, fold, repeat)
+    pads = config.find(PadsSettings)
+    if pads is None:
+        return split
+    kept, held = pads.hold_back(split.training.labels, unit_seed(config.seed, fold, repeat))
+    learned = split.training.subset(kept)
+    learned = learned.select_classes(np.unique(learned.labels))
+    return split._replace(training=learned, watched=split.training.subset(held))
+
+
+def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:
+    """The examples of a unit before PADS takes its share."""
     if config.protocol == "conventional":
         return Split(dataset.train, dataset.test, dataset.gallery)
     if dataset.validation is not None:

@@ -10,6 +10,7 @@ from common import training
 from common.data import Examples
 from common.errors import InvalidInput, check_given
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.loss_building import feature_sizes_of
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import TrainedModel
 
@@ -80,7 +81,12 @@ def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarr
 
 
 def _neck(trained: TrainedModel) -> np.ndarray:
-    head = trained.model.head
+    head, loss = trained.model.head, trained.config.loss
+    if feature_sizes_of(trained.config) is not None:
+        raise InvalidInput(
+            f"Invalid --run: received one with --loss={loss}, whose features are brought to length one by one, so "
+            "that no metric matrix has their norm. Expected a run with one feature."
+        )
     if not isinstance(head, training.EmbeddingHead) or head.project_first:
         raise InvalidInput(
             f"Invalid --run: received one with --pooling={trained.config.pooling}, which projects before it pools, so "

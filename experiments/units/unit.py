@@ -11,7 +11,7 @@ import numpy as np
 from common import data, diagnostics, records, retrieval, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
-from common.files import read_json, write_json
+from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.settings import build
@@ -20,8 +20,10 @@ from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
 from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
+from experiments.units.feature_figures import feature_figures
 from experiments.units.pooling_weights import EvaluationInputs, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
+from experiments.units.sampling_teacher import SAMPLING, teacher_of
 from experiments.units.splits import split_of, unit_seed
 from experiments.units.update_rule import coupled_decay, update_rule
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from ccp_dml import AlternatingProjections
     from common.retrieval import RetrievalResult
-    from common.training import EmbeddingModel, TracedFunctions, Training, TrainingSchedule
+    from common.training import EmbeddingModel, SamplingRecord, TracedFunctions, Training, TrainingSchedule
     from common.training.optimizers import GradientTransform
     from common.training.trackers import TrackedRun
 
@@ -74,11 +76,16 @@ class Unit:
     ):
         self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
         self.config_hash, self.features = config_hash, features
-        self.training, self.queries, self.gallery = split_of(dataset, config, fold, repeat)
+        self._split(dataset)
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
         self._inputs = EvaluationInputs(config, dataset)
+
+    def _split(self, dataset: Dataset) -> None:
+        """Divides a data set into what is learned from, what validates, and what PADS' policy watches."""
+        parts = split_of(dataset, self.config, self.fold, self.repeat)
+        self.training, self.queries, self.gallery, self.watched = parts
 
     def train(
         self,
@@ -108,22 +115,23 @@ class Unit:
         if self.config.cached_features:
             model = self._above_cut(whole)
             cost = records.TrainingCost()  # without the features, which are computed once for many units
-        model.share_traces(traces, (self.config, self.training.num_classes))
+        model.share_traces(traces, (self.config, self.training.num_classes, build.drawing_seed(self.config, self.seed)))
         untrained = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
             transforms, callbacks, projections = self._training_parts(model)
+            taught = teacher_of(model, self.config, self.dataset, self.watched, self.seed)
         return training.Training(
             model,
             self._batches_from,
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
             functools.partial(update_rule, self.config, model),
-            lambda history: self._figures(model, untrained, projections),
+            lambda history: self._figures(model, untrained, projections, taught[1] if taught else None),
             cost,
             gradient_transforms=transforms,
-            callbacks=[*callbacks, *([projections] if projections is not None else [])],
+            callbacks=[*callbacks, *(taught or ()), *([projections] if projections is not None else [])],
             description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
             deviations=self.dataset.deviations,
             whole=whole,
@@ -142,7 +150,7 @@ class Unit:
         from common.training.devices import mirrored_strategy, synchronize_batch_normalization
 
         with mirrored_strategy(self.config.replicas or 1).scope():
-            model = build.build_model(self.config, self.dataset, self.training.num_classes)
+            model = build.build_model(self.config, self.dataset, self.training.num_classes, self.seed)
             inputs, labels = next(iter(self._batches_from(0)))
             model.build_from_batch(inputs, labels)
         if self.config.replicas:
@@ -153,7 +161,7 @@ class Unit:
         """Goes over from images to features below the cut; the model that is trained begins there."""
         place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
-        self.training, self.queries, self.gallery = split_of(self.dataset, self.config, self.fold, self.repeat)
+        self._split(self.dataset)
         self._inputs = EvaluationInputs(self.config, self.dataset)
         model = training.model_above_cut(whole)
         model.build_from_batch(*next(iter(self._batches_from(0))))
@@ -209,20 +217,32 @@ class Unit:
         callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
         if self.config.learning_rate_schedule == COSINE:
             callbacks.append(training.LearningRateRecord())
+        step, factor = self.config.rate_drop_step, self.config.rate_drop_factor
+        if step is not None and factor is not None:
+            callbacks.append(training.StepSchedule([step], factor))
         projections = None
         projected = self.config.find(ProjectionSettings)
         if projected:
             augmentation = build.build_augmentation(self.config, self.dataset)
             recorder = snapshot_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
             on_problem_start = recorder if projected.ccp_keeps_problems else None
-            pools = projected.pools(model.embed, self.training, augmentation, self.seed)
+            sizes = model.feature_sizes or (None,)  # the proxies are of the first feature
+            pools = projected.pools(
+                lambda inputs: model.embed(inputs)[:, : sizes[0]], self.training, augmentation, self.seed
+            )
             term, projections = projected.training_parts(model, pools, self.config.monitor, on_problem_start)
             transforms = [term, *transforms]
         if self.config.clip_norm:
             transforms.append(training.GradientClipping(self.config.clip_norm, self.config.clip_value))
         return transforms, callbacks, projections
 
-    def _figures(self, model, untrained: dict, projections: AlternatingProjections | None) -> tuple[dict, dict]:
+    def _figures(
+        self,
+        model: EmbeddingModel,
+        untrained: dict,
+        projections: AlternatingProjections | None,
+        sampling: SamplingRecord | None,
+    ) -> tuple[dict, dict]:
         """The figures of a trained model, and its embeddings of the test set."""
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
@@ -238,6 +258,12 @@ class Unit:
         result["validation_classes"] = self.queries.num_classes
         if projections is not None:
             result["problems"] = [problem.as_dict() for problem in projections.problems]
+        features = feature_figures(self.config, embeddings)
+        if features:
+            result["features"] = features
+        if sampling is not None:
+            write_arrays(self.run.path / SAMPLING, sampling.as_arrays())
+            result["sampling"] = {"decisions": len(sampling), "watched_images": len(self.watched or ())}
         if "warning" in result["diagnostics"]:
             write_notice(f"warning: test embeddings: {result['diagnostics']['warning']}")
         return result, embeddings

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 import ccp_dml
-from common import references
-from common.errors import InvalidInput
+from common import losses, references
+from common.errors import InvalidInput, check_given
 from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
 from experiments.settings.setting import Settings, setting
 
@@ -92,7 +92,7 @@ class ProjectionSettings(Settings):
     def training_parts(
         self, model: EmbeddingModel, pools: ClassPools, metric: str, on_problem_start: Callable | None = None
     ) -> tuple[ProximalTerm, AlternatingProjections]:
-        """The gradient transform and the callback of a model whose loss is a `ChanceConstrainedLoss`.
+        """The gradient transform and the callback of a model whose loss is, or has in it, a `ChanceConstrainedLoss`.
 
         Args:
             model: with all weights made.
@@ -103,7 +103,10 @@ class ProjectionSettings(Settings):
         network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
         term = ccp_dml.ProximalTerm(network, self.ccp_lambda)
         rules = self.rules(metric)
-        return term, ccp_dml.AlternatingProjections(model.metric_loss, term, pools, rules, on_problem_start)
+        loss = check_given(
+            "ChanceConstrainedLoss", losses.loss_of_kind(model.metric_loss, ccp_dml.ChanceConstrainedLoss)
+        )
+        return term, ccp_dml.AlternatingProjections(loss, term, pools, rules, on_problem_start)
 
     def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
         """Raises `InvalidInput` if the classes' pools or the rules cannot be as these settings say; no model needed.

@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import InvalidInput
-from common.losses import ContrastiveLoss, MarginLoss, TripletLoss
+from common.losses import ContrastiveLoss, MarginLoss, TripletLoss, loss_of_kind
 from common.losses.composed_loss import LossAround, LossOfParts
 
 
@@ -57,3 +57,11 @@ def test_both_are_rebuilt_from_their_configurations():
 def test_parts_are_losses(losses):
     with pytest.raises(InvalidInput, match="Invalid losses: received .*, expected a list of at least one metric loss"):
         Last(losses)
+
+
+def test_a_loss_is_found_in_what_is_made_of_it():
+    first, second = MarginLoss(), MarginLoss()
+    loss = Last([TripletLoss(), Doubled(Last([first, second]))])
+    assert loss_of_kind(loss, MarginLoss) is first
+    assert loss_of_kind(loss, Last) is loss
+    assert loss_of_kind(loss, ContrastiveLoss) is None

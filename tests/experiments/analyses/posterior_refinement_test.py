@@ -222,3 +222,11 @@ def test_bad_ratios_are_named(texts, message):
 def test_a_folder_that_is_no_run_ends_the_command(tmp_path):
     finished = run_module("experiments.posterior_refinement", f"--run={tmp_path}", "--restraint=D", "--ratio=0.5")
     check_clean_failure(finished, f"{tmp_path} is no run directory")
+
+
+def test_features_side_by_side_have_no_metric_matrix(tmp_path):
+    dataset = noisy_dataset(with_gallery=False)
+    config = resolve("glyphs", "margin+shared", "gap", "thesis", "smoke", OVERRIDES)
+    model = build.build_model(config, dataset, 6)
+    with pytest.raises(InvalidInput, match="received one with --loss=margin.shared, whose features are brought"):
+        trunk_of(TrainedModel(config, dataset, model, dataset.train))

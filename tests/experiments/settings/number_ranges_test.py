@@ -15,6 +15,9 @@ CONFIGS = [
     resolve("sop", "c2", "gap", "thesis", "full", {}, protocol="held_out"),
     resolve("folder", "c2", "gap", "thesis", "full", {"train_fraction": 0.7}),
     resolve("sop", "c2", "gap", "thesis", "full", {"backbone": "vit_small_16", "layer_decay": 0.5}),
+    resolve("sop", "c2", "gap", "thesis", "full", {"rate_drop_step": 5, "rate_drop_factor": 0.5}),
+    resolve("sop", "margin+distance+shared+intra+dance", "gap", "thesis", "full", {}),
+    resolve("sop", "margin+pads", "gap", "thesis", "full", {}),
     *(resolve("sop", loss, "gap", "thesis", "full", {}) for loss in (*LOSSES, "margin+distance+rho")),
 ]
 RANGES = {each.name: each.metadata["within"] for each in all_settings() if each.metadata["within"]}

@@ -118,3 +118,14 @@ def test_label_embeddings_of_sop_begin_as_large_as_the_recipe_says(recipe, expec
     assert values.shape == (8488, 128)
     assert abs(values.std() / expected - 1) < 0.01
     assert abs(values.std() - {"thesis": 0.125, "published_code": 0.0153}[recipe]) < 0.001
+
+
+def test_two_views_stand_one_below_the_other():
+    labels, given = np.repeat(np.arange(12), 6), {"classes_per_batch": 4, "samples_per_class": 2}
+    config = resolve("glyphs", "margin+distance+dance", "gap", "thesis", "demo", given)
+    batches, plain = (
+        build.build_batches(each, labels, 3)
+        for each in (config, resolve("glyphs", "margin+distance", "gap", "thesis", "demo", given))
+    )
+    assert (batches.batch_size, batches.batches_per_epoch) == (2 * plain.batch_size, plain.batches_per_epoch)
+    np.testing.assert_array_equal(batches.epoch(1), np.hstack([plain.epoch(1)] * 2))

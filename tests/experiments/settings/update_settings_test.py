@@ -64,3 +64,24 @@ def test_what_does_not_go_together_is_refused(overrides, message):
 
 def test_a_cosine_over_given_steps_is_not_refused():
     assert resolved(budget="full", learning_rate_schedule="cosine", max_steps=1000).max_steps == 1000
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"rate_drop_step": 5}, "--rate_drop_factor=None.*together, or neither"),
+        ({"rate_drop_factor": 0.5}, "--rate_drop_step=None"),
+        ({"rate_drop_step": 5, "rate_drop_factor": 0.5, "plateau_patience": 2}, "beside --plateau_patience"),
+        ({"rate_drop_step": 5, "rate_drop_factor": 0.5, "learning_rate_schedule": "cosine"}, "sets the learning rate"),
+        ({"rate_drop_step": 1000, "rate_drop_factor": 0.5}, "no effect in --max_steps=1000"),
+    ],
+)
+def test_a_drop_that_cannot_be_is_refused(given, message):
+    with pytest.raises(InvalidInput, match=message):
+        resolved(**given)
+
+
+def test_a_drop_is_stored_where_there_is_one():
+    config = resolved(rate_drop_step=5, rate_drop_factor=0.5)
+    assert (config.stored()["rate_drop_step"], config.stored()["rate_drop_factor"]) == (5, 0.5)
+    assert "rate_drop_step" not in resolved().stored()

@@ -29,6 +29,7 @@ CASES = {
     "memory": {"loss": "c1+xbm", "xbm_batches": 3, **HEAD},
     "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32, **HEAD},
     "ccp": {"method": "ccp", "ccp_start": 4, "proxies_per_class": 2, "pool_size": 4, **HEAD},
+    "drawn": {"loss": "margin+distance", **HEAD},
     "warm_up": {"loss": "softtriple", "warm_up_steps": 3, **HEAD},
 }
 
@@ -60,6 +61,17 @@ def left_by(runs, config, fold):
         arrays |= {f"{file.name}/{name}": content[name] for name in content.files}
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return arrays, [{name: value for name, value in each.items() if name != "seconds"} for each in metrics]
+
+
+def test_losses_that_draw_with_the_seed_of_a_unit_share_no_trace(tmp_path):
+    config, cache = configuration("margin+distance+shared", samples_per_class=3), str(tmp_path / "cache")
+    alone, metrics_alone = left_by(UnitRuns(dataset(), str(tmp_path / "alone"), cache), config, fold=1)
+    together = UnitRuns(dataset(), str(tmp_path / "together"), cache)
+    left_by(together, config, fold=0)
+    second, metrics = left_by(together, config, fold=1)
+    assert metrics == metrics_alone
+    for name, values in alone.items():
+        np.testing.assert_array_equal(second[name], values, err_msg=name)
 
 
 @pytest.mark.parametrize("case", [pytest.param(name, marks=() if name == "head" else slow) for name in CASES])

@@ -1,0 +1,81 @@
+"""Parts of a report on features side by side, and on a sampling distribution that was adapted."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from common.files import read_arrays, write_text
+from experiments import reports
+from experiments.reports.sampling_plot import SamplingHistory, mean_history, sampling_over_steps
+from experiments.units.sampling_teacher import SAMPLING
+
+_METRICS = ("P@1", "MAP@R")
+_SHAPES = ("rho", "pi_intra", "pi_inter")
+_NOTE = (
+    "Means over the finished runs, of their test embeddings: each feature is a slice, and `concatenated` is all of "
+    "them side by side. P@1 and MAP@R in percent."
+)
+
+
+def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+    """Writes `features.md` and `.csv`, and `sampling.png`, where runs have either; returns the text for the terminal.
+
+    Args:
+        runs: the finished ones of each method, by its name.
+        folder: of the report.
+    """
+    return "\n".join(part for part in (_features(runs, folder), _sampling(runs, folder)) if part)
+
+
+def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+    rows = [row for method, units in runs.items() for row in _rows(method, units)]
+    if not rows:
+        return ""
+    header = ("feature", "runs", "dim", *_METRICS, *_SHAPES)
+    table = reports.PlainTable("Features, each on its own", header, rows, [_NOTE])
+    write_text(folder / "features.md", table.as_markdown())
+    write_text(folder / "features.csv", table.as_csv())
+    return table.as_text()
+
+
+def _rows(method: str, units: Sequence[reports.UnitRun]) -> list[list[str]]:
+    found = [unit.measured["features"] for unit in units if unit.measured.get("features")]
+    rows = []
+    for name in _ordered(found[0]) if found else ():
+        figures = [each[name] for each in found]
+        scores = [f"{100 * np.mean([of[metric] for of in figures]):.2f}" for metric in _METRICS]
+        shapes = [f"{np.mean([of.get(shape, np.nan) for of in figures]):.3f}" for shape in _SHAPES]
+        rows.append([f"{method}, {name}", str(len(found)), str(figures[0]["dim"]), *scores, *shapes])
+    return rows
+
+
+def _ordered(features: Mapping[str, object]) -> list[str]:
+    """The features as they stand in the embedding; JSON has sorted them."""
+    order = ("disc", "shared", "intra", "dance", "concatenated")
+    return sorted(features, key=order.index)
+
+
+def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+    panels = []
+    for method, units in runs.items():
+        histories = [found for unit in units if (found := _history(method, unit.path / SAMPLING))]
+        if histories:
+            panels.append(mean_history(f"{method} (mean of {len(histories)} runs)", histories))
+    if not panels:
+        return ""
+    path = folder / "sampling.png"
+    sampling_over_steps(panels, path, title="Distribution that negatives are drawn by")
+    return f"Sampling distribution over steps: {path}"
+
+
+def _history(label: str, path: pathlib.Path) -> SamplingHistory | None:
+    """The record of a run; None for a run without one, or without a decision."""
+    if not path.exists():
+        return None
+    arrays = read_arrays(path)
+    if not len(arrays["steps"]):
+        return None
+    return SamplingHistory(label, *(arrays[name] for name in ("steps", "edges", "probabilities")))

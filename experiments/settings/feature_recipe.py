@@ -1,0 +1,164 @@
+"""The hyper-parameters of features and of PADS, as the dissertation prints them or its code has them.
+
+Reference: Milbich, Visual Similarity and Representation Learning, chapter 3 ("Sharing Matters for Generalization in
+Deep Metric Learning"), chapter 4 (DiVA; table 4.1) and chapter 5 (PADS). `published_code` has what the authors' run
+scripts differ in. Other networks than BN-Inception take the values of ResNet-50; data sets drawn here are shaped like
+SOP and take its values, photographs of one's own those of CUB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.settings.layers import OPEN, Layers
+from experiments.settings.method_names import DANCE, INTRA, PADS, SHARED, LossName
+from experiments.settings.methods.features import IN_TURN, JOINT
+from experiments.settings.revisiting_recipe import RECIPE, STEPS_PER_EPOCH
+
+_CUB, _CARS, _SOP = "cub200", "cars196", "sop"
+_LIKE = {"folder": _CUB, "manifest": _CUB, _CUB: _CUB, _CARS: _CARS}  # all others: like SOP
+_PRINTED = {  # table 4.1: (decorrelation, weight of a task, epoch of the drop) by data set, of IBN and of R50
+    ("ibn", _CUB): (300.0, 0.1, 70),
+    ("ibn", _CARS): (100.0, 0.1, 160),
+    ("ibn", _SOP): (50.0, 0.1, 100),
+    ("r50", _CUB): (1500.0, 0.3, 60),
+    ("r50", _CARS): (100.0, 0.1, 70),
+    ("r50", _SOP): (300.0, 0.2, 70),
+}
+_CODE = {
+    ("ibn", _CARS): (100.0, 0.15, 160),
+    ("ibn", _SOP): (150.0, 0.1, 80),
+    ("r50", _CUB): (1500.0, 0.3, 55),
+    ("r50", _CARS): (100.0, 0.15, 70),
+    ("r50", _SOP): (150.0, 0.2, 70),
+}
+_DROP = 0.3  # the factor of the learning rate
+_SHARED_ALONE = 1000.0  # chapter 3 searches 500 to 2000 for each data set and prints no choice
+_SHARED_ALONE_CODE = 1500.0
+_SHORT_OUTSIDE = 1e-2  # at 1.25 a decision, a weight of 1e-15 needs 155 decisions to become one
+
+
+def set_features_and_pads(layers: Layers, name: LossName, dataset: str, overrides: Mapping[str, Any]) -> None:
+    """Adds the layers of the features and the miner `pads` that a loss's name has; nothing for one without.
+
+    Args:
+        layers: with the method, and what the recipe and the budget say of batches and steps.
+        name: of the loss.
+        dataset: whose recipe is taken.
+        overrides: values given by hand.
+    """
+    backbone = overrides.get("backbone", layers.values["backbone"])
+    if name.features:
+        _set_features(layers, name, dataset, backbone, overrides)
+        _set_steps(layers, name, dataset, backbone, overrides)
+    if name.miner == PADS:
+        _set_pads(layers, dataset, overrides)
+
+
+def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, overrides: Mapping[str, Any]) -> None:
+    values = layers.values
+    network = "ibn" if backbone == "bn_inception" else "r50"
+    place, of_code = (network, _LIKE.get(dataset, _SOP)), values["recipe"] == "published_code"
+    decorrelation, weight, _ = (_CODE.get(place) if of_code else None) or _PRINTED[place]
+    source = "published code of DiVA" if of_code else "DiVA, table 4.1"
+    if dataset not in (_CUB, _CARS, _SOP):
+        source = f"ours, after {source}"
+    schedule = None
+    if SHARED in name.features:
+        _set_shared(layers, name, overrides)
+        schedule = overrides.get("feature_schedule", values["feature_schedule"])
+    if name.features == (SHARED,):
+        single = bool(overrides.get("single_encoder"))
+        gamma = 0.0 if single else (_SHARED_ALONE_CODE if of_code else _SHARED_ALONE)
+        layers.set("--single_encoder" if single else OPEN, {"decorrelation": gamma})
+    else:
+        layers.set(source, {"decorrelation": decorrelation})
+    layers.set(OPEN, {"decorrelation_reduction": "mean"})
+    if schedule != IN_TURN:
+        layers.set(source, {"feature_weight": weight})
+    if DANCE in name.features:
+        layers.set("DiVA, table 4.1", {"dance_temperature": 0.01})
+        batches = 70 if place[1] == _SOP and dataset == _SOP else 30
+        layers.set("published code of DiVA", {"dance_queue_batches": batches, "dance_weights": "anchor"})
+    _set_images_per_class(layers, name)
+
+
+def _set_shared(layers: Layers, name: LossName, overrides: Mapping[str, Any]) -> None:
+    in_turn = name.features == (SHARED,) and layers.values["method"] != "ccp"
+    source = "shared features, algorithm 1" if in_turn else "DiVA, equation 4.11"
+    layers.set(source, {"feature_schedule": IN_TURN if in_turn else JOINT})
+    layers.set("shared features, section 3.1", {"shared_triplets": "inter_class"})
+    if overrides.get("shared_triplets", "inter_class") == "inter_class":
+        layers.set("shared features, section 3.1", {"shared_negatives": "distance"})
+        layers.set("published code of shared features", {"shared_positives": "uniform"})
+
+
+def _set_images_per_class(layers: Layers, name: LossName) -> None:
+    """Triplets within a class need three images of it: the same batch, of four images per class."""
+    values = layers.values
+    wants = INTRA in name.features or (SHARED in name.features and values["recipe"] == RECIPE)
+    if wants and values["samples_per_class"] < 3:
+        batch = values["classes_per_batch"] * values["samples_per_class"]
+        layers.set("the features", {"samples_per_class": 4, "classes_per_batch": max(2, batch // 4)})
+
+
+def _set_steps(layers: Layers, name: LossName, dataset: str, backbone: str, overrides: Mapping[str, Any]) -> None:
+    """Adds what the features make of the number of steps, once the budget has said it.
+
+    Two tasks that take turns take two steps where one loss takes one.
+    """
+    values = layers.values
+    schedule = overrides.get("feature_schedule", values.get("feature_schedule"))
+    if SHARED in name.features and schedule == IN_TURN:
+        doubled = {each: 2 * values[each] for each in ("max_steps", "steps_per_evaluation")}
+        layers.set("tasks that take turns", doubled)
+    place = ("ibn" if backbone == "bn_inception" else "r50", dataset)
+    is_constant = not (overrides.get("plateau_patience") or "learning_rate_schedule" in overrides)
+    if {SHARED, INTRA, DANCE} == {*name.features} and values["recipe"] == RECIPE and place in _PRINTED and is_constant:
+        step = _PRINTED[place][2] * STEPS_PER_EPOCH[dataset]
+        if step < overrides.get("max_steps", values["max_steps"]):
+            layers.set("DiVA, table 4.1", {"rate_drop_step": step, "rate_drop_factor": _DROP})
+
+
+def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> None:
+    values = layers.values
+    of_code, short = values["recipe"] == "published_code", values["budget"] != "full"
+    layers.set(
+        "PADS, sections 5.2 and 5.4",
+        {
+            "pads_bins": 30,
+            "pads_low": 0.1,
+            "pads_high": 1.4,
+            "pads_start": "0.3,0.7",
+            "pads_steps": 30,
+            "pads_images": 0.15,
+            "pads_by": "classes" if dataset in ("sop", "inshop") else "images",
+            "pads_reward": "recall+nmi",
+            "pads_estimator": "ppo_a2c",
+            "pads_draws": "bins",
+        },
+    )
+    layers.set("published code of PADS", {"pads_learning_rate": 0.01})
+    if overrides.get("pads_start") != "all":
+        source = OPEN if short else "published code of PADS"
+        layers.set(source, {"pads_outside": _SHORT_OUTSIDE if short else 1e-15})
+    if of_code:
+        changes: dict[str, Any] = {"pads_images": 0.15 if dataset == _CUB else 0.1}
+        changes |= {"pads_reward": "recall"} if dataset == _CUB else {}
+        changes |= {"pads_steps": 60} if dataset == _SOP else {}
+        layers.set("published code of PADS", {**changes, "pads_draws": "candidates"})
+    if values["budget"] == "smoke":
+        layers.set("--budget=smoke", {"pads_steps": 2})
+
+
+def settings_with_effect(values: Mapping[str, Any]) -> dict[str, bool]:
+    """Of the settings of features and PADS that depend on others: whether each does anything beside these values."""
+    in_turn, triplets = values.get("feature_schedule") == IN_TURN, values.get("shared_triplets")
+    return {
+        "feature_weight": not in_turn,
+        "decorrelation_reduction": bool(values.get("decorrelation")),
+        "shared_negatives": triplets != "permuted",
+        "shared_positives": triplets != "permuted",
+        "pads_outside": values.get("pads_start") != "all",
+    }

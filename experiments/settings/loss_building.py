@@ -1,0 +1,115 @@
+"""From a configuration to its metric loss: what its name says goes around a loss, and side by side with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from common import losses
+from common.errors import invalid, nearest_choice
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.method_names import DANCE, FEATURES, FORM, INTRA, MINERS, PADS, SHARED, parse_loss
+from experiments.settings.methods import LOSSES, LossContext, LossSettings
+from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
+from experiments.settings.methods.composers import MemorySettings, RhoSettings
+from experiments.settings.methods.features import DanceSettings, FeatureSettings, SharedSettings
+from experiments.settings.methods.loss_table import PAIR_LOSSES
+from experiments.settings.methods.pads import PadsSettings
+from experiments.settings.methods.pair_losses import MarginLossSettings, TripletSettings
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss
+
+DISCRIMINATIVE = "disc"  # the name of the first feature
+
+
+def check_loss_name(name: str) -> None:
+    """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
+    if parse_loss(name).base not in LOSSES:
+        forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
+        expected = f"one of {', '.join(LOSSES)}, {forms}, or a loss of a --plugin"
+        raise invalid("--loss", received=name, expected=expected, fix=nearest_choice(parse_loss(name).base, LOSSES))
+
+
+def feature_names(config: ExperimentConfig) -> tuple[str, ...]:
+    """The features that stand side by side in an embedding, in their order; none where there is only one."""
+    features = parse_loss(config.loss).features
+    return () if not features or config.single_encoder else (DISCRIMINATIVE, *features)
+
+
+def feature_sizes_of(config: ExperimentConfig) -> tuple[int, ...] | None:
+    """Components of each of `feature_names`; None for an embedding that is one feature."""
+    names = feature_names(config)
+    return losses.feature_sizes(config.embedding_dim, len(names)) if names else None
+
+
+def num_views_of(config: ExperimentConfig) -> int:
+    """How often each image is in its batch: twice for `dance`."""
+    return 2 if DANCE in parse_loss(config.loss).features else 1
+
+
+def drawing_seed(config: ExperimentConfig, seed: int) -> int:
+    """With which seed the losses of a unit draw, see `build_loss`; the unit's, or that of the configuration."""
+    name = parse_loss(config.loss)
+    return seed if name.features or name.miner == PADS else config.seed
+
+
+def build_loss(config: ExperimentConfig, num_classes: int, seed: int | None = None) -> MetricLoss:
+    """The metric loss, over drawn triplets, inside a cross-batch memory, and beside other tasks if its name says so.
+
+    A single mined loss draws with the seed of the configuration, the same one in each fold, as it has from the first:
+    another seed would change the results of runs that have the same hash. PADS, and each task of a sum, draw with the
+    unit's seed plus the task's place.
+
+    Args:
+        config: the configuration.
+        num_classes: training classes, for proxies and boundaries.
+        seed: of the unit; None: that of the configuration.
+    """
+    check_loss_name(config.loss)
+    seed = config.seed if seed is None else drawing_seed(config, seed)
+    features = config.find(FeatureSettings)
+    if features is None:
+        return _first_loss(config, num_classes, config.embedding_dim, seed)
+    schedule, names = config.feature_schedule, parse_loss(config.loss).features
+    sizes = feature_sizes_of(config)
+    if sizes is None:
+        dim = config.embedding_dim
+        shared = _task(config, SHARED, num_classes, dim, seed)
+        return features.on_one_feature(_first_loss(config, num_classes, dim, seed), shared, schedule)
+    tasks = {name: _task(config, name, num_classes, size, seed) for name, size in zip(names, sizes[1:])}
+    return features.around(_first_loss(config, num_classes, sizes[0], seed), tasks, sizes, schedule)
+
+
+def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int) -> MetricLoss:
+    """The loss that the name begins with, of embeddings with `dim` components."""
+    miner = parse_loss(config.loss).miner
+    anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
+    anchors = anchored.ccp_anchors if anchored else "embeddings"
+    loss = config.part(LossSettings).build(LossContext(num_classes, dim, config.normalization, anchors))
+    if ccp:
+        return ccp.around(loss, num_classes, dim, config.monitor)
+    if miner:
+        rho = config.find(RhoSettings)
+        drawn = config.part(PadsSettings).distribution() if miner == PADS else miner
+        loss = losses.MinedLoss(loss, drawn, rho.p_switch if rho else 0.0, seed)
+    memory = config.find(MemorySettings)
+    return memory.around(loss, config.batch_size, dim) if memory else loss
+
+
+def _task(config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int) -> MetricLoss:
+    """The loss of another feature, one of `FEATURES`."""
+    if name == DANCE:
+        return config.part(DanceSettings).build(config.batch_size, dim, config.normalization)
+    seed += 1 + FEATURES.index(name)
+    loss = _loss_of_tasks(config).build(LossContext(num_classes, dim, config.normalization))
+    if name == INTRA:
+        return losses.MinedLoss(loss, "intra_class", seed=seed)
+    return config.part(SharedSettings).around(loss, seed)
+
+
+def _loss_of_tasks(config: ExperimentConfig) -> LossSettings:
+    """The margin or triplet loss of the name; beside any other loss the dissertation's margin loss."""
+    own = config.part(LossSettings)
+    if isinstance(own, (MarginLossSettings, TripletSettings)):
+        return own
+    return MarginLossSettings(margin=0.2, boundary=1.2, boundary_per_class=False)

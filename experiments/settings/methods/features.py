@@ -1,0 +1,156 @@
+"""Settings of several features in one embedding: their tasks, and how they are put together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from common import losses
+from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
+from experiments.settings.setting import Settings, setting
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss
+
+IN_TURN, JOINT = SCHEDULES = ("in_turn", "joint")
+_MINERS = {  # of (--shared_negatives, --shared_positives)
+    ("distance", "uniform"): "inter_class",
+    ("random", "uniform"): "inter_class_random_negatives",
+    ("semi_hard", "uniform"): "inter_class_semi_hard_negatives",
+    ("distance", "distance"): "inter_class_distance_positives",
+    ("distance", "nearest"): "inter_class_nearest_positives",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FeatureSettings(Settings):
+    """`+shared`, `+intra` or `+dance` of a loss's name."""
+
+    title: ClassVar[str] = "Several features in one embedding (+shared, +intra, +dance)"
+
+    feature_weight: float | None = setting(
+        "features that are trained jointly: weight of each task beside the discriminative one (alpha) (default: the "
+        "recipe's)",
+        None,
+        within=NOT_NEGATIVE,
+    )
+    decorrelation: float = setting(
+        "features: weight of the adversarial decorrelation from the discriminative one", within=NOT_NEGATIVE
+    )
+    decorrelation_reduction: str = setting(
+        "features: the correlation is the `mean` or the `sum` over an embedding's components", choices=("mean", "sum")
+    )
+
+    def around(
+        self,
+        discriminative: MetricLoss,
+        tasks: Mapping[str, MetricLoss],
+        sizes: Sequence[int],
+        schedule: str | None,
+    ) -> MetricLoss:
+        """The loss of an embedding whose features stand side by side.
+
+        Args:
+            discriminative: of the first feature.
+            tasks: of the others, by the words of the loss's name.
+            sizes: components of the features.
+            schedule: one of `SCHEDULES`; None: all tasks in each step.
+        """
+        return losses.feature_tasks_loss(
+            discriminative,
+            tasks,
+            sizes,
+            weight=1.0 if self.feature_weight is None else self.feature_weight,
+            decorrelation=self.decorrelation,
+            reduction=self.decorrelation_reduction,
+            in_turn=schedule == IN_TURN,
+        )
+
+    def on_one_feature(self, discriminative: MetricLoss, shared: MetricLoss, schedule: str | None) -> MetricLoss:
+        """Both tasks on all components: one encoder, as in equation 3.5 of Milbich's dissertation.
+
+        Args:
+            discriminative, shared: losses of the whole embedding.
+            schedule: one of `SCHEDULES`.
+        """
+        if schedule == IN_TURN:
+            return losses.InTurnLoss([discriminative, shared])
+        return losses.WeightedSumLoss([discriminative, shared], [1.0, self.feature_weight or 0.0])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SharedSettings(Settings):
+    """`+shared` of a loss's name: features that classes have in common."""
+
+    title: ClassVar[str] = FeatureSettings.title
+
+    feature_schedule: str = setting(
+        "shared: the tasks take turns from step to step (`in_turn`, without other features) or are added (`joint`)",
+        choices=SCHEDULES,
+    )
+    single_encoder: bool = setting("shared: both tasks on all components (default: no)", False, omit_default=True)
+    shared_triplets: str = setting(
+        "shared: triplets of three classes (`inter_class`), or of labels that are `permuted` in the batch",
+        choices=("inter_class", "permuted"),
+    )
+    shared_negatives: str | None = setting(
+        "shared, inter_class: negatives drawn by inverse density (`distance`), `random` or `semi_hard` (default: the "
+        "recipe's)",
+        None,
+        choices=("distance", "random", "semi_hard"),
+    )
+    shared_positives: str | None = setting(
+        "shared, inter_class: positives of another class drawn alike (`uniform`), by `distance`, or the `nearest` "
+        "(default: the recipe's)",
+        None,
+        choices=("uniform", "distance", "nearest"),
+    )
+
+    @property
+    def miner(self) -> str | None:
+        """The miner of `common.losses.MinedLoss`; None where there is none for these negatives and positives."""
+        if self.shared_triplets == "permuted":
+            return "distance_weighted"
+        return _MINERS.get((self.shared_negatives or "distance", self.shared_positives or "uniform"))
+
+    def around(self, loss: MetricLoss, seed: int) -> MetricLoss:
+        """`loss` over triplets that look at more than one class.
+
+        Args:
+            loss: over pairs or triplets.
+            seed: of the draws.
+        """
+        mined = losses.MinedLoss(loss, self.miner or "inter_class", seed=seed)
+        return losses.PermutedLabelsLoss(mined, seed) if self.shared_triplets == "permuted" else mined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DanceSettings(Settings):
+    """`+dance` of a loss's name: features of single images, which two views of them have in common."""
+
+    title: ClassVar[str] = FeatureSettings.title
+
+    dance_queue_batches: int = setting("dance: batches of negatives in the queue", within=POSITIVE)
+    dance_temperature: float = setting("dance: temperature of the similarities", within=POSITIVE)
+    dance_weights: str = setting(
+        "dance: weights of the negatives by distance add up to 1 for each `anchor` (corrected code), over the `batch` "
+        "(code that its authors withdrew), or there are `none`",
+        choices=("anchor", "batch", "none"),
+    )
+
+    def build(self, batch_size: int, dim: int, normalization: str) -> MetricLoss:
+        """The contrast between two views.
+
+        Args:
+            batch_size: images in a batch, each of them twice.
+            dim: components of the feature.
+            normalization: of embeddings.
+        """
+        return losses.DistanceAdaptedContrastLoss(
+            self.dance_queue_batches * batch_size,
+            dim,
+            temperature=self.dance_temperature,
+            weights=self.dance_weights,
+            normalization=normalization,
+        )

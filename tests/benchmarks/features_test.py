@@ -1,0 +1,26 @@
+"""The benchmark of features, in its smallest form: a table, and a JSON object as the last line."""
+
+import json
+
+import pytest
+
+from benchmarks.features import loss_of
+from tests.command_line import run_module
+
+
+@pytest.mark.slow
+def test_the_last_line_has_the_figures():
+    small = ["--repeats=1", "--image_size=32", "--watched=12", "--backbone=resnet10"]
+    finished = run_module("benchmarks.features", *small)
+    assert finished.returncode == 0, finished.stderr
+    figures = json.loads(finished.stdout.splitlines()[-1])
+    assert {"shared_ratio", "diva_ratio", "pads_ratio", "pads_share", "plain_seconds"} <= figures.keys()
+    assert 0 < figures["pads_share"] < 1
+    assert [line.split()[0] for line in finished.stdout.splitlines()[1:6]] == [
+        *("plain", "shared", "diva", "pads", "decision"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("plain", None), ("shared", (64, 64)), ("diva", (32, 32, 32, 32))])
+def test_features_share_the_dimensions(name, sizes):
+    assert loss_of(name)[1] == sizes

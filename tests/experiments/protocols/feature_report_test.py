@@ -1,0 +1,44 @@
+"""Features and sampling distributions of finished runs, as a report tells of them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from experiments.protocols.feature_report import write_parts
+
+
+def unit(folder, value=None, decisions=None):
+    folder.mkdir()
+    names = {"concatenated": 8, "disc": 4, "shared": 4}
+    features = {
+        name: {"dim": dim, "P@1": value, "MAP@R": value / 2, "rho": 1.5} for name, dim in names.items() if value
+    }
+    if decisions is not None:
+        edges = np.linspace(0.1, 1.4, 3)
+        arrays = {"steps": 30 * np.arange(1, decisions + 1), "probabilities": np.full((decisions, 2), 0.5)}
+        np.savez(folder / "sampling.npz", edges=edges, **arrays)
+    return SimpleNamespace(path=folder, measured={"features": features} if value else {})
+
+
+def test_figures_of_features_are_means_over_runs_in_the_order_of_the_embedding(tmp_path):
+    units = [unit(tmp_path / "0", 0.5), unit(tmp_path / "1", 0.75)]
+    text = write_parts({"margin+shared+gap": units, "margin+gap": [unit(tmp_path / "2")]}, tmp_path)
+    rows = (tmp_path / "features.csv").read_text().splitlines()
+    assert rows[0] == "feature,runs,dim,P@1,MAP@R,rho,pi_intra,pi_inter"
+    assert rows[1:] == [
+        f'"margin+shared+gap, {name}",2,{dim},62.50,31.25,1.500,nan,nan'
+        for name, dim in (("disc", 4), ("shared", 4), ("concatenated", 8))
+    ]
+    assert "Features, each on its own" in text
+    assert not (tmp_path / "sampling.png").exists()
+
+
+def test_sampling_is_drawn_of_the_runs_that_decided(tmp_path):
+    units = [unit(tmp_path / "0", decisions=2), unit(tmp_path / "1", decisions=0)]
+    text = write_parts({"margin+pads+gap": units}, tmp_path)
+    assert text == f"Sampling distribution over steps: {tmp_path / 'sampling.png'}"
+
+
+def test_methods_with_neither_have_no_such_files(tmp_path):
+    assert write_parts({"margin+gap": [unit(tmp_path / "0")]}, tmp_path) == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]

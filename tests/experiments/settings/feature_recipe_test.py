@@ -1,0 +1,71 @@
+"""Values of features and PADS: those that are printed, those of the authors' scripts, and where each comes from."""
+
+import pytest
+
+from experiments.settings.recipes import resolve
+from tests.command_line import run_module
+
+DIVA = "margin+distance+shared+intra+dance"
+
+
+def config_of(loss, dataset="cub200", recipe="revisiting", budget="full", **overrides):
+    return resolve(dataset, loss, "gap", recipe, budget, overrides)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "backbone", "values", "drop"),
+    [
+        ("cub200", "resnet50", (1500.0, 0.3, 30), (60 * 52, 0.3)),
+        ("cars196", "resnet50", (100.0, 0.1, 30), (70 * 71, 0.3)),
+        ("sop", "resnet50", (300.0, 0.2, 70), (70 * 531, 0.3)),
+        ("cub200", "bn_inception", (300.0, 0.1, 30), (70 * 52, 0.3)),
+        ("sop", "bn_inception", (50.0, 0.1, 70), (None, None)),  # the drop would be at the last epoch
+    ],
+)
+def test_diva_has_the_values_of_table_4_1(dataset, backbone, values, drop):
+    config = config_of(DIVA, dataset, backbone=backbone)
+    assert (config.decorrelation, config.feature_weight, config.dance_queue_batches) == values
+    assert (config.rate_drop_step, config.rate_drop_factor) == drop
+    assert (config.classes_per_batch, config.samples_per_class) == (28, 4)
+    assert (config.dance_temperature, config.dance_weights, config.feature_schedule) == (0.01, "anchor", "joint")
+
+
+def test_the_run_scripts_differ_from_the_table():
+    printed, code = (config_of(DIVA, "cars196", recipe) for recipe in ("thesis", "published_code"))
+    values = [(c.decorrelation, c.feature_weight) for c in (printed, code)]
+    assert values == [(100.0, 0.1), (100.0, 0.15)]
+
+
+def test_shared_features_take_turns_and_twice_the_steps():
+    plain, shared = config_of("margin+distance"), config_of("margin+distance+shared")
+    assert (shared.feature_schedule, shared.feature_weight, shared.decorrelation) == ("in_turn", None, 1000.0)
+    assert (shared.max_steps, shared.steps_per_evaluation) == (2 * plain.max_steps, 2 * plain.steps_per_evaluation)
+    joint = config_of("margin+distance+shared", feature_schedule="joint")
+    assert (joint.max_steps, joint.feature_weight) == (plain.max_steps, 0.3)
+    assert config_of("margin+shared", single_encoder=True).decorrelation == 0.0
+    assert config_of("margin+shared", shared_triplets="permuted").shared_negatives is None
+
+
+def test_pads_has_the_printed_values_and_gentler_ones_where_training_is_short():
+    printed, short = config_of("margin+pads", recipe="thesis"), config_of("margin+pads", "glyphs", "thesis", "demo")
+    assert (printed.pads_bins, printed.pads_steps, printed.pads_images, printed.pads_outside) == (30, 30, 0.15, 1e-15)
+    assert (short.pads_outside, short.pads_by) == (1e-2, "images")
+    assert config_of("margin+pads", "sop").pads_by == "classes"
+    code = config_of("margin+pads", recipe="published_code")
+    assert (code.pads_reward, code.pads_draws) == ("recall", "candidates")
+    assert config_of("margin+pads", pads_start="all").pads_outside is None
+
+
+def test_a_drop_that_does_not_fit_is_left_out():
+    assert config_of(DIVA, max_steps=520).rate_drop_step is None
+    assert config_of(DIVA, plateau_patience=3).rate_drop_step is None
+
+
+def test_explain_names_the_layers(tmp_path):
+    names = f"{DIVA}+gap,margin+pads+gap"
+    result = run_module("experiments.fair_eval", "--explain", f"--methods={names}", f"--runs_dir={tmp_path / 'runs'}")
+    assert result.returncode == 0, result.stderr
+    rows = {line.split(maxsplit=2)[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if line}
+    assert rows["feature_weight"] == ["0.2", "ours, after DiVA, table 4.1"]
+    assert rows["shared_positives"] == ["uniform", "published code of shared features"]
+    assert rows["pads_start"] == ["0.3,0.7", "PADS, sections 5.2 and 5.4"]

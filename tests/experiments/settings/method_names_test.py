@@ -1,0 +1,36 @@
+"""Names of losses with features: read, written, and refused where their parts do not fit."""
+
+import itertools
+
+import pytest
+
+from common.errors import InvalidInput
+from experiments.settings import build
+from experiments.settings.method_names import FEATURES, method_name, parse_loss, without_features
+
+SUBSETS = [words for count in range(4) for words in itertools.combinations(FEATURES, count)]
+
+
+@pytest.mark.parametrize("words", SUBSETS, ids="+".join)
+@pytest.mark.parametrize("start", ["margin+distance+rho+xbm", "c1+xbm", "margin+pads", "ms", "pnca"])
+def test_names_are_read_as_they_are_written(start, words):
+    loss = "+".join([start, *words])
+    found = parse_loss(loss)
+    assert (found.base, found.features) == (start.split("+")[0], words)
+    assert (found.memory, found.miner == "pads") == (start.endswith("xbm"), start.endswith("pads"))
+    assert without_features(loss) == start
+    for method in ("plain", "ccp"):
+        assert build.parse_method(method_name(loss, method, "gmp+gsp")) == (loss, method, "gmp+gsp")
+
+
+@pytest.mark.parametrize(
+    "name", ["margin+intra+shared", "margin+shared+shared", "margin+dance+xbm", "pnca+pads+shared"]
+)
+def test_another_order_is_refused(name):
+    with pytest.raises(InvalidInput, match=r"\[\+shared\]\[\+intra\]\[\+dance\]"):
+        parse_loss(name)
+
+
+def test_a_feature_out_of_order_is_no_pooling():
+    with pytest.raises(InvalidInput, match=r"method: received 'margin\+dance\+shared\+gap', expected LOSS"):
+        build.parse_method("margin+dance+shared+gap")
