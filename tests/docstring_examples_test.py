@@ -15,6 +15,7 @@ NOT_RUN = {  # and why
     "load_glyph_collage": "draws the whole data set; its test draws a small one",
     "PolicyAdaptedSampling": "trains; its test does, too",
     "StepSchedule": "trains; its test does, too",
+    "SamplingRecord": "trains; its test does, too",
     "AlternatingProjections": "trains; the example of ccp_dml/README.md is run by its own test",
 }
 

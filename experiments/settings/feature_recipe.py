@@ -88,9 +88,9 @@ def _set_shared(layers: Layers, name: LossName, overrides: Mapping[str, Any]) ->
     in_turn = name.features == (SHARED,) and layers.values["method"] != "ccp"
     source = "shared features, algorithm 1" if in_turn else "DiVA, equation 4.11"
     layers.set(source, {"feature_schedule": IN_TURN if in_turn else JOINT})
-    layers.set("shared features, section 3.1", {"shared_triplets": "inter_class"})
+    layers.set("shared features, chapter 3", {"shared_triplets": "inter_class"})
     if overrides.get("shared_triplets", "inter_class") == "inter_class":
-        layers.set("shared features, section 3.1", {"shared_negatives": "distance"})
+        layers.set("shared features, chapter 3", {"shared_negatives": "distance"})
         layers.set("published code of shared features", {"shared_positives": "uniform"})
 
 
@@ -125,7 +125,7 @@ def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> Non
     values = layers.values
     of_code, short = values["recipe"] == "published_code", values["budget"] != "full"
     layers.set(
-        "PADS, sections 5.2 and 5.4",
+        "PADS, chapter 5",
         {
             "pads_bins": 30,
             "pads_low": 0.1,

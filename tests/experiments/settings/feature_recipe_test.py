@@ -68,4 +68,4 @@ def test_explain_names_the_layers(tmp_path):
     rows = {line.split(maxsplit=2)[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if line}
     assert rows["feature_weight"] == ["0.2", "ours, after DiVA, table 4.1"]
     assert rows["shared_positives"] == ["uniform", "published code of shared features"]
-    assert rows["pads_start"] == ["0.3,0.7", "PADS, sections 5.2 and 5.4"]
+    assert rows["pads_start"] == ["0.3,0.7", "PADS, chapter 5"]
