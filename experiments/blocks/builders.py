@@ -20,6 +20,7 @@ from experiments.evidence.fair_rows import (
     CONCATENATED,
     MINUS,
     SINGLE,
+    method_difference,
     table_rows,
     untrained_means,
 )
@@ -89,8 +90,7 @@ def text_of(value: Value, study: StudyRows) -> str:
         other, ending = metric.removeprefix("minus "), " interval"
         wants_interval = other.endswith(ending)
         other = check_choice(f"method in the value {value}", other.removesuffix(ending), labels_of(study))
-        found = scores_of_trainings(study, label).difference(scores_of_trainings(study, other), "MAP@R")
-        text = _text(found, other)
+        text = _text(method_difference(study, label, other), other)
         return text.interval if wants_interval else text.figure.removesuffix("*")
     if metric.startswith("untrained "):
         means = untrained_means(study, [label])

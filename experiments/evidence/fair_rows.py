@@ -49,11 +49,24 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
         if scores is not None
     }
     if baseline is not None:
-        common = min(repeats, complete_repeats(study, baseline))
-        ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
-        difference = ours.difference(theirs, "MAP@R")
+        difference = method_difference(study, label, baseline)
         cells[MINUS, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
     return reports.TableRow(label, cells)
+
+
+def method_difference(study: StudyRows, label: str, baseline: str) -> reports.Interval:
+    """A method's MAP@R minus that of another one, over the repeats that both have.
+
+    Args:
+        study: its rows.
+        label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
+
+    Raises:
+        InvalidInput: they are other runs, or were tested on other queries.
+    """
+    common = min(complete_repeats(study, label), complete_repeats(study, baseline)) or None
+    ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
+    return ours.difference(theirs, "MAP@R")
 
 
 def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, float]:
