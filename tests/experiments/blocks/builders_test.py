@@ -57,6 +57,17 @@ def test_a_summary_has_single_and_concatenated_figures(recorded):
     assert len(lines[3].split(" | ")) == 5
 
 
+def test_a_difference_is_over_the_repeats_that_both_have(recorded):
+    study, value = StudyRows(recorded), Value("tiny", "pnca+gsp", "minus pnca+gap", "")
+    before = text_of(value, study)
+    again = [dataclasses.replace(of, row={**of.row, "repeat": 1}) for of in study._scored.values()]
+    for of in again:
+        if of.row["kind"] == "training" and of.row["label"] == "pnca+gsp":
+            study._scored[row_id(of.row)] = of
+    assert text_of(Value("tiny", "pnca+gsp", "runs", ""), study) == "4"
+    assert text_of(value, study) == before
+
+
 def test_values_are_those_of_the_rows(recorded):
     study = StudyRows(recorded)
     rows = [row for row in study.rows if row["label"] == "pnca+gap"]
