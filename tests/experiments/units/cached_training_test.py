@@ -19,6 +19,8 @@ from experiments.units.trained_model import load_trained_model
 from experiments.units.unit_runs import UnitRuns
 from tests.interrupted_training import stop_after_second_checkpoint
 
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+
 SETTINGS = {
     "num_folds": 2,
     "embedding_dim": 16,
