@@ -24,7 +24,9 @@ _COLUMNS = tuple((kind, metric) for metric in DRAWN for kind in (SINGLE, MINUS))
 
 
 def diagnostics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Spearman's coefficient of each diagnostic of the test embeddings with each metric, over all runs.
+    """Spearman's coefficient of each diagnostic of the test embeddings with each metric.
+
+    Over the repeats that all methods have, so that each of them counts alike.
 
     Args:
         study: rows of one data set, of three methods or more; several studies may be joined.
@@ -37,13 +39,26 @@ def diagnostics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
     if len(datasets) > 1:
         raise InvalidInput(f"{study.folder} has rows of {', '.join(datasets)}: expected those of one data set.")
     points = []
-    for row in rows:
+    counted = _of_common_repeats(rows)
+    for row in counted:
         scores = {metric: row["test"][metric] for metric in METRICS}
         kept = row["extras"]["diagnostics"]
         figures = {name: kept[name] for name in NAMES if name in kept}
         points.append(Point(row["config_hash"], row["fold"], row["label"], scores, figures))
     table = correlation_table(points, datasets[0])
-    return reports.PlainTable("", ["diagnostic", *table.header[1:]], table.rows, table.notes), _labels(rows)
+    notes = list(table.notes)
+    if len(counted) < len(rows):
+        notes.append(f"{len(rows) - len(counted)} runs of repeats that not all methods have are left out.")
+    return reports.PlainTable("", ["diagnostic", *table.header[1:]], table.rows, notes), _labels(rows)
+
+
+def _of_common_repeats(rows: Sequence[dict]) -> list[dict]:
+    """Rows of the repeats that each method has."""
+    of_methods: dict[str, set[int]] = {}
+    for row in rows:
+        of_methods.setdefault(row["label"], set()).add(row["repeat"])
+    common = set.intersection(*of_methods.values()) if of_methods else set()
+    return [row for row in rows if row["repeat"] in common]
 
 
 def diagnostic_means(study: StudyRows, methods: str, names: str) -> tuple[reports.PlainTable, list[str]]:

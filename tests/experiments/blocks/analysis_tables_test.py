@@ -60,6 +60,17 @@ def test_diagnostics_of_rows_correlate_as_those_of_runs(recorded):
     assert "; 6 runs; " in text
 
 
+def test_methods_with_more_repeats_than_others_count_alike(recorded):
+    study = diagnosed(recorded)
+    before = lines_of(markdown_of(Block("diagnostics", {"study": "tiny"}, ""), study))
+    for scored in [of for of in study._scored.values() if of.row["label"] == "pnca+gsp"]:
+        again = {**scored.row, "repeat": 1, "extras": {"diagnostics": {"uniformity": 5.0, "rho": 5.0}}}
+        study._scored[row_id(again)] = dataclasses.replace(scored, row=again)
+    text = markdown_of(Block("diagnostics", {"study": "tiny"}, ""), study)
+    assert lines_of(text) == before
+    assert "2 runs of repeats that not all methods have are left out." in text
+
+
 def test_diagnostics_need_rows_that_keep_them_and_one_data_set(recorded):
     study = diagnosed(recorded)
     block = Block("diagnostics", {"study": "tiny"}, "")
