@@ -18,17 +18,18 @@ SETTINGS = {
     "classes_per_batch": 3,
     "samples_per_class": 2,
     "learning_rate": 1e-3,
-    "steps_per_evaluation": 4,
-    "max_steps": 12,
+    "steps_per_evaluation": 2,
+    "max_steps": 6,
 }
 HEAD = {"trained_from": "head", "views": 2}
 slow = pytest.mark.slow
+pytestmark = pytest.mark.usefixtures("tiny_network")
 CASES = {
     "head": HEAD,
     "whole_network": {"plateau_patience": 1},
     "memory": {"loss": "c1+xbm", "xbm_batches": 3, **HEAD},
     "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32, **HEAD},
-    "ccp": {"method": "ccp", "ccp_start": 4, "proxies_per_class": 2, "pool_size": 4, **HEAD},
+    "ccp": {"method": "ccp", "ccp_start": 2, "proxies_per_class": 2, "pool_size": 4, **HEAD},
     "drawn": {"loss": "margin+distance", **HEAD},
     "warm_up": {"loss": "softtriple", "warm_up_steps": 3, **HEAD},
 }
@@ -64,7 +65,10 @@ def left_by(runs, config, fold):
 
 
 def test_losses_that_draw_with_the_seed_of_a_unit_share_no_trace(tmp_path):
-    config, cache = configuration("margin+distance+shared", samples_per_class=3), str(tmp_path / "cache")
+    config, cache = (
+        configuration("margin+distance+shared", samples_per_class=3, max_steps=2, **HEAD),
+        str(tmp_path / "cache"),
+    )
     alone, metrics_alone = left_by(UnitRuns(dataset(), str(tmp_path / "alone"), cache), config, fold=1)
     together = UnitRuns(dataset(), str(tmp_path / "together"), cache)
     left_by(together, config, fold=0)
