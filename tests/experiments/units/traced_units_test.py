@@ -27,10 +27,8 @@ pytestmark = pytest.mark.usefixtures("tiny_network")
 CASES = {
     "head": HEAD,
     "whole_network": {"plateau_patience": 1},
-    "memory": {"loss": "c1+xbm", "xbm_batches": 3, **HEAD},
-    "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32, **HEAD},
+    "memory_and_gsp": {"loss": "c1+xbm", "xbm_batches": 3, "pooling": "gsp", "num_prototypes": 8, **HEAD},
     "ccp": {"method": "ccp", "ccp_start": 2, "proxies_per_class": 2, "pool_size": 4, **HEAD},
-    "drawn": {"loss": "margin+distance", **HEAD},
     "warm_up": {"loss": "softtriple", "warm_up_steps": 3, **HEAD},
 }
 
