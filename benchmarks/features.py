@@ -34,12 +34,12 @@ from common.training import (
     ProxyRateOptimizer,
     held_back_figures,
 )
+from experiments.settings.methods.pads import METRICS
 
 keras = tf.keras
 DIM, CLASSES, PER_CLASS = 128, 8, 4
 BATCH = CLASSES * PER_CLASS
 STEPS_PER_DECISION = 30
-METRICS = ("R@1", "R@2", "R@4", "R@8", "NMI", "pi_intra", "pi_inter")
 BACKBONES = {
     "mobilenet_v2": lambda: backbones.mobilenet_v2(3, frozen_batch_norm=True),
     "resnet50": lambda: backbones.resnet50(3, frozen_batch_norm=True),

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from benchmarks.torchvision_operators import declare_operators
+
 SCALE, RATIO = (0.16, 1.0), (3 / 4, 4 / 3)
 
 
@@ -38,10 +40,7 @@ class ImageFiles(torch.utils.data.Dataset):
 
 def torchvision_transform(size: int, shorter_side: int):
     """What torchvision's users write; raises `ImportError` without it."""
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):  # where its compiled part does not fit PyTorch, operators have to be declared before
-        with contextlib.suppress(RuntimeError):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    declare_operators()
     from torchvision import transforms
 
     return transforms.Compose(

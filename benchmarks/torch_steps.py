@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 
@@ -11,10 +10,9 @@ import numpy as np
 try:
     import torch
 
-    _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-    for _name in ("nms", "qnms"):  # where its compiled part does not fit PyTorch, operators have to be declared before
-        with contextlib.suppress(RuntimeError):
-            _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    from benchmarks.torchvision_operators import declare_operators
+
+    declare_operators()
     import torchvision
 except ImportError as error:  # optional: requirements-torch-networks.txt
     MISSING = str(error)
@@ -22,7 +20,9 @@ else:
     MISSING = ""
 
 
-def steps_of(name: str | None, images: np.ndarray, labels: np.ndarray, dim: int) -> dict[str, Callable[[], float]]:
+def steps_of(
+    name: str | None, images: np.ndarray, labels: np.ndarray, dim: int, margins: tuple[float, float]
+) -> dict[str, Callable[[], float]]:
     """Training steps on a fixed batch, each of which returns its loss; none without PyTorch or a network.
 
     Args:
@@ -30,14 +30,17 @@ def steps_of(name: str | None, images: np.ndarray, labels: np.ndarray, dim: int)
         images: uint8 `[batch, height, width, 3]`.
         labels: integers `[batch]`.
         dim: of the embedding.
+        margins: of positive and negative pairs.
     """
     if MISSING or name is None:
         return {}
     torch.set_num_threads(int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or len(os.sched_getaffinity(0)))
-    return {f"torch {kind}": _step(name, images, labels, dim, kind) for kind in ("float32", "bfloat16")}
+    return {f"torch {kind}": _step(name, images, labels, dim, margins, kind) for kind in ("float32", "bfloat16")}
 
 
-def _step(name: str, images: np.ndarray, labels: np.ndarray, dim: int, kind: str) -> Callable[[], float]:
+def _step(
+    name: str, images: np.ndarray, labels: np.ndarray, dim: int, margins: tuple[float, float], kind: str
+) -> Callable[[], float]:
     torch.manual_seed(0)
     network = getattr(torchvision.models, name)(weights=None)
     head_name = "fc" if hasattr(network, "fc") else "classifier"
@@ -58,7 +61,7 @@ def _step(name: str, images: np.ndarray, labels: np.ndarray, dim: int, kind: str
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=kind == "bfloat16"):
             outputs = network(inputs)
-        loss = _contrastive_loss(torch.nn.functional.normalize(outputs.float()), same)
+        loss = _contrastive_loss(torch.nn.functional.normalize(outputs.float()), same, *margins)
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -66,10 +69,12 @@ def _step(name: str, images: np.ndarray, labels: np.ndarray, dim: int, kind: str
     return step
 
 
-def _contrastive_loss(embeddings: torch.Tensor, same: torch.Tensor) -> torch.Tensor:
-    """Of all pairs of a batch, with the margins of ours."""
+def _contrastive_loss(
+    embeddings: torch.Tensor, same: torch.Tensor, positive_margin: float, negative_margin: float
+) -> torch.Tensor:
+    """Of all pairs of a batch."""
     distances = (2 - 2 * embeddings @ embeddings.T).clamp_min(1e-12).sqrt()
     apart = ~torch.eye(len(same), dtype=torch.bool)
-    attracted = (distances - 0.2652).clamp_min(0)[same & apart]
-    repelled = (0.5409 - distances).clamp_min(0)[~same]
+    attracted = (distances - positive_margin).clamp_min(0)[same & apart]
+    repelled = (negative_margin - distances).clamp_min(0)[~same]
     return attracted.mean() + repelled.mean()

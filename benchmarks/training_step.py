@@ -44,6 +44,7 @@ from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, M
 
 keras = tf.keras
 DIM, NUM_CLASSES, IMAGES_PER_CLASS = 128, 20, 16
+MARGINS = 0.2652, 0.5409  # of the contrastive loss, positive and negative
 FILE_SIZE = 256  # pixels of a side, as prepared copies have them
 
 
@@ -95,7 +96,7 @@ def examples_of(case: Case, folder: str) -> tuple[Examples, ImageTransform]:
 def build_model(case: Case, images: tf.Tensor, labels: tf.Tensor) -> EmbeddingModel:
     """A model as `experiments` builds it."""
     keras.utils.set_random_seed(0)
-    head, loss = EmbeddingHead(GlobalAveragePooling(), DIM), losses.ContrastiveLoss(0.2652, 0.5409)
+    head, loss = EmbeddingHead(GlobalAveragePooling(), DIM), losses.ContrastiveLoss(*MARGINS)
     model = EmbeddingModel(case.network(), head, loss)
     model.build_from_batch(images, labels)
     return model
@@ -164,7 +165,7 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
     steps = {
         "step": lambda: float(train((images, labels))["loss"]),
         "minimal": minimal_step(case, images, labels),
-        **torch_steps.steps_of(case.torch_name, images.numpy(), labels.numpy(), DIM),
+        **torch_steps.steps_of(case.torch_name, images.numpy(), labels.numpy(), DIM, MARGINS),
     }
     timed = {name: seconds_of_steps(case.num_steps, step) for name, step in steps.items()}
     found = {"fit": FitSteps(case, models[0], batches), **timed}

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import tensorflow as tf
 
 from common.errors import check_choice, invalid
+from common.miners.distance_bins import bin_edges
 from common.miners.triplets import Triplets, candidates, draw, triplets_where
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize
 from common.references.reference_set import References
 
 DRAWS = ("bins", "candidates")
-
-
-def bin_edges(num_bins: int, low: float, high: float) -> np.ndarray:
-    """Edges `[num_bins + 1]` of bins of equal width."""
-    return np.linspace(low, high, num_bins + 1)
 
 
 def bins_of(distances: tf.Tensor, num_bins: int, low: float, high: float) -> tf.Tensor:

@@ -9,7 +9,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_choice, check_positive, invalid
-from common.miners.binned import DRAWS, bin_edges, binned
+from common.miners.binned import DRAWS, binned
+from common.miners.distance_bins import bin_edges, has_center_in
 from common.miners.triplets import Triplets
 from common.references.reference_set import References
 
@@ -118,8 +119,7 @@ class SamplingDistribution(keras.layers.Layer):
     def _first_weights(self) -> np.ndarray:
         if self.start is None:
             return np.ones(self.num_bins, np.float32)
-        centers = (self.edges[1:] + self.edges[:-1]) / 2
-        chosen = (centers >= self.start[0]) & (centers <= self.start[1])
+        chosen = has_center_in(self.edges, self.start)
         if not chosen.any():
             expected = f"an interval with the centre of a bin of [{self.low}, {self.high}]"
             raise invalid("start", received=self.start, expected=expected)

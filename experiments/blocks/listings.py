@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 
-from common.errors import check_choice
+from common.errors import InvalidInput, check_choice
 from experiments.settings.methods.loss_settings import LossSettings
 from experiments.settings.methods.loss_table import DERIVED, LOSSES, PROXY_LOSSES
 
@@ -14,6 +14,7 @@ _BLOCK = re.compile(
     r"^<!-- listing: (?P<name>\w+) -->\n(?P<text>.*?)^<!-- /listing -->$",
     re.MULTILINE | re.DOTALL,
 )
+_MARK = re.compile(r"^<!-- /?listing\b.*$", re.MULTILINE)
 _LAYER = re.compile(r"\blosses\.(\w+)\(")
 
 
@@ -36,8 +37,13 @@ def with_listings(document: str) -> str:
         document: Markdown.
 
     Raises:
-        InvalidInput: there is no listing of that name.
+        InvalidInput: there is no listing of that name, or a mark that belongs to no listing.
     """
+    stray = _MARK.search(_BLOCK.sub("", document))
+    if stray:
+        raise InvalidInput(
+            f"{stray[0]} is part of no listing: expected `<!-- listing: NAME -->` and `<!-- /listing -->`."
+        )
 
     def listed(match: re.Match) -> str:
         text = LISTINGS[check_choice("listing", match["name"], LISTINGS)]()

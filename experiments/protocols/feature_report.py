@@ -10,9 +10,11 @@ import numpy as np
 from common.files import read_arrays, write_text
 from experiments import reports
 from experiments.reports.sampling_plot import SamplingHistory, mean_history, sampling_over_steps
+from experiments.settings.loss_building import DISCRIMINATIVE
+from experiments.settings.method_names import FEATURES
+from experiments.units.feature_figures import CONCATENATED, METRICS
 from experiments.units.sampling_teacher import SAMPLING
 
-_METRICS = ("P@1", "MAP@R")
 _SHAPES = ("rho", "pi_intra", "pi_inter")
 _NOTE = (
     "Means over the finished runs, of their test embeddings: each feature is a slice, and `concatenated` is all of "
@@ -34,7 +36,7 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
     rows = [row for method, units in runs.items() for row in _rows(method, units)]
     if not rows:
         return ""
-    header = ("feature", "runs", "dim", *_METRICS, *_SHAPES)
+    header = ("feature", "runs", "dim", *METRICS, *_SHAPES)
     table = reports.PlainTable("Features, each on its own", header, rows, [_NOTE])
     write_text(folder / "features.md", table.as_markdown())
     write_text(folder / "features.csv", table.as_csv())
@@ -46,7 +48,7 @@ def _rows(method: str, units: Sequence[reports.UnitRun]) -> list[list[str]]:
     rows = []
     for name in _ordered(found[0]) if found else ():
         figures = [each[name] for each in found]
-        scores = [f"{100 * np.mean([of[metric] for of in figures]):.2f}" for metric in _METRICS]
+        scores = [f"{100 * np.mean([of[metric] for of in figures]):.2f}" for metric in METRICS]
         shapes = [f"{np.mean([of.get(shape, np.nan) for of in figures]):.3f}" for shape in _SHAPES]
         rows.append([f"{method}, {name}", str(len(found)), str(figures[0]["dim"]), *scores, *shapes])
     return rows
@@ -54,8 +56,7 @@ def _rows(method: str, units: Sequence[reports.UnitRun]) -> list[list[str]]:
 
 def _ordered(features: Mapping[str, object]) -> list[str]:
     """The features as they stand in the embedding; JSON has sorted them."""
-    order = ("disc", "shared", "intra", "dance", "concatenated")
-    return sorted(features, key=order.index)
+    return sorted(features, key=(DISCRIMINATIVE, *FEATURES, CONCATENATED).index)
 
 
 def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from common import losses, training
-from common.data import Dataset, Examples
+from common.data import Examples
 from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.pads import PadsSettings
-from experiments.units.pooling_weights import image_batches
+from experiments.units.pooling_weights import EvaluationInputs
 
 if TYPE_CHECKING:
     from common.training import EmbeddingModel, PolicyAdaptedSampling, SamplingRecord
@@ -18,14 +18,14 @@ SAMPLING = "sampling.npz"  # the record, in a run's folder
 
 
 def teacher_of(
-    model: EmbeddingModel, config: ExperimentConfig, dataset: Dataset, watched: Examples | None, seed: int
+    model: EmbeddingModel, config: ExperimentConfig, inputs: EvaluationInputs, watched: Examples | None, seed: int
 ) -> tuple[PolicyAdaptedSampling, SamplingRecord] | None:
     """The policy that adapts a model's sampling distribution, and its record; None for a method without PADS.
 
     Args:
         model: with all weights made.
         config: its configuration.
-        dataset: with prepared images.
+        inputs: of the data set, built once and read for each decision.
         watched: training images that are not learned from.
         seed: of the unit.
     """
@@ -39,7 +39,6 @@ def teacher_of(
     record = training.SamplingRecord(distribution, pads.pads_steps)
 
     def measure() -> dict[str, float]:
-        embeddings = model.embed(image_batches(examples, config, dataset))
-        return training.held_back_figures(embeddings, examples.labels)
+        return training.held_back_figures(model.embed(inputs(examples)), examples.labels)
 
     return pads.teacher(distribution, measure, config.max_steps, seed, record.observe), record

@@ -121,7 +121,7 @@ class Unit:
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
             transforms, callbacks, projections = self._training_parts(model)
-            taught = teacher_of(model, self.config, self.dataset, self.watched, self.seed)
+            taught = teacher_of(model, self.config, self._inputs, self.watched, self.seed)
         return training.Training(
             model,
             self._batches_from,

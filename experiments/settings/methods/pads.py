@@ -9,6 +9,7 @@ import numpy as np
 
 from common import data, miners, training
 from common.errors import invalid
+from common.miners.distance_bins import bin_edges, has_center_in
 from experiments.settings.number_ranges import POSITIVE, NumberRange
 from experiments.settings.setting import Settings, setting
 
@@ -65,7 +66,8 @@ class PadsSettings(Settings):
         if self.pads_low >= self.pads_high:
             raise invalid("--pads_low", received=self.pads_low, expected=f"less than --pads_high={self.pads_high}")
         start = self.start
-        if start is not None and not self._centers_in(start):
+        edges = bin_edges(self.pads_bins, self.pads_low, self.pads_high)
+        if start is not None and not has_center_in(edges, start).any():
             expected = f"an interval with the centre of one of {self.pads_bins} bins of "
             expected += f"[{self.pads_low}, {self.pads_high}], or {ALL_BINS}"
             raise invalid("--pads_start", received=self.pads_start, expected=expected)
@@ -81,11 +83,6 @@ class PadsSettings(Settings):
             expected = f"two distances with a comma between them, such as 0.3,0.7, or {ALL_BINS}"
             raise invalid("--pads_start", received=self.pads_start, expected=expected) from None
         return low, high
-
-    def _centers_in(self, interval: tuple[float, float]) -> bool:
-        edges = np.linspace(self.pads_low, self.pads_high, self.pads_bins + 1)
-        centers = (edges[1:] + edges[:-1]) / 2
-        return bool(((centers >= interval[0]) & (centers <= interval[1])).any())
 
     def distribution(self) -> SamplingDistribution:
         """The miner with memory, as it begins."""

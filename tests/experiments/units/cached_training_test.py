@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 from common.backbones import CutNetwork, resnet10, save_parameters
-from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
 from experiments.settings.recipes import resolve
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model
 from experiments.units.unit_runs import UnitRuns
+from tests.experiments.patterned_images import patterned_images
 from tests.interrupted_training import stop_after_second_checkpoint
 
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
@@ -38,17 +38,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def dataset():
-    """Twelve classes to learn from and forty others, each of eight noisy pictures of a pattern of 32 x 32 pixels."""
-    generator = np.random.default_rng(0)
-    patterns = np.kron(generator.uniform(40, 215, (52, 8, 8, 3)), np.ones((1, 4, 4, 1)))
-
-    def examples(classes):
-        labels = np.repeat(classes, 8)
-        images = patterns[labels] + generator.normal(0, 40, (len(labels), 32, 32, 3))
-        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-    train, test = examples(np.arange(12)), examples(np.arange(12, 52))
-    return Dataset("cifar10", train=train, test=test, kind="memory_images", native_size=32)
+    return patterned_images(12, 40)
 
 
 def configuration(loss="c2", pooling="gap", method="plain", **overrides):

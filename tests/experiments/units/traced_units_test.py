@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from common.data import Dataset, Examples
 from common.training import EmbeddingModel
 from experiments.settings.recipes import resolve
 from experiments.units.unit_runs import UnitRuns
+from tests.experiments.patterned_images import patterned_images
 
 SETTINGS = {
     "num_folds": 2,
@@ -34,16 +34,7 @@ CASES = {
 
 
 def dataset():
-    generator = np.random.default_rng(0)
-    patterns = np.kron(generator.uniform(40, 215, (18, 8, 8, 3)), np.ones((1, 4, 4, 1)))
-
-    def examples(classes):
-        labels = np.repeat(classes, 8)
-        images = patterns[labels] + generator.normal(0, 40, (len(labels), 32, 32, 3))
-        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-    train, test = examples(np.arange(12)), examples(np.arange(12, 18))
-    return Dataset("cifar10", train=train, test=test, kind="memory_images", native_size=32)
+    return patterned_images(12, 6)
 
 
 def configuration(loss="c2", pooling="gap", method="plain", **overrides):
@@ -63,10 +54,8 @@ def left_by(runs, config, fold):
 
 
 def test_losses_that_draw_with_the_seed_of_a_unit_share_no_trace(tmp_path):
-    config, cache = (
-        configuration("margin+distance+shared", samples_per_class=3, max_steps=2, **HEAD),
-        str(tmp_path / "cache"),
-    )
+    config = configuration("margin+distance+shared", samples_per_class=3, max_steps=2, **HEAD)
+    cache = str(tmp_path / "cache")
     alone, metrics_alone = left_by(UnitRuns(dataset(), str(tmp_path / "alone"), cache), config, fold=1)
     together = UnitRuns(dataset(), str(tmp_path / "together"), cache)
     left_by(together, config, fold=0)

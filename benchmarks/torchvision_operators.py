@@ -1,0 +1,16 @@
+"""What has to be declared before torchvision can be imported, where its compiled part does not fit PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+_LIBRARY = torch.library.Library("torchvision", "FRAGMENT")  # kept: its declarations go with it
+
+
+def declare_operators() -> None:
+    """Declares the operators that torchvision's Python part expects its compiled part to have brought."""
+    for name in ("nms", "qnms"):
+        with contextlib.suppress(RuntimeError):  # they are there
+            _LIBRARY.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

@@ -1,0 +1,21 @@
+"""Bins of distances, without TensorFlow: settings are checked before it is imported."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def bin_edges(num_bins: int, low: float, high: float) -> np.ndarray:
+    """Edges `[num_bins + 1]` of bins of equal width."""
+    return np.linspace(low, high, num_bins + 1)
+
+
+def has_center_in(edges: np.ndarray, interval: tuple[float, float]) -> np.ndarray:
+    """Whether the centre of each bin lies in a closed interval, bool `[bins]`.
+
+    Args:
+        edges: of the bins, `[bins + 1]`.
+        interval: lower and upper end.
+    """
+    centers = (edges[1:] + edges[:-1]) / 2
+    return (centers >= interval[0]) & (centers <= interval[1])
