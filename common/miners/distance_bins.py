@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+SMALLEST, LARGEST = 1e-25, 1e25  # of a bin's weight before it is normalised
+
 
 def bin_edges(num_bins: int, low: float, high: float) -> np.ndarray:
     """Edges `[num_bins + 1]` of bins of equal width."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,9 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_positive, invalid
 from common.miners.binned import DRAWS, binned
-from common.miners.distance_bins import bin_edges, has_center_in
+from common.miners.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 from common.miners.triplets import Triplets
 from common.references.reference_set import References
-
-SMALLEST, LARGEST = 1e-25, 1e25  # of a weight before it is normalised
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -36,6 +35,8 @@ class SamplingDistribution(keras.layers.Layer):
         outside: the first weight of the others, in [1e-25, 1].
         draws: one of `DRAWS`; see `common.miners.binned`.
         positives_too: whether other members of the anchor's class can be drawn as negatives.
+        weights: first weights of all bins, in [1e-25, 1e25], `[num_bins]`, instead of `start` and `outside`; None:
+            those.
 
     Call: `triplets(embeddings [batch, dim], labels [batch], seed, references)`.
 
@@ -56,6 +57,7 @@ class SamplingDistribution(keras.layers.Layer):
         outside: float = 1e-15,
         draws: str = "bins",
         positives_too: bool = False,
+        weights: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**{"dtype": "float32", **kwargs})
@@ -69,6 +71,7 @@ class SamplingDistribution(keras.layers.Layer):
         self.outside = outside
         self.draws = check_choice("draws", draws, DRAWS)
         self.positives_too = positives_too
+        self.first_weights = None if weights is None else [float(weight) for weight in weights]
         first = keras.initializers.Constant(0.0)
         self.log_weights = self.add_weight(name="log_weights", shape=(num_bins,), initializer=first, trainable=False)
         self.log_weights.assign(np.log(self._first_weights()))
@@ -117,6 +120,12 @@ class SamplingDistribution(keras.layers.Layer):
         )
 
     def _first_weights(self) -> np.ndarray:
+        if self.first_weights is not None:
+            weights = np.array(self.first_weights)
+            if len(weights) != self.num_bins or not ((weights >= SMALLEST) & (weights <= LARGEST)).all():
+                expected = f"{self.num_bins} numbers in [{SMALLEST}, {LARGEST}]"
+                raise invalid("weights", received=self.first_weights, expected=expected)
+            return weights.astype(np.float32)
         if self.start is None:
             return np.ones(self.num_bins, np.float32)
         chosen = has_center_in(self.edges, self.start)
@@ -136,4 +145,5 @@ class SamplingDistribution(keras.layers.Layer):
             "outside": self.outside,
             "draws": self.draws,
             "positives_too": self.positives_too,
+            "weights": self.first_weights,
         }

@@ -17,6 +17,7 @@ from common.training.sampling_policy import ESTIMATORS, SamplingPolicy, act, act
 from common.training.training_state import TrainingStateHistory
 
 FACTORS = (0.8, 1.0, 1.25)  # of the three actions
+RANDOM = "random"  # instead of an estimator: a control that learns nothing
 
 
 class Decision(NamedTuple):
@@ -35,7 +36,7 @@ class PolicyRules:
 
     Attributes:
         estimator: one of `ESTIMATORS`. `ppo_a2c`: `A = r + γ V(s') - V(s)`; `..._ema`: r minus its moving average;
-            `reinforce`: r. The critic is taught by those with `a2c`.
+            `reinforce`: r. The critic is taught by those with `a2c`. Or `random`: all actions alike, nothing is taught.
         learning_rate: of Adam, greater than 0.
         clip: ε of PPO, greater than 0.
         discount: γ, in [0, 1].
@@ -54,7 +55,7 @@ class PolicyRules:
     average_rate: float = 0.05
 
     def __post_init__(self) -> None:
-        check_choice("estimator", self.estimator, ESTIMATORS)
+        check_choice("estimator", self.estimator, (*ESTIMATORS, RANDOM))
         check_positive("learning_rate", self.learning_rate)
         check_positive("clip", self.clip)
         check_fraction("discount", self.discount, zero_allowed=True)
@@ -153,8 +154,12 @@ class PolicyAdaptedSampling(ResumableCallback):
         reward = None
         if self._actions is not None:
             reward = float(np.sign(measured - self._measured))
-            self._teach(reward, measured, state)
-        actions = act(self.policy(tf.constant(state)).logits, tf.constant([self.seed, self._decisions], tf.int64))
+            if self.rules.estimator != RANDOM:
+                self._teach(reward, measured, state)
+        logits = self.policy(tf.constant(state)).logits
+        if self.rules.estimator == RANDOM:
+            logits = tf.zeros_like(logits)
+        actions = act(logits, tf.constant([self.seed, self._decisions], tf.int64))
         if self.observe is not None:
             self.observe(Decision(self._decisions, probabilities, state, actions.numpy(), reward))
         self._take(actions.numpy(), state, measured)

@@ -84,7 +84,7 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
     best = dict(result["validation"]["best"])
-    extras = {name: result[name] for name in ("diagnostics", "problems") if name in result}
+    extras = {name: result[name] for name in ("diagnostics", "problems", "features") if name in result}
     extras |= _perplexities(unit, best.get("step"))
     return {
         "kind": TRAINING,

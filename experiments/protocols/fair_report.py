@@ -18,6 +18,7 @@ from experiments import reports
 from experiments.protocols.feature_report import write_parts
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
+from experiments.reports.published_values import DISSERTATION, dissertation_value
 from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT
 from experiments.settings.config import ExperimentConfig
@@ -125,7 +126,7 @@ class MethodReport:
     def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
         conditions = reports.fair_conditions(published.table) if published else {}
         departed = {} if published is None else self._departures()
-        stated = self.runs.stated(self.config.as_dict())
+        stated = {"protocol": "fair", **self.runs.stated(self.config.as_dict())}
         return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
 
     def _departures(self) -> dict[str, object]:
@@ -138,6 +139,9 @@ class MethodReport:
         config = self.config
         if self.printed is not None:
             table, row = self.printed
+            if table.startswith(DISSERTATION):
+                is_single = size == config.embedding_dim
+                return dissertation_value(table, config.dataset, row, metric) if is_single else None
             return reports.published_value(table, config.dataset, row, size, metric)
         averages = config.pooling == "gsp" and config.transport_ratio == 1
         method = (config.loss, "gap" if averages else config.pooling, config.method)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from common.backbones import checkpoints_of, published_checkpoint
 from common.data.image_folder import OWN_IMAGES
+from experiments.reports.published_values import DISSERTATION
 
 # What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the printed figures come
 # from the published code and are described by the text, so a run of either recipe is measured against them.
@@ -26,12 +27,30 @@ _WITHOUT_EFFECT = ("seed", "ccp_keeps_problems")  # fields that decide nothing a
 def fair_conditions(table: str) -> dict[str, object]:
     """What a run's configuration must say to be comparable with a fair-protocol row of `table`.
 
-    Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm.
+    Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm. Milbich's
+    dissertation, sections 3.2, 4.3 and 5.4.
     """
+    if table.startswith(DISSERTATION):
+        return dict(_of_dissertation(table))
     conditions = dict(FAIR_CONDITIONS)
     if table in NORMALIZATION:
         conditions["normalization"] = NORMALIZATION[table]
     return conditions
+
+
+def _of_dissertation(table: str) -> Mapping[str, object]:
+    """Milbich's dissertation has no fair protocol, which the condition on it always says."""
+    chapter = table.removeprefix(DISSERTATION).partition(".")[0]
+    is_r50 = chapter != "4" or table == f"{DISSERTATION}4.3"
+    return {
+        "protocol": "conventional",
+        "recipe": "revisiting",
+        "budget": "full",
+        "backbone": "resnet50" if is_r50 else "bn_inception",
+        "weights": "imagenet",
+        "embedding_dim": {"3": 256, "4": 512, "5": 128}[chapter],
+        "image_size": 224 if is_r50 else 227,
+    }
 
 
 def deviation_sentence(deviation: str) -> str:

@@ -5,7 +5,7 @@ comparison of the documents shows (two documents that print different figures fo
 printed; table 3.3 holds training steps.
 
 Reference: thesis tables 3.1-3.3 and 5.1-5.4; "ASAP DML" tables 1-3; "Generalized Sum Pooling" (ICCV) tables 1-2;
-"Posterior refinement" table 1 (PR-1).
+"Posterior refinement" table 1 (PR-1); Milbich's dissertation, tables of chapters 3 to 5.
 """
 
 from __future__ import annotations
@@ -35,7 +35,20 @@ TABLES: Mapping[str, str] = {
     "ICCV-1": "iccv_table_1.csv",
     "ICCV-2": "iccv_table_2.csv",
     "PR-1": "posterior_table_1.csv",
+    "milbich_3.4": "milbich_table_3_4.csv",
+    "milbich_3.8": "milbich_table_3_8.csv",
+    "milbich_3.9": "milbich_table_3_9.csv",
+    "milbich_3.10": "milbich_table_3_10.csv",
+    "milbich_3.11": "milbich_table_3_11.csv",
+    "milbich_4.2": "milbich_table_4_2.csv",
+    "milbich_4.3": "milbich_table_4_3.csv",
+    "milbich_4.4": "milbich_table_4_4.csv",
+    "milbich_5.1": "milbich_table_5_1.csv",
+    "milbich_5.7": "milbich_table_5_7.csv",
+    "milbich_5.11": "milbich_table_5_11.csv",
+    "milbich_5.13": "milbich_table_5_13.csv",
 }
+DISSERTATION = "milbich_"  # Milbich's; its best epoch is the best one on the test set
 
 # How the spec's notes begin when the figure itself, and not only its spread or its place, is in doubt.
 _DOUBT = ("SUSPECT", "ROW LABEL LOST")
@@ -125,6 +138,17 @@ def published_value(table: str, dataset: str, method: str, dim: int | str, metri
     """
     check_choice("table", table, TABLES)
     return _cells(table).get((published_dataset(dataset), method, str(dim), metric))
+
+
+def dissertation_value(table: str, dataset: str, method: str, metric: str) -> PublishedValue | None:
+    """One cell of Milbich's dissertation, whatever the size of its embedding; arguments as in `published_value`.
+
+    `P@1` is read as the `R@1` that is printed: with one retrieved example they are the same.
+    """
+    check_choice("table", table, TABLES)
+    wanted = published_dataset(dataset), method, "R@1" if metric == "P@1" else metric
+    places = ((key[0], key[1], key[3]) for key in _cells(table))
+    return next((cell for place, cell in zip(places, _cells(table).values()) if place == wanted), None)
 
 
 def fair_published(

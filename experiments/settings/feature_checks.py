@@ -45,6 +45,11 @@ def _objections(config: ExperimentConfig, name: LossName) -> Iterator[str]:
             "--strategy=mirrored does not go with the miner pads: its policy works on one device. Remove "
             "--strategy and --replicas."
         )
+    if name.miner == PADS and config.left_out_images is not None:
+        yield (
+            "--left_out_images does not go with the miner pads, which holds images back by itself (--pads_images). "
+            "Remove it."
+        )
     if not name.features:
         return
     count = 1 if config.single_encoder else 1 + len(name.features)

@@ -14,6 +14,7 @@ from typing import Any
 from experiments.settings.layers import OPEN, Layers
 from experiments.settings.method_names import DANCE, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import IN_TURN, JOINT
+from experiments.settings.methods.pads import FIXED, RANDOM
 from experiments.settings.revisiting_recipe import RECIPE, STEPS_PER_EPOCH
 
 _CUB, _CARS, _SOP = "cub200", "cars196", "sop"
@@ -140,7 +141,7 @@ def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> Non
         },
     )
     layers.set("published code of PADS", {"pads_learning_rate": 0.01})
-    if overrides.get("pads_start") != "all":
+    if overrides.get("pads_start", "0.3,0.7").count(",") == 1:
         source = OPEN if short else "published code of PADS"
         layers.set(source, {"pads_outside": _SHORT_OUTSIDE if short else 1e-15})
     if of_code:
@@ -155,10 +156,15 @@ def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> Non
 def settings_with_effect(values: Mapping[str, Any]) -> dict[str, bool]:
     """Of the settings of features and PADS that depend on others: whether each does anything beside these values."""
     in_turn, triplets = values.get("feature_schedule") == IN_TURN, values.get("shared_triplets")
+    estimator = values.get("pads_estimator")
+    taught = estimator not in (FIXED, RANDOM)
     return {
         "feature_weight": not in_turn,
         "decorrelation_reduction": bool(values.get("decorrelation")),
         "shared_negatives": triplets != "permuted",
         "shared_positives": triplets != "permuted",
-        "pads_outside": values.get("pads_start") != "all",
+        "pads_outside": values.get("pads_start", "").count(",") == 1,  # an interval
+        "pads_steps": estimator != FIXED,
+        "pads_reward": taught,
+        "pads_learning_rate": taught,
     }

@@ -13,6 +13,7 @@ MINERS = {
     "semihard": "semi_hard",
     "softhard": "soft_hard",
     "distance": "distance_weighted",
+    "interclass": "inter_class",
     PADS: PADS,
 }
 SHARED, INTRA, DANCE = FEATURES = ("shared", "intra", "dance")

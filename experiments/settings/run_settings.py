@@ -46,6 +46,12 @@ class ProtocolSettings(Settings):
     train_fraction: float | None = setting(
         "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
     )
+    left_out_images: float | None = setting(
+        "share of the images of each training class with four or more that nothing is learned from: those that "
+        "--pads_images would hold back, whose price this shows (default: none)",
+        None,
+        within=NumberRange(0, 1),
+    )
     fold_order: str = setting(
         "fold k validates on block k (`forward`) or on the last but k (`backward`)",
         "forward",

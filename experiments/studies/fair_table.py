@@ -11,6 +11,7 @@ from common.errors import check_choice
 from experiments import reports
 from experiments.protocols.fair_report import MethodReport, partial_lines
 from experiments.protocols.report_files import write_report_files
+from experiments.reports.published_values import DISSERTATION
 from experiments.settings.build import parse_method
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
 
@@ -77,10 +78,16 @@ class FairTable(Study):
             )
             self._cells[label] = options.cells(label, config, all_folds=True)
         self.num_cells = sum(map(len, self._cells.values()))
-        self.protocol = _protocol(config.num_folds, options.repeats, chapter) if table else ""
+        of_thesis = table is not None and not table.startswith(DISSERTATION)
+        self.protocol = _protocol(config.num_folds, options.repeats, chapter) if of_thesis else ""
         baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
         compared = [f"Compared as 'minus baseline', paired: {'; '.join(baselines)}."] if baselines else []
         self.notes = (*notes, *compared, *budget_notes(options))
+
+    def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
+        """The cells of a row."""
+        del finished
+        return self._cells[label]
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """All cells, row by row, whatever is finished."""

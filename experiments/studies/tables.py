@@ -9,6 +9,7 @@ from experiments.studies.conventional_table import (
     gsp_bn_inception,
     gsp_resnet50,
 )
+from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.gsp_parts import gsp_parts
 from experiments.studies.gsp_table import gsp_table
 from experiments.studies.loss_benchmark import loss_benchmark
@@ -29,6 +30,8 @@ TABLES = {
     "5.4": Screening,
     "losses": loss_benchmark,
     "warm": warm_benchmark,
+    **dissertation_tables(),
 }
 DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three
-FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3, "warm": 3}  # thesis section 5.3.4.1; chapter 3 trains once
+# Thesis section 5.3.4.1; chapter 3 trains once.
+FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3, "warm": 3, **dict.fromkeys(dissertation_tables(), 3)}

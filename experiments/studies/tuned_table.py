@@ -90,6 +90,11 @@ class TunedTable(Study):
             known += [cells[0] for cells in candidates] + (candidates[chosen][1:] if chosen is not None else [])
         return known
 
+    def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
+        """The cells of a row with the settings that were chosen; none before all trials are finished."""
+        chosen = self.chosen(label, finished)
+        return [] if chosen is None else self._candidates[label][chosen]
+
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
         """Which trial of a row validates best; None before all of them are finished."""
         values = self._validations(label, finished)

@@ -16,6 +16,7 @@ Cost: full on CUB 459 runs (six trials per method, three repeats) of .53 minutes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from common.errors import InvalidInput
 from experiments.settings.recipes import PHOTOGRAPHS
@@ -27,7 +28,7 @@ _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}
 _PROXY_LOSSES = {"pnca": "PNCA", "panchor": "PAnchor"}
 _EMBEDDED = ("glyph_scripts",)
 _PRETRAINING = "python -m experiments.pretrain --dataset=glyphs_latin --backbone=resnet10 --output=glyphs_latin.npz"
-_RATES = (1e-4, 3e-4, 1e-3)
+RATES = (1e-4, 3e-4, 1e-3)
 _MORE_RATES = (3e-5, 1e-4, 2e-4, 3e-4, 5e-4, 1e-3)
 # What is tried beside the learning rate for a method that has more to set than its loss.
 _BATCHES = {"xbm_batches": (3, 25)}
@@ -62,10 +63,15 @@ def warm_benchmark(options: StudyOptions) -> TunedTable:
             f"--id=warm begins with a trained network: give --weights=FILE with --dataset={options.dataset}. This "
             f"makes one: {_PRETRAINING}"
         )
-    settings = {**_SCHEDULES[options.budget], **(_PHOTOGRAPHS if options.dataset in PHOTOGRAPHS else {})}
-    settings |= {"num_folds": 2} if options.budget == "smoke" else {}
+    settings = warm_settings(options)
     rows = [TunedRow(row, _trials(row, options.budget)) for row in _rows(options.budget)]
     return TunedTable(f"Warm benchmark on {options.dataset}", "3.1", rows, options, settings)
+
+
+def warm_settings(options: StudyOptions) -> dict[str, Any]:
+    """Values of configuration fields that all methods share, where training begins with a trained network."""
+    settings = {**_SCHEDULES[options.budget], **(_PHOTOGRAPHS if options.dataset in PHOTOGRAPHS else {})}
+    return settings | ({"num_folds": 2} if options.budget == "smoke" else {})
 
 
 def _rows(budget: str) -> Iterator[FairRow]:
@@ -93,12 +99,12 @@ def _rows(budget: str) -> Iterator[FairRow]:
 def _trials(row: FairRow, budget: str) -> Sequence[Mapping[str, object]]:
     """Six trials per row: six learning rates, or three with each of two values of what the method has of its own."""
     if budget == "smoke":
-        return [{"learning_rate": rate} for rate in _RATES[:2]]
+        return [{"learning_rate": rate} for rate in RATES[:2]]
     if budget == "demo":
-        return [{"learning_rate": rate} for rate in _RATES]
+        return [{"learning_rate": rate} for rate in RATES]
     own = _SMOOTHING if "gsp" in row.method else _BATCHES if "xbm" in row.method else {}
     own = own or (_PATIENCE if "ccp" in row.method else {})
     if not own:
         return [{"learning_rate": rate} for rate in _MORE_RATES]
     ((name, values),) = own.items()
-    return [{"learning_rate": rate, name: value} for value in values for rate in _RATES]
+    return [{"learning_rate": rate, name: value} for value in values for rate in RATES]

@@ -20,7 +20,8 @@ SAMPLING = "sampling.npz"  # the record, in a run's folder
 def teacher_of(
     model: EmbeddingModel, config: ExperimentConfig, inputs: EvaluationInputs, watched: Examples | None, seed: int
 ) -> tuple[PolicyAdaptedSampling, SamplingRecord] | None:
-    """The policy that adapts a model's sampling distribution, and its record; None for a method without PADS.
+    """The policy that adapts a model's sampling distribution, and its record; None for a method without PADS, or whose
+    distribution stays fixed.
 
     Args:
         model: with all weights made.
@@ -41,4 +42,5 @@ def teacher_of(
     def measure() -> dict[str, float]:
         return training.held_back_figures(model.embed(inputs(examples)), examples.labels)
 
-    return pads.teacher(distribution, measure, config.max_steps, seed, record.observe), record
+    teacher = pads.teacher(distribution, measure, config.max_steps, seed, record.observe)
+    return None if teacher is None else (teacher, record)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data import Dataset, Examples, contiguous_folds, random_class_split
+from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split
 from common.errors import check_given, invalid
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.methods.pads import PadsSettings
@@ -96,16 +96,23 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     set, but for the conventional protocol; its folds differ by their seeds alone.
 
     What PADS' policy watches is cut from the training images, of which it is the price: never from those that validate
-    or test.
+    or test. `left_out_images` takes the same images from any other method.
     """
     split = _split_of_protocol(dataset, config, fold, repeat)
-    pads = config.find(PadsSettings)
-    if pads is None:
-        return split
-    kept, held = pads.hold_back(split.training.labels, unit_seed(config.seed, fold, repeat))
+    pads, seed = config.find(PadsSettings), unit_seed(config.seed, fold, repeat)
+    if pads is not None:
+        kept, held = pads.hold_back(split.training.labels, seed)
+        return split._replace(training=_learned(split, kept), watched=split.training.subset(held))
+    if config.left_out_images is not None:
+        kept, _ = held_back_images(split.training.labels, config.left_out_images, seed)
+        return split._replace(training=_learned(split, kept))
+    return split
+
+
+def _learned(split: Split, kept: np.ndarray) -> Examples:
+    """Some of the training images, with the classes that they leave labelled from 0."""
     learned = split.training.subset(kept)
-    learned = learned.select_classes(np.unique(learned.labels))
-    return split._replace(training=learned, watched=split.training.subset(held))
+    return learned.select_classes(np.unique(learned.labels))
 
 
 def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:

@@ -9,7 +9,7 @@ import numpy as np
 
 from common import data, miners, training
 from common.errors import invalid
-from common.miners.distance_bins import bin_edges, has_center_in
+from common.miners.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 from experiments.settings.number_ranges import POSITIVE, NumberRange
 from experiments.settings.setting import Settings, setting
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from common.training.policy_adapted_sampling import Decision
 
 ALL_BINS = "all"
+FIXED, RANDOM = "fixed", "random"  # instead of an estimator: nothing is decided, or by chance
 METRICS = ("R@1", "R@2", "R@4", "R@8", "NMI", "pi_intra", "pi_inter")  # what the policy sees
 _REWARDS = {"recall+nmi": ("R@1", "NMI"), "recall": ("R@1",), "nmi": ("NMI",)}
 
@@ -35,7 +36,8 @@ class PadsSettings(Settings):
     pads_low: float = setting("pads: smallest distance of a negative", within=NumberRange(0, 2, low_included=True))
     pads_high: float = setting("pads: largest distance of a negative", within=NumberRange(0, 2, high_included=True))
     pads_start: str = setting(
-        "pads: bins that begin with weight 1, those with a centre between two distances, such as `0.3,0.7`, or `all`"
+        "pads: bins that begin with weight 1, those with a centre between two distances, such as `0.3,0.7`, or `all`; "
+        "or the first weight of each bin, with a comma between them"
     )
     pads_outside: float | None = setting(
         "pads: first weight of the other bins, in [1e-25, 1] (default: the recipe's)",
@@ -52,8 +54,8 @@ class PadsSettings(Settings):
     )
     pads_reward: str = setting("pads: what a decision has to raise", choices=tuple(_REWARDS))
     pads_estimator: str = setting(
-        "pads: how the policy learns",
-        choices=("ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c"),
+        "pads: how the policy learns; or `random` actions, or a distribution that stays `fixed` (H of infinity)",
+        choices=("ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c", RANDOM, FIXED),
     )
     pads_learning_rate: float = setting("pads: learning rate of the policy", within=POSITIVE)
     pads_draws: str = setting(
@@ -65,34 +67,39 @@ class PadsSettings(Settings):
         super().__post_init__()
         if self.pads_low >= self.pads_high:
             raise invalid("--pads_low", received=self.pads_low, expected=f"less than --pads_high={self.pads_high}")
-        start = self.start
-        edges = bin_edges(self.pads_bins, self.pads_low, self.pads_high)
-        if start is not None and not has_center_in(edges, start).any():
+        numbers, edges = self._numbers(), bin_edges(self.pads_bins, self.pads_low, self.pads_high)
+        if len(numbers) == 2 and not has_center_in(edges, (numbers[0], numbers[1])).any():
             expected = f"an interval with the centre of one of {self.pads_bins} bins of "
             expected += f"[{self.pads_low}, {self.pads_high}], or {ALL_BINS}"
             raise invalid("--pads_start", received=self.pads_start, expected=expected)
+        if len(numbers) > 2 and not (len(numbers) == self.pads_bins and all(SMALLEST <= n <= LARGEST for n in numbers)):
+            expected = f"{self.pads_bins} weights (--pads_bins) in [{SMALLEST}, {LARGEST}]"
+            raise invalid("--pads_start", received=self.pads_start, expected=expected)
 
-    @property
-    def start(self) -> tuple[float, float] | None:
-        """The interval of `pads_start`, or None for all bins."""
+    def _numbers(self) -> tuple[float, ...]:
+        """What `pads_start` lists: two distances, or a weight for each bin; nothing for all bins."""
         if self.pads_start == ALL_BINS:
-            return None
+            return ()
+        expected = f"two distances with a comma between them, such as 0.3,0.7, a weight for each bin, or {ALL_BINS}"
         try:
-            low, high = map(float, self.pads_start.split(","))
+            numbers = tuple(map(float, self.pads_start.split(",")))
         except ValueError:
-            expected = f"two distances with a comma between them, such as 0.3,0.7, or {ALL_BINS}"
             raise invalid("--pads_start", received=self.pads_start, expected=expected) from None
-        return low, high
+        if len(numbers) < 2:
+            raise invalid("--pads_start", received=self.pads_start, expected=expected)
+        return numbers
 
     def distribution(self) -> SamplingDistribution:
         """The miner with memory, as it begins."""
+        numbers = self._numbers()
         return miners.SamplingDistribution(
             self.pads_bins,
             self.pads_low,
             self.pads_high,
-            start=self.start,
+            start=(numbers[0], numbers[1]) if len(numbers) == 2 else None,
             outside=1.0 if self.pads_outside is None else self.pads_outside,
             draws=self.pads_draws,
+            weights=numbers if len(numbers) > 2 else None,
         )
 
     def hold_back(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -121,8 +128,8 @@ class PadsSettings(Settings):
         max_steps: int,
         seed: int,
         observe: Callable[[Decision], None],
-    ) -> PolicyAdaptedSampling:
-        """The callback that adapts a distribution.
+    ) -> PolicyAdaptedSampling | None:
+        """The callback that adapts a distribution; None for one that stays as it begins.
 
         Args:
             distribution: of the loss that is trained.
@@ -131,6 +138,8 @@ class PadsSettings(Settings):
             seed: of the policy.
             observe: is told of each decision.
         """
+        if self.pads_estimator == FIXED:
+            return None
         return training.PolicyAdaptedSampling(
             distribution,
             measure,

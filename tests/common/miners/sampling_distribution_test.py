@@ -18,6 +18,16 @@ def test_begins_with_weight_on_the_bins_of_the_start():
     np.testing.assert_allclose(SamplingDistribution(4, start=None).probabilities(), 0.25, rtol=1e-6)
 
 
+def test_begins_with_given_weights_and_a_copy_has_them():
+    distribution = SamplingDistribution(3, weights=[1.0, 1e-25, 3.0])
+    np.testing.assert_allclose(distribution.probabilities(), [0.25, 0.25e-25, 0.75], rtol=1e-5)
+    again = SamplingDistribution.from_config(distribution.get_config())
+    np.testing.assert_array_equal(again.log_weights, distribution.log_weights)
+    for weights in ([1.0, 2.0], [1.0, 1.0, 0.0], [1.0, 1.0, np.nan]):
+        with pytest.raises(InvalidInput, match="weights: .*expected 3 numbers in"):
+            SamplingDistribution(3, weights=weights)
+
+
 def test_scaling_multiplies_weights_within_their_bounds():
     distribution = SamplingDistribution(3, start=None)
     distribution.scale_by([0.8, 1.0, 1.25])

@@ -58,6 +58,22 @@ def test_the_distribution_after_given_actions_by_hand(monkeypatch):
     np.testing.assert_array_equal(seen[2].state[-4:-1], np.float32(seen[2].probabilities))
 
 
+def test_random_actions_learn_nothing_and_are_drawn_alike_for_any_measurement():
+    rules, decisions = PolicyRules("random"), {}
+    for name, values in {"rising": np.linspace(0.1, 0.9, 60), "falling": np.linspace(0.9, 0.1, 60)}.items():
+        seen = decisions[name] = []
+        teacher = teacher_of(values, num_bins=20, observe=seen.append, rules=rules, seed=3)
+        first = [np.array(weight) for weight in teacher.policy.weights]
+        run(teacher, 60)
+        for before, after in zip(first, teacher.policy.weights, strict=True):
+            np.testing.assert_array_equal(before, after)
+    actions = {name: np.array([decision.actions for decision in seen]) for name, seen in decisions.items()}
+    np.testing.assert_array_equal(actions["rising"], actions["falling"])
+    counts = np.bincount(actions["rising"].ravel(), minlength=3)
+    expected = counts.sum() / 3
+    assert ((counts - expected) ** 2 / expected).sum() < 13.8  # chi-square with 2 degrees of freedom, p = .001
+
+
 def test_the_older_policy_follows_every_fifth_update():
     teacher = teacher_of(np.random.default_rng(0).uniform(size=20))
     for decision in range(11):  # the first one teaches nothing

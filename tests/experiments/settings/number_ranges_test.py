@@ -18,6 +18,7 @@ CONFIGS = [
     resolve("sop", "c2", "gap", "thesis", "full", {"rate_drop_step": 5, "rate_drop_factor": 0.5}),
     resolve("sop", "margin+distance+shared+intra+dance", "gap", "thesis", "full", {}),
     resolve("sop", "margin+pads", "gap", "thesis", "full", {}),
+    resolve("sop", "c2", "gap", "thesis", "full", {"left_out_images": 0.2}),
     *(resolve("sop", loss, "gap", "thesis", "full", {}) for loss in (*LOSSES, "margin+distance+rho")),
 ]
 RANGES = {each.name: each.metadata["within"] for each in all_settings() if each.metadata["within"]}

@@ -1,5 +1,7 @@
 """Which classes teach, which decide, and which are only tested, under every protocol."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,17 @@ def test_fewer_classes_than_the_standard_error_allows_are_warned_of():
     assert few_validation_classes(2).startswith(
         "validates on 2 classes: other classes would change its score by about 18"
     )
+
+
+def test_left_out_images_are_those_that_a_policy_would_watch():
+    labels = np.repeat(np.arange(20), 6)
+    pixels = np.arange(len(labels), dtype=np.uint8)[:, None, None, None]
+    dataset = dataclasses.replace(dataset_of(), train=Examples(labels, inputs=pixels))
+    policy = split_of(dataset, resolve("glyphs", "margin+pads", "gap", "thesis", "full", {"pads_images": 0.4}), 1, 2)
+    fewer = resolve("glyphs", "margin+distance", "gap", "thesis", "full", {"left_out_images": 0.4})
+    static, whole = split_of(dataset, fewer, 1, 2), split_of(dataset, config_of(), 1, 2)
+    assert classes_in(static.training) == classes_in(policy.training)
+    assert static.watched is None
+    assert classes_in(whole.training) - classes_in(static.training) == classes_in(policy.watched)
+    assert len(policy.watched) == 2 * 15  # 2 of 6 images of the classes that three folds have
+    assert len(static.training) == 4 * 15

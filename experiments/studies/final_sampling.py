@@ -1,0 +1,94 @@
+"""A table with a control for PADS that follows from its runs: their last distribution, from the start."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from common.errors import check_given
+from common.files import read_arrays
+from common.miners.distance_bins import SMALLEST
+from experiments.reports import UnitRun
+from experiments.settings.methods.pads import FIXED
+from experiments.studies.fair_table import FairRow, FairTable
+from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study
+from experiments.studies.tuned_table import TunedTable
+from experiments.units.sampling_teacher import SAMPLING
+
+VARIANT = "fixed at the last p"
+
+
+class FinalSamplingTable(Study):
+    """A table, and for each adapted row one whose distribution is, all the time, what the policy came to.
+
+    The control has the mean p of the last decisions of all of the adapted row's runs. If adapting beats it, the way
+    counts and not only where it leads. Its runs are known once those of the adapted row are finished.
+
+    Args:
+        make: the table of some rows.
+        rows: of the table.
+        adapted: labels of rows with the miner `pads`; each has a baseline.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Sequence[FairRow]], FairTable | TunedTable],
+        rows: Sequence[FairRow],
+        adapted: Sequence[str],
+    ) -> None:
+        self._make, self._rows = make, tuple(rows)
+        self._base = make(rows)
+        self._adapted = {row.label: row for row in rows if row.label in adapted and row.label in self._base.rows}
+        complete = self._with({label: np.ones(0) for label in self._adapted})
+        self.title, self.protocol, self.notes = complete.title, complete.protocol, complete.notes
+        self.num_cells, self.rows = complete.num_cells, complete.rows
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """Those of the table, then those of the controls that are known."""
+        return self._known(finished).cells(finished)
+
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """As the table."""
+        return self._known(finished).recorded(finished)
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """As the table."""
+        return self._known(finished).render(finished, folder, name)
+
+    def _known(self, finished: FinishedCells) -> FairTable | TunedTable:
+        """The table with the controls whose distribution is known."""
+        found = {}
+        for label in self._adapted:
+            cells = self._base.cells_of(label, finished)
+            units = [finished.unit(cell) for cell in cells]
+            if units and all(units):
+                found[label] = last_probabilities([check_given("unit", unit) for unit in units])
+        return self._with(found) if found else self._base
+
+    def _with(self, found: Mapping[str, np.ndarray]) -> FairTable | TunedTable:
+        rows = []
+        for row in self._rows:
+            rows.append(row)
+            if row.label in found:
+                rows.append(_control(row, found[row.label]))
+        return self._make(rows)
+
+
+def last_probabilities(units: Sequence[UnitRun]) -> np.ndarray:
+    """The mean over runs of p at the last decision, `[bins]`.
+
+    Args:
+        units: finished ones with a record of their decisions.
+    """
+    return np.mean([read_arrays(unit.path / SAMPLING)["probabilities"][-1] for unit in units], axis=0)
+
+
+def _control(row: FairRow, probabilities: np.ndarray) -> FairRow:
+    """A row like `row` whose distribution stays; without probabilities one that only has a name."""
+    weights = np.maximum(probabilities / probabilities.max(initial=SMALLEST), SMALLEST)
+    start = ",".join(f"{weight:.3g}" for weight in weights) or "all"
+    settings = {**row.settings, "pads_estimator": FIXED, "pads_start": start}
+    return dataclasses.replace(row, printed=None, settings=settings, variant=VARIANT)
