@@ -19,7 +19,7 @@ from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
 from experiments.reports.collect import UnitRun
 from experiments.reports.intervals import interval
-from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published
+from experiments.reports.revisiting_values import printed_row, revisiting_conditions, revisiting_published
 from experiments.settings.recipes import departures
 from experiments.units.unit import normalized_mutual_information
 
@@ -104,11 +104,12 @@ def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printe
     if not is_printed or metric not in ("R@1", "NMI"):
         return reports.TableCell(estimate)
     config = method.config
-    published = revisiting_published(config.dataset, config.loss, metric)
+    row = config.loss, config.embedding_dim, config.backbone
+    published, printed = revisiting_published(config.dataset, row[0], metric, *row[1:]), printed_row(*row)
     stated = {**method.runs.stated(config.as_dict()), "repeats": method.repeats}
-    conditions, departed = revisiting_conditions(config.loss), departures(config) if published else {}
+    conditions, departed = revisiting_conditions(*row), departures(config) if published else {}
     reasons = reports.incomparable_reasons(stated, conditions, method.runs.deviations, departed)
-    if published and ROWS[config.loss].differs:
-        reasons.append(ROWS[config.loss].differs)
+    if published and printed and printed.differs:
+        reasons.append(printed.differs)
     error = reports.error_of_mean(published.std, PRINTED_REPEATS) if published else None
     return reports.TableCell(estimate, reports.Target(published, reasons=tuple(reasons), error=error))

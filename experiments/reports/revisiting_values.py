@@ -1,8 +1,10 @@
 """The printed tables of the "Revisiting" benchmark, and which row of them a run is compared with.
 
 The figures are a tidy CSV file beside this module (`published/milbich_chapter_2.csv`), one row per cell, in per cent.
+Later chapters have the same protocol with other sizes: `LATER_ROWS`, of the tables in `published_values`.
 
-Reference: Milbich, dissertation, tables 2.1 (untrained networks), 2.2 (the benchmark) and 2.3 (other papers on SOP).
+Reference: Milbich, dissertation, tables 2.1 (untrained networks), 2.2 (the benchmark), 2.3 (other papers on SOP), 3.4
+(shared features), 4.2 and 4.3 (DiVA) and 5.1 (PADS).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
-from experiments.reports.published_values import PublishedValue, published_dataset
+from experiments.reports.published_values import DISSERTATION, PublishedValue, dissertation_value, published_dataset
 from experiments.settings.revisiting_recipe import RECIPE
 
 _FILE = "milbich_chapter_2.csv"
@@ -24,15 +26,17 @@ _UNIT = "the benchmark's embeddings are not normalised"
 
 
 class PrintedRow(NamedTuple):
-    """A row of table 2.2.
+    """A row of table 2.2, or of a later chapter.
 
     Attributes:
         label: as printed.
         differs: how the benchmark's loss is another one than ours; empty where it is not.
+        table: of a later chapter, as `published_values` calls it; empty: table 2.2.
     """
 
     label: str
     differs: str = ""
+    table: str = ""
 
 
 ROWS: Mapping[str, PrintedRow] = {
@@ -61,6 +65,54 @@ ROWS: Mapping[str, PrintedRow] = {
     "arcface": PrintedRow("ArcFace"),
 }
 
+_IBN, _R50 = "bn_inception", "resnet50"
+_UNPRINTED = "batch size, epochs and decorrelation weight of chapter 3 are not printed"
+_WEIGHTED = "the published code joins the features of chapter 4 with weights, and trains for 200 epochs (SOP: 150)"
+_PADS = "batch size and epochs of chapter 5 are not printed"
+
+
+def _later_rows() -> dict[tuple[str, int, str], PrintedRow]:
+    rows = {}
+    for loss, printed in (
+        ("margin+distance", "Margin"),
+        ("triplet+semihard", "Semihard"),
+        ("npair", "N-pairs"),
+        ("pnca", "PNCA"),
+    ):
+        for name, label in ((loss, "Baseline256"), (f"{loss}+shared", "phi+phi*(256)")):
+            rows[name, 256, _R50] = PrintedRow(f"{printed} / {label}", _UNPRINTED, f"{DISSERTATION}3.4")
+    for tasks, label in (
+        ("", "Margin (ours, IBN)"),
+        ("+dance", "DiVA (IBN, D & Da)"),
+        ("+shared", "DiVA (IBN, D & S)"),
+        ("+intra", "DiVA (IBN, D & I)"),
+        ("+intra+dance", "DiVA (IBN, D & Da & I)"),
+        ("+shared+intra", "DiVA (IBN, D & S & I)"),
+        ("+shared+dance", "DiVA (IBN, D & Da & S)"),
+        ("+shared+intra+dance", "DiVA (IBN, D & Da & S & I)"),
+    ):
+        size = 510 if tasks.count("+") == 2 else 512
+        rows[f"margin+distance{tasks}", size, _IBN] = PrintedRow(label, _WEIGHTED, f"{DISSERTATION}4.2")
+    for tasks, label in (("", "Ours (Margin-R50-512)"), ("+shared+intra+dance", "Ours (DiVA-R50-512)")):
+        rows[f"margin+distance{tasks}", 512, _R50] = PrintedRow(label, _WEIGHTED, f"{DISSERTATION}4.3")
+    for loss, label in (("margin", "Margin + PADS (Ours)"), ("triplet", "Triplet + PADS (Ours)")):
+        rows[f"{loss}+pads", 128, _R50] = PrintedRow(label, _PADS, f"{DISSERTATION}5.1")
+    return rows
+
+
+LATER_ROWS = _later_rows()  # by loss, size of the embedding and network
+
+
+def printed_row(loss: str, dim: int = 128, backbone: str = _R50) -> PrintedRow | None:
+    """The row that a run is compared with; None for a loss that has none.
+
+    Args:
+        loss: its name.
+        dim: size of the embedding. Other sizes and networks than the printed ones have the row of table 2.2.
+        backbone: the network.
+    """
+    return LATER_ROWS.get((loss, dim, backbone)) or ROWS.get(loss)
+
 
 @functools.cache
 def revisiting_table() -> tuple[dict[str, str], ...]:
@@ -69,37 +121,47 @@ def revisiting_table() -> tuple[dict[str, str], ...]:
     return tuple(csv.DictReader(text.splitlines()))
 
 
-def revisiting_published(dataset: str, loss: str, metric: str) -> PublishedValue | None:
-    """The cell of table 2.2 for a loss with average pooling, or None.
+def revisiting_published(
+    dataset: str, loss: str, metric: str, dim: int = 128, backbone: str = _R50
+) -> PublishedValue | None:
+    """The cell of table 2.2, or of a later chapter, for a loss with average pooling, or None.
 
     Args:
         dataset: flag or printed name.
-        loss: a key of `ROWS`; None comes back for any other.
-        metric: `R@1` or `NMI`; the table prints no other.
+        loss: of `ROWS` or `LATER_ROWS`; None comes back for any other.
+        metric: `R@1` or `NMI`; not all tables print others.
+        dim, backbone: as in `printed_row`.
     """
-    if loss not in ROWS:
-        return None
-    wanted = (_BENCHMARK, ROWS[loss].label, published_dataset(dataset), metric)
-    for row in revisiting_table():
-        if (row["thesis_table"], row["method"], published_dataset(row["dataset"]), row["metric"]) == wanted:
+    row = printed_row(loss, dim, backbone)
+    if row is None or row.table:
+        return row and dissertation_value(row.table, dataset, row.label, metric)
+    wanted = (_BENCHMARK, row.label, published_dataset(dataset), metric)
+    for cell in revisiting_table():
+        if (cell["thesis_table"], cell["method"], published_dataset(cell["dataset"]), cell["metric"]) == wanted:
             return PublishedValue(
-                value=float(row["value"]),
-                std=float(row["std"]) if row["std"] else None,
+                value=float(cell["value"]),
+                std=float(cell["std"]) if cell["std"] else None,
                 note="",
                 status="printed",
-                table=row["thesis_table"],
-                method=row["method"],
+                table=cell["thesis_table"],
+                method=cell["method"],
                 backbone="ResNet-50",
                 dim="128",
-                dataset=row["dataset"],
+                dataset=cell["dataset"],
                 split="maximum over epochs on the test set, mean of 5",
-                metric=row["metric"],
+                metric=cell["metric"],
             )
     return None
 
 
-def revisiting_conditions(loss: str) -> dict[str, object]:
-    """What a run's configuration, and the number of its `repeats`, must be to be comparable with table 2.2."""
+def revisiting_conditions(loss: str, dim: int = 128, backbone: str = _R50) -> dict[str, object]:
+    """What a run's configuration, and the number of its `repeats`, must be to be comparable with its printed row.
+
+    Args:
+        loss, dim, backbone: as in `printed_row`.
+    """
+    is_later = (loss, dim, backbone) in LATER_ROWS
+    is_ibn = is_later and backbone == _IBN
     return {
         **({"boundary": 1.2} if loss.startswith("margin") else {}),
         "recipe": RECIPE,
@@ -107,9 +169,9 @@ def revisiting_conditions(loss: str) -> dict[str, object]:
         "pooling": "gap",
         "method": "plain",
         "budget": "full",
-        "backbone": "resnet50",
+        "backbone": _IBN if is_ibn else _R50,
         "weights": "imagenet",
-        "embedding_dim": 128,
-        "image_size": 224,
+        "embedding_dim": dim if is_later else 128,
+        "image_size": 227 if is_ibn else 224,
         "repeats": 5,
     }

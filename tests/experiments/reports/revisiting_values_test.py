@@ -3,7 +3,14 @@ import pathlib
 
 import pytest
 
-from experiments.reports.revisiting_values import ROWS, revisiting_conditions, revisiting_published, revisiting_table
+from experiments.reports.revisiting_values import (
+    LATER_ROWS,
+    ROWS,
+    printed_row,
+    revisiting_conditions,
+    revisiting_published,
+    revisiting_table,
+)
 from experiments.settings import build
 
 PRINTED = pathlib.Path(__file__).parents[4] / "shared" / "spec" / "tables" / "milbich_all_tables.csv"
@@ -35,3 +42,23 @@ def test_a_loss_finds_its_cell():
     assert {row.label for row in ROWS.values()} <= printed
     for loss in ROWS:
         build.check_loss_name(loss)
+
+
+def test_later_chapters_have_rows_of_their_sizes_and_networks():
+    diva = "margin+distance+shared+intra+dance"
+    assert revisiting_published("cub200", diva, "R@1", 512).value == 69.2
+    assert revisiting_published("cub200", diva, "NMI", 512, "bn_inception").value == 69.6
+    assert revisiting_published("cub200", "margin+distance+shared+intra", "R@1", 510, "bn_inception").value == 65.5
+    assert revisiting_published("sop", "pnca+shared", "R@1", 256) is None  # not printed
+    assert revisiting_published("cars196", "margin+pads", "R@1").value == 83.5
+    assert revisiting_published("cars196", "margin+distance", "R@1", 256).value == 81.5
+    assert revisiting_published("cars196", "margin+distance", "R@1", 64).table == "2.2"
+    assert printed_row(diva, 128) is None
+    conditions = revisiting_conditions(diva, 512, "bn_inception")
+    assert (conditions["backbone"], conditions["embedding_dim"], conditions["image_size"]) == ("bn_inception", 512, 227)
+    assert revisiting_conditions(diva, 64)["embedding_dim"] == 128
+    for (loss, dim, backbone), row in LATER_ROWS.items():
+        build.check_loss_name(loss)
+        assert row.differs
+        found = [revisiting_published(name, loss, "R@1", dim, backbone) for name in ("cub200", "cars196", "sop")]
+        assert any(cell is not None for cell in found)
