@@ -15,6 +15,7 @@ from experiments.evidence.fair_rows import MINUS, SINGLE
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import labels_of, scores_of_trainings
 from experiments.evidence.store import StudyRows
+from experiments.protocols.feature_report import FEATURE_COLUMNS, feature_lines
 from experiments.protocols.one_split import cell
 from experiments.reports.tables import DETECTABLE_NOTE
 
@@ -84,6 +85,28 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> tuple[report
         lines.append([f"`{label.removesuffix('+gap')}`", *cells])
     notes = ["Of the test embeddings: the mean of the runs, in brackets their range."]
     return reports.PlainTable("", ["method", *chosen], lines, notes), labels
+
+
+def feature_slices(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """Each feature of embeddings that have several, and all of them side by side.
+
+    Args:
+        study: its rows.
+
+    Raises:
+        InvalidInput: no row has such figures.
+    """
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["extras"].get("features")]
+    if not rows:
+        raise InvalidInput(
+            f"{study.folder} has no runs with several features, such as those of margin+distance+shared."
+        )
+    lines = []
+    for label in _labels(rows):
+        found = [row["extras"]["features"] for row in rows if row["label"] == label]
+        lines += [[f"`{label.removesuffix('+gap')}`, {line[0]}", *line[1:]] for line in feature_lines(found)]
+    notes = ["Each feature is a slice of the embedding, and `concatenated` is all of them. Means over runs."]
+    return reports.PlainTable("", ["method, feature", "runs", "dim", *FEATURE_COLUMNS], lines, notes), _labels(rows)
 
 
 def refined_metrics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
-from experiments.blocks.analysis_tables import diagnostic_means, diagnostics, refined_metrics
+from experiments.blocks.analysis_tables import diagnostic_means, diagnostics, feature_slices, refined_metrics
 from experiments.blocks.figure_tables import lambda_search, mnist_problems, proposition, zero_shot, zero_shot_ridges
 from experiments.blocks.marked_blocks import Block, Value
 from experiments.blocks.study_tables import best_steps, compared_row, held_against, sweep
@@ -152,19 +152,20 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     return {label: row.baseline for label, row in asked.rows.items()}
 
 
-def trials(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+def trials(study: StudyRows, table: str = "warm") -> tuple[reports.PlainTable, list[str]]:
     """What was tried for each method of a table whose methods are tuned alike, and how it validates.
 
     Args:
         study: its rows.
+        table: whose methods, of `experiments.table`.
 
     Raises:
         InvalidInput: no trials were recorded with it.
     """
     rows = {row["label"]: row for row in study.rows if row["kind"] == TRAINING and "trials" in row["extras"]}
     if not rows:
-        raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id=warm`.")
-    ordered = [label for label in baselines_of(study, "warm") if label in rows]
+        raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id={table}`.")
+    ordered = [label for label in baselines_of(study, table) if label in rows]
     return table_of_trials("", {label: rows[label]["extras"]["trials"] for label in ordered}), ordered
 
 
@@ -302,6 +303,7 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "diagnostics": diagnostics,
     "fair_summary": fair_summary,
     "fair_table": fair_table,
+    "feature_slices": feature_slices,
     "held_against": held_against,
     "lambda_search": lambda_search,
     "mnist_problems": mnist_problems,

@@ -16,6 +16,7 @@ from experiments.units.feature_figures import CONCATENATED, METRICS
 from experiments.units.sampling_teacher import SAMPLING
 
 _SHAPES = ("rho", "pi_intra", "pi_inter")
+FEATURE_COLUMNS = (*METRICS, *_SHAPES)
 _NOTE = (
     "Means over the finished runs, of their test embeddings: each feature is a slice, and `concatenated` is all of "
     "them side by side. P@1 and MAP@R in percent."
@@ -36,7 +37,7 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
     rows = [row for method, units in runs.items() for row in _rows(method, units)]
     if not rows:
         return ""
-    header = ("feature", "runs", "dim", *METRICS, *_SHAPES)
+    header = ("feature", "runs", "dim", *FEATURE_COLUMNS)
     table = reports.PlainTable("Features, each on its own", header, rows, [_NOTE])
     write_text(folder / "features.md", table.as_markdown())
     write_text(folder / "features.csv", table.as_csv())
@@ -45,13 +46,22 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
 
 def _rows(method: str, units: Sequence[reports.UnitRun]) -> list[list[str]]:
     found = [unit.measured["features"] for unit in units if unit.measured.get("features")]
-    rows = []
+    return [[f"{method}, {line[0]}", *line[1:]] for line in feature_lines(found)]
+
+
+def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
+    """A line for each feature: its name, the number of runs, its size, and means of `FEATURE_COLUMNS`.
+
+    Args:
+        found: `features` of the `result.json` of each run of a method.
+    """
+    lines = []
     for name in _ordered(found[0]) if found else ():
         figures = [each[name] for each in found]
         scores = [f"{100 * np.mean([of[metric] for of in figures]):.2f}" for metric in METRICS]
         shapes = [f"{np.mean([of.get(shape, np.nan) for of in figures]):.3f}" for shape in _SHAPES]
-        rows.append([f"{method}, {name}", str(len(found)), str(figures[0]["dim"]), *scores, *shapes])
-    return rows
+        lines.append([name, str(len(found)), str(figures[0]["dim"]), *scores, *shapes])
+    return lines
 
 
 def _ordered(features: Mapping[str, object]) -> list[str]:

@@ -157,3 +157,24 @@ def test_runs_that_were_not_refined_alike_are_refused(recorded):
         refined_metrics(study)
     with pytest.raises(InvalidInput, match=r"4 of 4 runs have no posterior_refinement.*--record"):
         refined_metrics(StudyRows(recorded))
+
+
+def test_features_have_a_line_each_and_all_together_one(recorded):
+    study = StudyRows(recorded)
+    block = Block("feature_slices", {"study": "tiny"}, "")
+    with pytest.raises(InvalidInput, match="has no runs with several features"):
+        markdown_of(block, study)
+    figures = {"dim": 4, "P@1": 0.5, "MAP@R": 0.25, "rho": 0.1, "pi_intra": 0.2, "pi_inter": 0.3}
+    rows = [row for row in study.rows if row["label"] == "pnca+gap" and row["kind"] == "training"]
+    for place, row in enumerate(rows):
+        of_shared = {**figures, "MAP@R": 0.25 + 0.1 * place}
+        row["extras"] = {
+            "features": {"concatenated": {**figures, "dim": 8}, "shared": of_shared, "disc": figures}
+        }
+    lines = lines_of(markdown_of(block, study))
+    assert lines[0] == ["method, feature", "runs", "dim", "P@1", "MAP@R", "rho", "pi_intra", "pi_inter"]
+    assert [line[0] for line in lines[2:]] == [
+        f"`pnca`, {name}" for name in ("disc", "shared", "concatenated")
+    ]
+    mean = 25 + 10 * sum(range(len(rows))) / len(rows)
+    assert lines[3][1:] == [str(len(rows)), "4", "50.00", f"{mean:.2f}", "0.100", "0.200", "0.300"]
