@@ -17,8 +17,7 @@ from absl import flags, logging
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
-    from common.deployment.formats import FORMATS
-    from experiments.deployment.writing import export_run
+    from experiments.deployment.writing import FORMAT_NAMES, export_run
     from experiments.settings import flags as experiment_flags
 
 
@@ -34,7 +33,7 @@ def main() -> None:
 if __name__ == "__main__":
     experiment_flags.define_plugin_flag()
     flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
-    flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMATS)}.")
+    flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMAT_NAMES)}.")
     flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in the run's directory).")
     flags.DEFINE_integer("num_checked", 256, "Test images on which the model is compared with the run.", lower_bound=1)
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")

@@ -26,8 +26,8 @@ with silence_tensorflow_import():
     from experiments.settings.recipes import BUDGETS
     from experiments.studies.mnist_record import recordable
     from experiments.studies.mnist_report import StudyRun, write_report
-    from experiments.studies.mnist_runs import BUDGET_SETTINGS, TUNABLE, as_long_as, trained
-    from experiments.studies.mnist_training import ANCHORS, MnistSettings
+    from experiments.studies.mnist_runs import as_long_as, trained
+    from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
     from experiments.units.splits import unit_seed
 
 

@@ -23,15 +23,7 @@ with silence_tensorflow_import():
     from common.errors import check_choice
     from common.files import write_atomically
     from experiments.preparation.converted_weights import check_output
-    from experiments.preparation.pretraining import (
-        BACKBONES,
-        BUDGET_SETTINGS,
-        DATASETS,
-        PretrainSettings,
-        load_images,
-        pretrain,
-        run_of,
-    )
+    from experiments.preparation.pretrain_settings import BACKBONES, BUDGET_SETTINGS, DATASETS, PretrainSettings
     from experiments.settings import flags as experiment_flags
     from experiments.settings.recipes import BUDGETS
 
@@ -42,6 +34,8 @@ def main() -> None:
     check_choice("--budget", values.budget, BUDGETS)
     check_choice("--backbone", values.backbone, BACKBONES)
     check_output(values.output)
+    from experiments.preparation.pretraining import load_images, pretrain, run_of
+
     dataset = load_images(values.dataset, values.data_dir, values.classes)
     settings = PretrainSettings(backbone=values.backbone, seed=values.seed, **BUDGET_SETTINGS[values.budget])
     run = run_of(settings, dataset, values.classes, values.runs_dir)

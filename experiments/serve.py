@@ -16,8 +16,15 @@ from absl import flags
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
-    from experiments.photo_page.starting import run
     from experiments.settings import flags as experiment_flags
+
+
+def main() -> None:
+    """Serves the page until Ctrl-C or SIGTERM."""
+    from experiments.photo_page.starting import run
+
+    run()
+
 
 if __name__ == "__main__":
     flags.DEFINE_string("index", None, "Folder of the index, as `experiments.search index` writes it.")
@@ -27,4 +34,4 @@ if __name__ == "__main__":
     flags.DEFINE_float("max_upload_mb", 15, "Largest upload in MB (10^6 bytes).", lower_bound=0.001, upper_bound=1000)
     flags.DEFINE_float("max_megapixels", 25, "Most pixels of a photo, in millions.", lower_bound=0.001, upper_bound=150)
     flags.DEFINE_integer("searches_per_minute", 120, "Most searches per minute, of all clients.", lower_bound=1)
-    experiment_flags.run_command(run, kept="The index is unchanged.")
+    experiment_flags.run_command(main, kept="The index is unchanged.")

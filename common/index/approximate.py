@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common import retrieval
 from common.errors import InvalidInput, check_choice, check_fraction, check_positive, invalid
 from common.files import write_atomically
 from common.index.similarity import search_similarity, similarities_of
-from common.retrieval import find_nearest_neighbors
 
 KINDS = ("hnsw", "ivf_pq")
 _LINKS = 32  # of a node of the graph
@@ -108,7 +108,8 @@ def build_approximate(
     sample = np.sort(np.random.default_rng(seed).permutation(len(embeddings))[:num_queries])
     depth = min(_RECALL_DEPTH, len(embeddings) - 1)
     queries = np.asarray(embeddings[sample], np.float32)
-    exact = find_nearest_neighbors(queries, embeddings, num_neighbors=depth + 1, similarity=search_similarity(metric))
+    similarity = search_similarity(metric)
+    exact = retrieval.find_nearest_neighbors(queries, embeddings, num_neighbors=depth + 1, similarity=similarity)
     exact = without_own_row(exact, sample)
     effort = 16 if kind == "hnsw" else 1
     while True:

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from common import retrieval
 from common.errors import check_positive, invalid
 from common.index.similarity import search_similarity, similarities_of
-from common.retrieval import NeighborSearch
 
 _FIRST_DEPTH = 8  # neighbours that each row looks at first; four times as many where all of them are near
 _ROWS_AT_ONCE = 1024
@@ -114,7 +114,7 @@ class _Collected:
 
 
 def _exact_visit(embeddings: np.ndarray, metric: str) -> Callable:
-    search = NeighborSearch(embeddings, similarity=search_similarity(metric))
+    search = retrieval.NeighborSearch(embeddings, similarity=search_similarity(metric))
 
     def visit(rows: np.ndarray, depth: int, take: Callable) -> None:
         limits = np.zeros(len(embeddings), np.int64)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from common import retrieval
 from common.index.approximate import ApproximateSearch, best_of
 from common.index.few_queries import nearest_units
 from common.index.reranking import Reranking, k_reciprocal_distances
 from common.index.similarity import search_similarity
-from common.retrieval import find_nearest_neighbors
 
 _FEW_QUERIES = 256  # with more, the project's exact search is faster
 
@@ -20,7 +20,8 @@ def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric:
     """
     if metric == "cosine" and len(queries) <= _FEW_QUERIES and k <= len(embeddings) // 32:
         return nearest_units(queries, embeddings, k)
-    return find_nearest_neighbors(queries, embeddings, num_neighbors=k, similarity=search_similarity(metric))
+    similarity = search_similarity(metric)
+    return retrieval.find_nearest_neighbors(queries, embeddings, num_neighbors=k, similarity=similarity)
 
 
 def nearest_approximately(

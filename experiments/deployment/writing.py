@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MODEL = "model.keras"
 _NAMES = {"keras": MODEL, "savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"}
+FORMAT_NAMES = tuple(_NAMES)  # of `common.deployment.formats.FORMATS`, without its TensorFlow
 _CHECKED_AFTER_TRAINING = 32  # test images
 
 
@@ -43,7 +44,7 @@ def export_run(
 
     Args:
         run: the run directory.
-        name: of the format, one of `FORMATS`.
+        name: of the format, one of `FORMAT_NAMES`.
         output: the model's path; None: see `default_output`.
         data_dir: the folder of the data set's files, for data that are not embedded.
         cache_dir: the folder for prepared images, or None for the default.
@@ -52,9 +53,7 @@ def export_run(
     Raises:
         InvalidInput: no finished run, other data, a place that cannot be written to, or a model that is not the run's.
     """
-    from common.deployment.formats import FORMATS
-
-    check_choice("--format", name, FORMATS)
+    check_choice("--format", name, FORMAT_NAMES)
     check_positive("--num_checked", num_checked)
     path = default_output(run, name) if output is None else pathlib.Path(output)
     check_card(path, name)

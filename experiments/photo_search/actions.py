@@ -7,7 +7,6 @@ import pathlib
 
 from absl import flags
 
-from common.deployment import load_embedder
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photo_search import duplicates, neighbors
@@ -181,6 +180,8 @@ def _table(values: flags.FlagValues, parts: str, known: set[str], digest: str | 
 
 
 def _embedded(values: flags.FlagValues, photos: Photos, parts: str, digest: str | None = None) -> EmbeddingTable:
+    from common.deployment import load_embedder
+
     embedder = load_embedder(values.model)
     if digest is not None and embedder.digest != digest:
         raise invalid(

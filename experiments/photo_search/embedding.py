@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from common.data.image_files import decode_rgb
 from common.data.regular_files import contents_of, regular_status
 from common.errors import InvalidInput, check_positive
 from common.files import read_json, write_atomically, write_json
@@ -68,6 +67,8 @@ def embed_photos(
 
 def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
     """The files that are no image that can be read to its end, and why."""
+
+    from common.data.image_files import decode_rgb
 
     def complaint(path: str) -> str | None:
         contents = contents_of(path)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from common.data.image_files import decode_rgb
 from common.data.regular_files import contents_of
 from common.files import write_atomically
 from experiments.photo_search.shown import shown_path, shown_text
@@ -68,6 +67,8 @@ def _tile(tile: Tile) -> Markup:
 
 def thumbnail_of(path: str) -> str:
     """A small copy as a data address, or why there is none."""
+    from common.data.image_files import decode_rgb
+
     contents = contents_of(path)
     image = contents if isinstance(contents, str) else decode_rgb(contents)
     if isinstance(image, str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
 SAFE_TORCH = (2, 10)
 CONTAINERS = ("state_dict", "model_state_dict", "model")
 PARALLEL_PREFIX = "module."
-BACKBONES: dict[str, Callable[..., keras.Model]] = {
-    "bn_inception": backbones.bn_inception,
-    "efficientnet_lite0": backbones.efficientnet_lite0,
-    "mobilenet_v2": backbones.mobilenet_v2,
-    "resnet50": functools.partial(backbones.resnet50, layout="torchvision"),
-    "vit_base_16": backbones.vit_base_16,
-    "vit_small_16": backbones.vit_small_16,
+BACKBONES: dict[str, Callable[..., keras.Model]] = {  # imported when they are called
+    "bn_inception": lambda **given: backbones.bn_inception(**given),
+    "efficientnet_lite0": lambda **given: backbones.efficientnet_lite0(**given),
+    "mobilenet_v2": lambda **given: backbones.mobilenet_v2(**given),
+    "resnet50": lambda **given: backbones.resnet50(layout="torchvision", **given),
+    "vit_base_16": lambda **given: backbones.vit_base_16(**given),
+    "vit_small_16": lambda **given: backbones.vit_small_16(**given),
 }
 
 

@@ -25,47 +25,10 @@ from common.training import (
     TrainingSchedule,
     train_in,
 )
+from experiments.preparation.pretrain_settings import CLASSES, DATASETS, GLYPHS, PretrainSettings
 from experiments.settings import build
 
-GLYPHS = "glyphs_latin"
-DATASETS = ("cifar100", "cifar10", GLYPHS)
-BACKBONES = {"resnet20": backbones.resnet20, "resnet10": backbones.resnet10}
-CLASSES = ("all", "collage_training")
-BUDGET_SETTINGS = {
-    "full": {},
-    "demo": {"max_steps": 1000, "steps_per_evaluation": 200},
-    "smoke": {"max_steps": 8, "steps_per_evaluation": 4},
-}
 _EVALUATION_BATCH = 500
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainSettings:
-    """Everything that decides the outcome, but the data.
-
-    Attributes:
-        backbone: one of `BACKBONES`.
-        seed: of everything random.
-        max_steps: update steps.
-        steps_per_evaluation: between two looks at the accuracy.
-        patience: validations without improvement after which training stops.
-        plateau_patience: the same, after which the learning rate is halved.
-        classes_per_batch: at most so many classes.
-        samples_per_class: images of each in a batch.
-        learning_rate: of Adam.
-        weight_decay: coupled, see `CoupledWeightDecay`.
-    """
-
-    backbone: str = "resnet20"
-    seed: int = 0
-    max_steps: int = 64_000
-    steps_per_evaluation: int = 500
-    patience: int = 40
-    plateau_patience: int = 8
-    classes_per_batch: int = 50
-    samples_per_class: int = 2
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
 
 
 class SoftmaxCrossEntropyLoss(MetricLoss):
@@ -127,7 +90,7 @@ def _prepared(
 ) -> Training:
     cost = TrainingCost()
     batches_from = functools.partial(_batches_from, settings, dataset.train)
-    backbone = BACKBONES[settings.backbone](dataset.channels)
+    backbone = getattr(backbones, settings.backbone)(dataset.channels)
     head = EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
     model = EmbeddingModel(backbone, head, SoftmaxCrossEntropyLoss(), normalization="none")
     model.build_from_batch(*next(iter(batches_from(0))))

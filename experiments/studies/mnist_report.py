@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from experiments.reports.collect import UnitRun
 from experiments.reports.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.reports.plain_tables import PlainTable
 from experiments.reports.plane_panels import PlanePanel, plane_panels
+from experiments.studies.mnist_settings import MnistSettings
 from experiments.units.projection_snapshots import snapshot_path
-
-if TYPE_CHECKING:
-    from experiments.studies.mnist_training import MnistSettings
 
 PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
 _NUM_DRAWN = 3000
@@ -240,8 +238,6 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
 
 def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
     """Why these runs cannot be compared with the thesis."""
-    from experiments.studies.mnist_training import MnistSettings
-
     standard = MnistSettings()
     changed = {
         field.name

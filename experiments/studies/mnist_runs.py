@@ -9,30 +9,7 @@ import pathlib
 from common import data
 from common.records import RunDirectory
 from experiments.studies.mnist_report import StudyRun
-from experiments.studies.mnist_training import MnistSettings, MnistTraining
-
-BUDGET_SETTINGS = {
-    "full": {},
-    "demo": {"max_steps": 1200},
-    "smoke": {
-        "max_steps": 6,
-        "steps_per_evaluation": 1,
-        "projection_patience": 1,
-        "start_steps": 1,
-        "num_problems": 2,
-        "validation_per_class": 4,
-    },
-}
-TUNABLE = (
-    "learning_rate",
-    "negative_margin",
-    "in_batch_weight",
-    "samples_per_class",
-    "steps_per_evaluation",
-    "max_steps",
-    "start_steps",
-    "num_problems",
-)
+from experiments.studies.mnist_settings import MnistSettings
 
 
 def as_long_as(runs: list[StudyRun], settings: MnistSettings) -> MnistSettings:
@@ -70,6 +47,8 @@ def trained(
     run = RunDirectory(pathlib.Path(runs_dir) / "mnist_study" / name, identity)
     result = run.read_result()
     if result is None:
+        from experiments.studies.mnist_training import MnistTraining
+
         with run.locked():
             result = MnistTraining(settings, dataset, run).train(checkpoint_seconds)
     return StudyRun(settings, repeat, run.path, result)

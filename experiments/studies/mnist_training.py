@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
@@ -26,7 +24,7 @@ from common.data import (
     evaluation_batches,
     training_batches,
 )
-from common.errors import check_choice, check_non_negative, check_positive, invalid
+from common.errors import invalid
 from common.losses import ContrastiveLoss
 from common.pooling import GlobalAveragePooling
 from common.records import ResumableCallback, RunDirectory, TrainingCost
@@ -41,68 +39,10 @@ from common.training import (
     TrainingSchedule,
     train_in,
 )
+from experiments.studies.mnist_settings import MnistSettings
 from experiments.units.projection_snapshots import snapshot_recorder
 
-ANCHORS = ("proxies", "samples", "fixed proxies")
 _EVALUATION_BATCH = 500
-
-
-@dataclasses.dataclass(frozen=True)
-class MnistSettings:
-    """What decides the outcome of a run. The thesis gives the first five; the others are decided here.
-
-    `docs/results/mnist.md` says what was tried.
-
-    Attributes:
-        anchors: `proxies` (CCP), `samples` (real digits instead of proxies) or `fixed proxies` (one problem that
-            never ends: what longer training alone achieves).
-        embedding_dim: of the plane.
-        anchors_per_class: proxies or samples of a digit.
-        pool_size: digits of a class that the next proxies are chosen from.
-        ccp_lambda: of the proximal term.
-        positive_margin, negative_margin: of C2. Ten points on the unit circle are .62 apart.
-        in_batch_weight: of C2 within the batch; 0 as the thesis writes the loss, .1 in its published code.
-        samples_per_class: of the ten digits in a batch.
-        learning_rate: of Adam, constant, for network and proxies.
-        beta_2, weight_decay: as in the chapter's other experiments.
-        start_steps: of C2 within the batch before the first problem, so that the first proxies are embeddings of a
-            network that has seen digits (the thesis' other networks are pre-trained). Samples need no start.
-        num_problems: training ends with the last of these problems: (a), (b.1) ... (b.4) of the figure.
-        projection_patience: evaluations without improvement after which a problem ends.
-        steps_per_evaluation, max_steps: update steps.
-        validation_per_class: training digits of each class that are set aside and end the problems.
-        seed: of everything random.
-    """
-
-    anchors: str = "proxies"
-    embedding_dim: int = 2
-    anchors_per_class: int = 4
-    pool_size: int = 16
-    ccp_lambda: float = 2e-4
-    positive_margin: float = 0.0
-    negative_margin: float = 0.5
-    in_batch_weight: float = 0.0
-    samples_per_class: int = 4
-    learning_rate: float = 1e-3
-    beta_2: float = 0.99
-    weight_decay: float = 1e-4
-    start_steps: int = 300
-    num_problems: int = 5
-    projection_patience: int = 3
-    steps_per_evaluation: int = 50
-    max_steps: int = 2400
-    validation_per_class: int = 100
-    seed: int = 0
-
-    def __post_init__(self):
-        check_choice("--anchors", self.anchors, ANCHORS)
-        for name in ("learning_rate", "samples_per_class", "num_problems", "max_steps", "steps_per_evaluation"):
-            check_positive(f"--{name}", getattr(self, name))
-        check_non_negative("--start_steps", self.start_steps)
-
-    def as_dict(self) -> dict:
-        """JSON values of all fields."""
-        return dataclasses.asdict(self)
 
 
 def hold_out(examples: Examples, per_class: int, seed: int) -> tuple[Examples, Examples]:

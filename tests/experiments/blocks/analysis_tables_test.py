@@ -168,13 +168,9 @@ def test_features_have_a_line_each_and_all_together_one(recorded):
     rows = [row for row in study.rows if row["label"] == "pnca+gap" and row["kind"] == "training"]
     for place, row in enumerate(rows):
         of_shared = {**figures, "MAP@R": 0.25 + 0.1 * place}
-        row["extras"] = {
-            "features": {"concatenated": {**figures, "dim": 8}, "shared": of_shared, "disc": figures}
-        }
+        row["extras"] = {"features": {"concatenated": {**figures, "dim": 8}, "shared": of_shared, "disc": figures}}
     lines = lines_of(markdown_of(block, study))
     assert lines[0] == ["method, feature", "runs", "dim", "P@1", "MAP@R", "rho", "pi_intra", "pi_inter"]
-    assert [line[0] for line in lines[2:]] == [
-        f"`pnca`, {name}" for name in ("disc", "shared", "concatenated")
-    ]
+    assert [line[0] for line in lines[2:]] == [f"`pnca`, {name}" for name in ("disc", "shared", "concatenated")]
     mean = 25 + 10 * sum(range(len(rows))) / len(rows)
     assert lines[3][1:] == [str(len(rows)), "4", "50.00", f"{mean:.2f}", "0.100", "0.200", "0.300"]

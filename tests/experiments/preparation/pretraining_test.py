@@ -10,7 +10,8 @@ from common.data import Dataset, Examples, collage_training_classes
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from experiments.preparation import pretraining
-from experiments.preparation.pretraining import PretrainSettings, load_images, pretrain
+from experiments.preparation.pretrain_settings import PretrainSettings
+from experiments.preparation.pretraining import load_images, pretrain
 from tests.command_line import check_clean_failure, run_module
 from tests.common.data import cifar_fixture as fixture
 

@@ -11,7 +11,7 @@ from common.files import write_arrays
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments.studies.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report
-from experiments.studies.mnist_training import MnistSettings
+from experiments.studies.mnist_settings import MnistSettings
 from experiments.units.projection_snapshots import snapshot_path
 
 LABELS = np.repeat(np.arange(3), 20)

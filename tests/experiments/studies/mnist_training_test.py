@@ -13,7 +13,8 @@ from common.errors import InvalidInput
 from common.files import read_arrays
 from common.records import RunDirectory
 from experiments.studies import mnist_training
-from experiments.studies.mnist_training import MnistSettings, MnistTraining, hold_out
+from experiments.studies.mnist_settings import MnistSettings
+from experiments.studies.mnist_training import MnistTraining, hold_out
 from experiments.units.projection_snapshots import snapshot_path
 
 keras = tf.keras

@@ -144,8 +144,12 @@ def test_each_task_and_each_fold_draws_noise_of_its_own_and_old_runs_draw_as_bef
 
 
 @pytest.mark.parametrize("words", ["shared+intra", "shared+intra+dance"])
-def test_tasks_of_weight_zero_leave_the_first_feature_bit_for_bit_as_it_is_alone(words, study):
-    """The same first weights, seed and images: the kernel's first columns, the backbone and the boundaries."""
+def test_tasks_of_weight_zero_leave_the_first_feature_as_it_is_alone(words, study):
+    """The same first weights, seed and images: the kernel's first columns, the backbone and the boundaries.
+
+    Bit for bit where products with 4 and with 12 columns are added up alike. With the kernels of AVX2 they are not; a
+    task that reached the first feature would move it by whole steps of Adam (1e-3).
+    """
     given = {"samples_per_class": 4, "weight_decay": 1e-4}
     plain = config_of(study, "margin+distance", embedding_dim=4, **given)
     count = 2 + words.count("+")
@@ -173,8 +177,8 @@ def test_tasks_of_weight_zero_leave_the_first_feature_bit_for_bit_as_it_is_alone
         found.append((*start, reported, kernel, boundaries, network))
     for plain_values, values in zip(*found):
         for one, other in zip(plain_values, values, strict=True):
-            np.testing.assert_array_equal(one, other)
-    assert np.any(found[0][0] != found[0][3])
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert np.abs(found[0][0] - found[0][3]).max() > 1e-3
 
 
 def build_update(config, model):
