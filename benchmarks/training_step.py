@@ -11,6 +11,7 @@ machine slows all of them alike; a ratio is the median over the rounds. Variants
   JPEG files of 256 pixels, decoded, cropped and mirrored, or, for ResNet-10, shifted images in memory. The time from
   the end of its first step to the end of its last, per step.
 - `step`: the same model's training step on a fixed batch.
+- `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Adam's.
 - `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
   under `autocast`. A ratio is to the faster of the two. Needs torchvision (requirements-torch-networks.txt);
@@ -20,7 +21,7 @@ Last line: one JSON object; null for what was not measured.
 
 `mobilenet_fit_over_minimal`, `resnet10_fit_over_minimal`: `fit` over `minimal` at 128 and at 32 pixels.
 `mobilenet_over_torch`, `resnet50_over_torch`: `step` over PyTorch's better one, at 128 and at 224 pixels.
-`mobilenet_folded_over_unfolded`: null; frozen batch normalisation is not folded into the convolutions yet.
+`mobilenet_folded_over_unfolded`: `folded` over `step` at 128 pixels.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Case(NamedTuple):
         num_steps: timed in a round.
         torch_name: of torchvision's network; None if it has none.
         reads_files: whether `fit` decodes photographs.
+        is_frozen: whether its batch normalisation is.
     """
 
     network: Callable[[], keras.Model]
@@ -66,6 +68,7 @@ class Case(NamedTuple):
     num_steps: int
     torch_name: str | None = None
     reads_files: bool = True
+    is_frozen: bool = True
 
 
 CASES = {
@@ -73,7 +76,7 @@ CASES = {
     "mobilenet_v2_224": Case(backbones.mobilenet_v2, 224, 32, 2, "mobilenet_v2"),
     "resnet50_224": Case(backbones.resnet50, 224, 8, 2, "resnet50"),
     "bn_inception_227": Case(backbones.bn_inception, 227, 16, 2),
-    "resnet10_32": Case(lambda: backbones.resnet10(3), 32, 64, 20, reads_files=False),
+    "resnet10_32": Case(lambda: backbones.resnet10(3), 32, 64, 20, reads_files=False, is_frozen=False),
 }
 _FLAGS = flags.FLAGS
 
@@ -134,6 +137,12 @@ def seconds_of_steps(num_steps: int, step: Callable[[], float]) -> Callable[[], 
     return timed
 
 
+def fixed_step(model: EmbeddingModel, images: tf.Tensor, labels: tf.Tensor) -> Callable[[], float]:
+    """A model's own training step, on one batch."""
+    train = tf.function(model.train_step, autograph=False)
+    return lambda: float(train((images, labels))["loss"])
+
+
 def minimal_step(case: Case, images: tf.Tensor, labels: tf.Tensor) -> Callable[[], float]:
     """A training step as one writes it by hand."""
     model = build_model(case, images, labels)
@@ -156,14 +165,15 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
     index_batches = ClassBalancedBatches(examples.labels, case.batch_size // 4, 4, seed=0)
     batches = training_batches(examples, index_batches, augmentation, seed=0)
     images, labels = next(iter(batches))
-    models = [build_model(case, images, labels) for _ in range(2)]
+    models = [build_model(case, images, labels) for _ in range(2 + case.is_frozen)]
+    for model in models[2:]:
+        model.fold_batch_norm()
     for model in models:
         model.compile_training(
             ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)]
         )
-    train = tf.function(models[1].train_step, autograph=False)
     steps = {
-        "step": lambda: float(train((images, labels))["loss"]),
+        **{name: fixed_step(model, images, labels) for name, model in zip(("step", "folded"), models[1:])},
         "minimal": minimal_step(case, images, labels),
         **torch_steps.steps_of(case.torch_name, images.numpy(), labels.numpy(), DIM, MARGINS),
     }
@@ -192,6 +202,9 @@ def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
     return {
         "fit_over_minimal": measure.paired_ratio(seconds["fit"], seconds["minimal"]),
         "fit_over_step": measure.paired_ratio(seconds["fit"], seconds["step"]),
+        "folded_over_unfolded": (
+            measure.paired_ratio(seconds["folded"], seconds["step"]) if "folded" in seconds else None
+        ),
         "over_torch": None if peer is None else measure.paired_ratio(seconds["step"], seconds[peer]),
     }
 
@@ -203,9 +216,9 @@ def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, flo
         "resnet10_fit_over_minimal": ("resnet10_32", "fit_over_minimal"),
         "mobilenet_over_torch": ("mobilenet_v2_128", "over_torch"),
         "resnet50_over_torch": ("resnet50_224", "over_torch"),
+        "mobilenet_folded_over_unfolded": ("mobilenet_v2_128", "folded_over_unfolded"),
     }
-    figures = {name: found.get(case, {}).get(ratio) for name, (case, ratio) in told.items()}
-    return {**figures, "mobilenet_folded_over_unfolded": None}
+    return {name: found.get(case, {}).get(ratio) for name, (case, ratio) in told.items()}
 
 
 def main(argv) -> None:
@@ -213,7 +226,7 @@ def main(argv) -> None:
     del argv
     if torch_steps.MISSING:
         print(f"PyTorch's steps are left out: {torch_steps.MISSING}.")
-    columns = ["fit", "step", "minimal", "torch float32", "torch bfloat16"]
+    columns = ["fit", "step", "folded", "minimal", "torch float32", "torch bfloat16"]
     rows, found = [], {}
     for name in _FLAGS.cases:
         with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +236,7 @@ def main(argv) -> None:
         told = ["" if ratio is None else f"{ratio:.3f}" for ratio in found[name].values()]
         rows.append([f"{name} x {CASES[name].batch_size}", *cells, *told])
         keras.backend.clear_session()
-    measure.print_table(["case", *columns, "fit / minimal", "fit / step", "step / torch"], rows)
+    measure.print_table(["case", *columns, "fit / minimal", "fit / step", "folded / step", "step / torch"], rows)
     measure.print_figures(figures_of(found))
 
 

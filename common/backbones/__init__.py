@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from common.backbones.convolution import freeze_batch_norm
     from common.backbones.cut_network import CutNetwork, cut_network
     from common.backbones.efficientnet_lite0 import efficientnet_lite0
+    from common.backbones.folded_network import folded_network
     from common.backbones.input_normalization import InputNormalization
     from common.backbones.keras_application import keras_backbone
     from common.backbones.keras_hub_backbone import (
@@ -58,6 +59,7 @@ __all__ = [
     "conversion_instructions",
     "cut_network",
     "efficientnet_lite0",
+    "folded_network",
     "freeze_batch_norm",
     "is_preset",
     "keras_backbone",

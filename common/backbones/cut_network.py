@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -34,7 +35,7 @@ class CutNetwork(keras.Model):
         self.lower, self.upper = lower, upper
 
     def call(self, images: tf.Tensor, training: bool | None = None) -> tf.Tensor:  # noqa: D102
-        return self.upper(tf.stop_gradient(self.lower(images, training=False)), training=training)
+        return through_cut(self.lower, self.upper, images, training=training)
 
     def get_config(self) -> dict:  # noqa: D102
         parts = {"lower": self.lower, "upper": self.upper}
@@ -44,6 +45,13 @@ class CutNetwork(keras.Model):
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> CutNetwork:
         """The network that `get_config` describes, without its weights."""
         return cls(*(keras.utils.deserialize_keras_object(config[name], custom_objects) for name in ("lower", "upper")))
+
+
+def through_cut(
+    lower: Callable[..., tf.Tensor], upper: Callable[..., tf.Tensor], images: tf.Tensor, *, training: bool | None = None
+) -> tf.Tensor:
+    """What a `CutNetwork` of these parts, or of what computes as they do, gives for images; see there."""
+    return upper(tf.stop_gradient(lower(images, training=False)), training=training)
 
 
 def cut_network(network: keras.Model, trained_from: str) -> CutNetwork:

@@ -134,7 +134,7 @@ def model_above_cut(model: EmbeddingModel) -> EmbeddingModel:
     """
     if not isinstance(model.backbone, CutNetwork):
         raise invalid("backbone", received=type(model.backbone).__name__, expected="a CutNetwork")
-    return EmbeddingModel(
+    above = EmbeddingModel(
         model.backbone.upper,
         model.head,
         model.metric_loss,
@@ -142,6 +142,9 @@ def model_above_cut(model: EmbeddingModel) -> EmbeddingModel:
         attribute_loss=model.attribute_loss,
         attribute_weight=model.attribute_weight,
     )
+    if model.folds_batch_norm:
+        above.fold_batch_norm()
+    return above
 
 
 def network_digest(network: keras.Model) -> str:

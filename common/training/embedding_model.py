@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.backbones.folded_network import FeatureFunction, folded_network
 from common.errors import check_choice, check_fraction, invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
@@ -76,6 +77,7 @@ class EmbeddingModel(keras.Model):
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.update: ProxyRateOptimizer | None = None
         self.warming_up = False
+        self._folded: FeatureFunction | None = None
         self._shared: Callable[..., Callable] | None = None
         self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
 
@@ -84,12 +86,29 @@ class EmbeddingModel(keras.Model):
 
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Normalised `embeddings` `[batch, embedding_dim]` and whatever else the head gives."""
-        features = self.backbone(inputs, training=bool(training) and not self.warming_up)
+        features = self.features_of(inputs, training=bool(training) and not self.warming_up)
         outputs = self.head(features, training=training)
         if self.feature_sizes is None:
             return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
         embeddings = normalize_groups(outputs["embeddings"], self.normalization, self.feature_sizes)
         return {**outputs, "embeddings": embeddings}
+
+    def features_of(self, inputs: tf.Tensor, *, training: bool) -> tf.Tensor:
+        """What the backbone gives; with `fold_batch_norm` the same but for rounding."""
+        network = self._folded or self.backbone
+        return network(inputs, training=training)
+
+    @property
+    def folds_batch_norm(self) -> bool:
+        """Whether `fold_batch_norm` was called."""
+        return self._folded is not None
+
+    def fold_batch_norm(self) -> None:
+        """Computes frozen batch normalisation of the backbone inside its convolutions, from the next trace on.
+
+        Training and embedding are faster; weights, files and `backbone` are as before. See `folded_network`.
+        """
+        self._folded, _ = folded_network(self.backbone)
 
     def build_from_batch(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
         """Makes every weight by one forward pass over a batch, without training on it."""
@@ -229,5 +248,5 @@ class EmbeddingModel(keras.Model):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _feature_step(self, inputs: tf.Tensor) -> tf.Tensor:
-        features = self.backbone(inputs, training=False)
+        features = self.features_of(inputs, training=False)
         return normalize(tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1))), "unit")

@@ -367,7 +367,7 @@ def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int,
         backbone.trainable = False
     if config.trained_from is not None:
         backbone = backbones.cut_network(backbone, config.trained_from)
-    return training.EmbeddingModel(
+    model = training.EmbeddingModel(
         backbone,
         head,
         build_loss(config, num_classes, seed),
@@ -377,3 +377,6 @@ def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int,
         feature_sizes=feature_sizes_of(config),
         num_views=num_views_of(config),
     )
+    if config.fold_batch_norm:
+        model.fold_batch_norm()
+    return model

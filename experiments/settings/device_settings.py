@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.backbones.network_names import HEAD
 from common.errors import invalid
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def check_device_settings(config: ExperimentConfig) -> None:
     if config.precision != "float32" and config.trained_from is not None:
         fix = "Features below the cut are computed once, in float32."
         raise invalid("--precision", received=config.precision, expected="float32 with --trained_from", fix=fix)
+    _check_fold(config)
     if config.strategy == "none":
         return
     if config.replicas is None:
@@ -36,3 +38,14 @@ def check_device_settings(config: ExperimentConfig) -> None:
     if config.batch_size % config.replicas:
         expected = f"a divisor of the batch of {config.batch_size} images"
         raise invalid("--replicas", received=config.replicas, expected=expected)
+
+
+def _check_fold(config: ExperimentConfig) -> None:
+    if not config.fold_batch_norm:
+        return
+    if not (config.frozen_batch_norm or config.frozen_backbone):
+        fix = "One that trains computes statistics of each batch. Give --frozen_batch_norm, too."
+        raise invalid("--fold_batch_norm", received=True, expected="batch normalisation that is frozen", fix=fix)
+    if config.trained_from == HEAD and config.cached_features:
+        expected = "off with cached features of the whole backbone, which is computed once"
+        raise invalid("--fold_batch_norm", received=True, expected=expected)

@@ -113,6 +113,11 @@ class NetworkSettings(Settings):
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
+    fold_batch_norm: bool = setting(
+        "compute frozen batch normalisation inside the convolutions: faster, the same but for rounding (default: no)",
+        False,
+        omit_default=True,
+    )
     frozen_backbone: bool = setting("train the head and the loss alone (default: everything)", False, omit_default=True)
     trained_from: str | None = setting(
         "train what lies above a cut: `head`, or the first layer, block or stage of the backbone that is trained (a "

@@ -45,7 +45,8 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
 def _check_without_data(config: ExperimentConfig) -> None:
     def network() -> None:
         build.check_network(config)
-        check_all([lambda: check_weights(config.backbone, config.weights), lambda: _check_cut(config)])
+        weights = functools.partial(check_weights, config.backbone, config.weights)
+        check_all([weights, lambda: _check_cut(config), lambda: _check_fold(config)])
 
     def parts() -> None:
         _check_parts(config, max(2, config.classes_per_batch))
@@ -167,6 +168,7 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
     build.check_backbone(config, dataset)
     _check_cut(config)
+    _check_fold(config)
     sized = config.backbone in backbones.KERAS_APPLICATIONS or may_be_transformer(config.backbone)
     if config.weights == "none" and not sized and not config.own("backbone"):
         return
@@ -196,3 +198,21 @@ def _check_cut(config: ExperimentConfig) -> None:
 def _can_be_cut(backbone: str, trained_from: str, image_size: int, tokens: str, own: Settings | None) -> None:
     network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
     backbones.cut_network(network, trained_from)
+
+
+def _check_fold(config: ExperimentConfig) -> None:
+    """Makes the network, where batch normalisation shall be folded, and looks whether there is any."""
+    if not config.fold_batch_norm:
+        return
+    tokens = build.tokens_of(config.pooling)
+    if config.backbone == "token_embedding" or not _num_folded(
+        config.backbone, config.image_size, tokens, config.own("backbone")
+    ):
+        expected = f"off with --backbone={config.backbone}, which has no batch normalisation behind a convolution"
+        raise invalid("--fold_batch_norm", received=True, expected=expected)
+
+
+@functools.lru_cache(maxsize=16)
+def _num_folded(backbone: str, image_size: int, tokens: str, own: Settings | None) -> int:
+    network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
+    return backbones.folded_network(network)[1]

@@ -1,15 +1,20 @@
 """The benchmark of the training step: what its ratios are of, and one small case from beginning to end."""
 
+import functools
+
 import pytest
 
 from benchmarks import training_step
 from benchmarks.training_step import CASES, figures_of, measured, ratios, variants
+from common import backbones
 
 SECONDS = {"fit": [3.0, 6.0], "step": [2.0, 4.0], "minimal": [1.0, 3.0]}
 
 
 def test_ratios_are_medians_over_rounds():
-    assert ratios(SECONDS) == {"fit_over_minimal": 2.5, "fit_over_step": 1.5, "over_torch": None}
+    expected = {"fit_over_minimal": 2.5, "fit_over_step": 1.5, "folded_over_unfolded": None, "over_torch": None}
+    assert ratios(SECONDS) == expected
+    assert ratios({**SECONDS, "folded": [1.0, 3.0]}) == {**expected, "folded_over_unfolded": 0.625}
 
 
 def test_the_peer_is_the_faster_of_two():
@@ -32,12 +37,16 @@ def test_the_last_line_says_null_for_what_was_not_measured():
         "resnet50_over_torch": None,
         "mobilenet_folded_over_unfolded": None,
     }
+    folded = figures_of({"mobilenet_v2_128": ratios({**SECONDS, "folded": [1.0, 3.0]})})
+    assert folded["mobilenet_folded_over_unfolded"] == 0.625
 
 
 @pytest.mark.slow
 def test_a_small_case_runs(tmp_path):
     case = CASES["resnet10_32"]._replace(batch_size=16, num_steps=1)
     assert set(training_step.CASES) >= {"mobilenet_v2_128", "resnet50_224", "bn_inception_227"}
-    seconds = measured(variants(case, str(tmp_path)), 1)
-    assert list(seconds) == ["fit", "step", "minimal"]
+    assert [name for name, case in CASES.items() if not case.is_frozen] == ["resnet10_32"]
+    network = functools.partial(backbones.resnet10, 3, frozen_batch_norm=True)
+    seconds = measured(variants(case._replace(network=network, is_frozen=True), str(tmp_path)), 1)
+    assert list(seconds) == ["fit", "step", "folded", "minimal"]
     assert all(0 < value[0] < 60 for value in seconds.values())

@@ -74,7 +74,7 @@ def test_the_table_is_complete():
     others |= {"network_of_file"}
     others |= {"read_record", "checkpoints_of", "published_checkpoint", "conversion_command", "conversion_instructions"}
     others |= {"save_parameters", "KERAS_APPLICATIONS", "keras_backbone"}  # the last two have a test of their own
-    others |= {"cut_network", "block_rates"}  # of any network
+    others |= {"cut_network", "block_rates", "folded_network"}  # of any network
     others |= {
         "vision_transformer",
         "vit_small_16",
@@ -229,3 +229,24 @@ def test_traced_for_an_unknown_batch(entry):
     images = images_of(channels)
     np.testing.assert_allclose(features(images), model(images), rtol=1e-3, atol=1e-4)
     assert features(images[:1]).shape[0] == 1
+
+
+def test_folded_batch_norm(entry):
+    model, channels, *_ = entry
+    rng = np.random.default_rng(0)
+    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
+    initial = [layer.get_weights() for layer in norms]
+    for layer, weights in zip(norms, initial):
+        layer.set_weights(
+            [rng.uniform(0.9, 1.1, weight.shape) if weight.all() else weight + 0.05 for weight in weights]
+        )
+    weights_before = [tuple(weight.shape) for weight in model.weights]
+    folded, num_folded = backbones.folded_network(model)
+    images = images_of(channels)
+    embeddings, expected = (tf.reduce_mean(function(images, training=True), [1, 2]) for function in (folded, model))
+    lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(embeddings / lengths, expected / lengths, rtol=0, atol=1e-6)
+    assert 0 < num_folded <= len(norms)
+    assert [tuple(weight.shape) for weight in model.weights] == weights_before
+    for layer, weights in zip(norms, initial):
+        layer.set_weights(weights)

@@ -293,3 +293,44 @@ def test_xla_and_half_precision_step_like_float32():
         made = losses[np.append(True, np.diff(losses) != 0)]  # a step whose scaled gradients overflow is left out
         assert len(made) >= 2
         np.testing.assert_allclose(made, expected[: len(made)], rtol=bound)
+
+
+def normalised_model(fold):
+    """A model with frozen batch normalisation of other statistics than those it begins with."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None, None, 3))
+    maps = keras.layers.BatchNormalization(trainable=False, name="bn")(keras.layers.Conv2D(5, 3, name="conv")(inputs))
+    network = keras.Model(inputs, keras.layers.ReLU()(maps))
+    network.get_layer("bn").set_weights([np.arange(1.0, 6), np.arange(5.0) - 2, np.arange(5.0) / 10, np.arange(3.0, 8)])
+    model = EmbeddingModel(network, EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss())
+    if fold:
+        model.fold_batch_norm()
+    model.build_from_batch(images(12), np.arange(12) % 3)
+    return model
+
+
+def test_folded_batch_norm_trains_the_same_weights_in_the_same_order():
+    plain, folded = normalised_model(False), normalised_model(True)
+    start = plain.get_weights()
+    for model in (plain, folded):
+        model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(0.1)))
+        for seed in range(3):
+            model.train_step((tf.constant(images(12, seed=seed)), tf.constant(np.arange(12) % 3)))
+    assert [model.folds_batch_norm for model in (plain, folded)] == [False, True]
+    names, expected_names = ([w.name.split("/")[-1] for w in model.weights] for model in (folded, plain))
+    assert names == expected_names
+    for weight, expected in zip(folded.get_weights(), plain.get_weights()):
+        np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-5)
+    moved = [np.abs(new - old).max() > 1e-3 for new, old in zip(folded.get_weights(), start)]
+    assert moved[:2] == [True, True]  # kernel and bias of the convolution
+    assert not any(moved[2:6])
+
+
+def test_folded_batch_norm_embeds_and_gives_features_by_convolutions_alone():
+    plain, folded = normalised_model(False), normalised_model(True)
+    batches = [images(3, seed=seed) for seed in range(2)]
+    for output in ("embeddings", "features"):
+        expected = plain.embed(batches, output=output)
+        np.testing.assert_allclose(folded.embed(batches, output=output), expected, rtol=0, atol=1e-6)
+    operations = folded._embedding_step.get_concrete_function(tf.TensorSpec([3, 9, 9, 3])).graph.get_operations()
+    assert not [operation for operation in operations if "BatchNorm" in operation.type or "bn/" in operation.name]

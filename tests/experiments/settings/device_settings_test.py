@@ -26,6 +26,11 @@ def config(**values):
             "--precision: received 'mixed_bfloat16', expected float32 with --strategy=mirrored",
         ),
         ({"precision": "mixed_float16", "trained_from": "head"}, "--precision: received 'mixed_float16', expected fl"),
+        ({"fold_batch_norm": True}, "--fold_batch_norm: received True, expected batch normalisation that is frozen"),
+        (
+            {"fold_batch_norm": True, "frozen_batch_norm": True, "trained_from": "head"},
+            "--fold_batch_norm: received True, expected off with cached features of the whole backbone",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused_by_name(values, message):
@@ -39,6 +44,8 @@ def test_what_does_not_go_together_is_refused_by_name(values, message):
         {"precision": "mixed_float16"},
         {"precision": "mixed_bfloat16", "jit_compile": True},
         {"strategy": "mirrored", "replicas": 2},
+        {"fold_batch_norm": True, "frozen_backbone": True},
+        {"fold_batch_norm": True, "frozen_batch_norm": True, "trained_from": "layer3"},
     ],
 )
 def test_what_goes_together_is_in_the_hash(values):
@@ -48,5 +55,11 @@ def test_what_goes_together_is_in_the_hash(values):
 
 
 def test_stated_defaults_leave_the_hash_as_it_was():
-    stated = config(precision="float32", strategy="none", jit_compile=False)
+    stated = config(precision="float32", strategy="none", jit_compile=False, fold_batch_norm=False)
     assert stated.hash("data") == config().hash("data")
+
+
+def test_folding_alone_is_another_configuration():
+    frozen, folded = (config(frozen_batch_norm=True, fold_batch_norm=fold) for fold in (False, True))
+    assert frozen.hash("data") == config(frozen_batch_norm=True).hash("data") != folded.hash("data")
+    assert folded.stored() == {**frozen.stored(), "fold_batch_norm": True}

@@ -263,8 +263,8 @@ def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
         if value is None or each.name in ("loss", "pooling", "method", "weights", "clip_norm", "clip_value"):
             continue
         others = [choice for choice in each.metadata["choices"] if choice != value] or [changed[type(value)](value)]
-        devices = {"replicas": 2} if each.name == "strategy" else {}
-        other = config.replace(**{each.name: others[0]}, **devices)
+        beside = {"strategy": {"replicas": 2}, "fold_batch_norm": {"frozen_batch_norm": True}}.get(each.name, {})
+        other = config.replace(**{each.name: others[0]}, **beside)
         assert other.hash("data") not in seen, each.name
         seen.add(other.hash("data"))
 

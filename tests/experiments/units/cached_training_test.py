@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import tensorflow as tf
 from common.backbones import CutNetwork, resnet10, save_parameters
 from common.errors import InvalidInput
 from common.files import write_json
+from common.training import EmbeddingModel
 from experiments.settings.recipes import resolve
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model
@@ -21,6 +23,7 @@ from tests.interrupted_training import stop_after_second_checkpoint
 
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 
+FOLD = EmbeddingModel.fold_batch_norm
 SETTINGS = {
     "num_folds": 2,
     "embedding_dim": 16,
@@ -145,6 +148,18 @@ def test_folds_and_methods_share_the_features_of_one_network(dataset, runs, tmp_
     own.train(configuration(**shared), 1, 0)
     own.train(configuration("c1", pooling="gmp", **shared), 0, 1)
     assert modification_times(cache) == files
+
+
+def test_folded_batch_norm_trains_above_the_cut_from_the_same_features(dataset, runs):
+    above = {"backbone": "resnet10", "trained_from": "layer3.1", "frozen_batch_norm": True, "max_steps": 8}
+    _, plain_metrics, plain_queries = trained(runs, configuration(**above))
+    features = modification_times(runs.cache_dir)
+    with mock.patch.object(EmbeddingModel, "fold_batch_norm", autospec=True, side_effect=FOLD) as fold:
+        _, metrics, queries = trained(runs, configuration(**above, fold_batch_norm=True))
+    assert [type(call.args[0].backbone) is CutNetwork for call in fold.call_args_list] == [True, False]
+    assert modification_times(runs.cache_dir) == features
+    assert losses(metrics) == pytest.approx(losses(plain_metrics), rel=1e-4)
+    np.testing.assert_allclose(queries, plain_queries, atol=1e-4)
 
 
 def test_the_run_holds_the_whole_network_and_embeds_images(dataset, runs):

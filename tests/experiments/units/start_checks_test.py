@@ -13,6 +13,7 @@ from experiments.settings import build
 from experiments.settings.recipes import resolve
 from experiments.units.start_checks import check_configurations, check_unit
 
+FOLDED = {"fold_batch_norm": True, "frozen_batch_norm": True}
 SMALL = {"classes_per_batch": 2, "samples_per_class": 2, "image_size": 16}
 
 
@@ -32,7 +33,7 @@ def config_of(loss="c2", pooling="gap", method="plain", **overrides):
 
 def test_what_can_be_trained_passes():
     for loss, pooling, method in (("c2", "gap", "plain"), ("pnca", "gsp", "plain"), ("ms", "gsp", "ccp")):
-        config = config_of(loss, pooling, method)
+        config = config_of(loss, pooling, method, **(FOLDED if pooling == "gsp" else {}))
         check_configurations([config], None)
         check_unit(config, dataset_of(), 0, 0)
 
@@ -49,6 +50,8 @@ def test_what_can_be_trained_passes():
         ({"backbone": "resnet_51"}, "--backbone.*resnet50"),
         ({"backbone": "bn_inception", "weights": "imagenet"}, "convert_weights --backbone=bn_inception"),
         ({"weights": "nowhere.npz"}, r"nowhere\.npz cannot be read"),
+        ({**FOLDED, "backbone": "VGG16", "image_size": 32}, "--fold_batch_norm.*VGG16, which has no batch normalisat"),
+        ({**FOLDED, "backbone": "token_embedding"}, "--fold_batch_norm.*token_embedding, which has no batch"),
     ],
 )
 def test_refused_without_data(overrides, message):

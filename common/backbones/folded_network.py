@@ -1,0 +1,176 @@
+"""A network whose frozen batch normalisation is computed inside its convolutions: the same weights, fewer passes."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+from tensorflow import keras
+
+from common.backbones.cut_network import CutNetwork, through_cut
+
+FeatureFunction = Callable[..., tf.Tensor]
+
+
+def folded_network(network: keras.Model) -> tuple[FeatureFunction, int]:
+    """What computes as a network does, but batch normalisation in inference mode as a part of the convolution below it.
+
+    Normalised by fixed statistics, a convolution is a convolution:
+
+        gamma (K * x + b - mean) / sqrt(variance + epsilon) + beta = (s K) * x + s (b - mean) + beta,
+        s = gamma / sqrt(variance + epsilon)
+
+    so that the maps are not read and written once more for the normalisation. The kernel is scaled at every call, in
+    the precision of the weights. These, their names and their order stay those of the network, which trains, is saved
+    and is exported as before. Exact gradient for all weights. Nothing is folded where a convolution's map is also used
+    elsewhere, has an activation or comes from groups, or where batch normalisation computes statistics of the batch.
+
+    Args:
+        network: a backbone as the functions of this package return it, or a `CutNetwork`. Of networks inside of it, and
+            of one that is no graph of layers, nothing is folded.
+
+    Returns:
+        A function `(inputs, training=False)` of what the network takes, `[batch, height, width, channels]`, that gives
+        what it gives but for rounding; and the number of batch normalisations that it folds.
+
+    Example:
+        >>> features_of, num_folded = folded_network(mobilenet_v2())
+        >>> features = features_of(images, training=True)
+    """
+    if isinstance(network, CutNetwork):
+        (lower, num_lower), (upper, num_upper) = folded_network(network.lower), folded_network(network.upper)
+        parts = functools.partial(through_cut, lower, upper)
+        return parts, num_lower + num_upper
+    if not hasattr(network, "_nodes_by_depth") or len(network.inputs) > 1 or len(network.outputs) > 1:
+        return network, 0
+    graph = _FoldedGraph(network)
+    return graph, graph.num_folded
+
+
+class _Step(NamedTuple):
+    """The call of a layer.
+
+    Attributes:
+        layer: what is called.
+        arguments: positional and keyword ones; symbolic tensors stand for those of earlier steps.
+        outputs: symbolic.
+        takes_training: whether the layer distinguishes training from inference.
+        convolution: the one below a batch normalisation, whose input is this step's argument.
+    """
+
+    layer: keras.layers.Layer
+    arguments: tuple[tuple, dict]
+    outputs: list
+    takes_training: bool
+    convolution: keras.layers.Layer | None = None
+
+    def tensors(self) -> list[int]:
+        """Identities of what the step takes, as often as it takes it."""
+        return [id(value) for value in tf.nest.flatten(self.arguments)]
+
+    def __call__(self, values: dict[int, tf.Tensor], training: bool) -> list[tf.Tensor]:
+        args, kwargs = tf.nest.map_structure(lambda value: values.get(id(value), value), self.arguments)
+        if self.takes_training:
+            kwargs = {"training": training, **kwargs}
+        if self.convolution is None:
+            return tf.nest.flatten(self.layer(*args, **kwargs))
+        if training and self.layer.trainable:  # it was thawed
+            return [self.layer(self.convolution(*args), **kwargs)]
+        return [_folded(self.convolution, self.layer, *args)]
+
+
+class _FoldedGraph:
+    """The function that `folded_network` returns; it holds no weights, and is no part of a model that keeps it."""
+
+    def __init__(self, network: keras.Model) -> None:
+        self._input, self._output = network.inputs[0], network.outputs[0]
+        self._steps = _with_folds(_steps_of(network), self._output)
+        self.num_folded = sum(step.convolution is not None for step in self._steps)
+
+    def __call__(self, inputs: tf.Tensor, training: bool | None = False) -> tf.Tensor:
+        values = {id(self._input): tf.cast(inputs, self._input.dtype)}
+        for step in self._steps:
+            outputs = step(values, bool(training))
+            values.update((id(symbol), output) for symbol, output in zip(step.outputs, outputs))
+        return values[id(self._output)]
+
+
+def _steps_of(network: keras.Model) -> list[_Step]:
+    """The calls of a network's layers, in an order in which each comes after those that it takes from."""
+    steps = []
+    for _, nodes in sorted(network._nodes_by_depth.items(), reverse=True):
+        for node in nodes:
+            if node.is_input:
+                continue
+            layer = node.operation if hasattr(node, "operation") else node.layer  # Keras 3, Keras 2
+            call = node.arguments if hasattr(node, "arguments") else node
+            arguments = (call.args, call.kwargs) if hasattr(call, "args") else (call.call_args, call.call_kwargs)
+            takes_training = "training" in inspect.signature(layer.call).parameters
+            steps.append(_Step(layer, arguments, tf.nest.flatten(node.outputs), takes_training))
+    return steps
+
+
+def _with_folds(steps: list[_Step], output: tf.Tensor) -> list[_Step]:
+    """The steps without the convolutions that a batch normalisation takes in."""
+    uses = collections.Counter(tensor for step in steps for tensor in step.tensors())
+    uses[id(output)] += 1
+    calls = collections.Counter(id(step.layer) for step in steps)
+    foldable = {
+        id(step.outputs[0]): step
+        for step in steps
+        if _can_take_in(step.layer) and uses[id(step.outputs[0])] == 1 and calls[id(step.layer)] == 1
+    }
+    folded: list[_Step] = []
+    taken = set()
+    for step in steps:
+        below = foldable.get(next(iter(step.tensors()), -1))
+        if below is not None and _normalizes_channels(step.layer) and calls[id(step.layer)] == 1:
+            taken.add(id(below.layer))
+            step = step._replace(arguments=(below.arguments[0], {}), convolution=below.layer)
+        folded.append(step)
+    return [step for step in folded if id(step.layer) not in taken]
+
+
+def _can_take_in(layer: keras.layers.Layer) -> bool:
+    """Whether a layer is a convolution alone, of a kind that is known here."""
+    if type(layer) not in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D):
+        return False
+    has_groups = type(layer) is keras.layers.Conv2D and layer.groups > 1
+    is_linear = layer.activation in (None, keras.activations.linear) and layer.activity_regularizer is None
+    return is_linear and not has_groups and layer.data_format == "channels_last"
+
+
+def _normalizes_channels(layer: keras.layers.Layer) -> bool:
+    return isinstance(layer, keras.layers.BatchNormalization) and tf.nest.flatten(layer.axis) in ([-1], [3])
+
+
+def _folded(
+    convolution: keras.layers.Layer, normalization: keras.layers.BatchNormalization, inputs: tf.Tensor
+) -> tf.Tensor:
+    """The normalised convolution of maps [batch, height, width, channels]."""
+    scale, shift = _scale_and_shift(normalization)
+    kernel, *bias = map(tf.convert_to_tensor, convolution.weights)
+    if bias:
+        shift = shift + scale * bias[0]
+    dtype = convolution.compute_dtype
+    if type(convolution) is keras.layers.Conv2D:
+        maps = convolution.convolution_op(tf.cast(inputs, dtype), tf.cast(kernel * scale, dtype))
+    else:
+        kernel = kernel * tf.reshape(scale, kernel.shape[2:])  # [height, width, channels, multiplier]
+        strides, padding = (1, *convolution.strides, 1), convolution.padding.upper()
+        dilations = convolution.dilation_rate
+        maps = tf.nn.depthwise_conv2d(tf.cast(inputs, dtype), tf.cast(kernel, dtype), strides, padding, None, dilations)
+    return tf.nn.bias_add(maps, tf.cast(shift, dtype))
+
+
+def _scale_and_shift(normalization: keras.layers.BatchNormalization) -> tuple[tf.Tensor, tf.Tensor]:
+    """What a batch normalisation in inference mode multiplies by and adds, each [channels]."""
+    scale = tf.math.rsqrt(tf.convert_to_tensor(normalization.moving_variance) + normalization.epsilon)
+    if normalization.scale:
+        scale = scale * normalization.gamma
+    shift = -scale * normalization.moving_mean
+    return scale, shift + normalization.beta if normalization.center else shift
