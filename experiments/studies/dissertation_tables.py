@@ -1,7 +1,10 @@
 """Shared features, DiVA and PADS beside their baselines: the tables of Milbich's dissertation, chapters 3 to 5.
 
-Regenerates: its tables 3.4, 3.8 to 3.11, 4.2 to 4.4, 5.1, 5.7, 5.11 and 5.13, as `--id=milbich_3.8` and so on, under
-    the fair protocol: four folds, held-out classes, one total size for all rows of a table, intervals.
+Regenerates: its tables 3.4 (`--id=milbich_3.4`), 3.8 (`--id=milbich_3.8`), 3.9 (`--id=milbich_3.9`), 3.10
+    (`--id=milbich_3.10`), 3.11 (`--id=milbich_3.11`), 4.2 (`--id=milbich_4.2`), 4.3 (`--id=milbich_4.3`), 4.4
+    (`--id=milbich_4.4`), 5.1 (`--id=milbich_5.1`), 5.7 (`--id=milbich_5.7`), 5.11 (`--id=milbich_5.11`) and 5.13
+    (`--id=milbich_5.13`) under the fair protocol: four folds, held-out classes, one total size for all rows of a table,
+    intervals.
 Command: python -m experiments.table --id=milbich_3.8 --dataset=cars196 --data_dir=data --weights=mobilenet_v2.npz
     --trained_from=head --run (trained features: every row is tuned by three learning rates, on the schedule of
     `--id=warm`); without --trained_from the recipe's settings hold.

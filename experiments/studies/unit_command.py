@@ -52,8 +52,8 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
 @functools.lru_cache(maxsize=64)
 def _set_by_hand(config: ExperimentConfig) -> tuple[str, ...]:
     """The settings in which a configuration differs from its recipe; the same for all folds and repeats."""
-    first = tuple(departures(config, given=("chapter",)))
-    # What follows from these may be another value than the recipe's, which the configuration has.
+    first = [name for name in departures(config, given=("chapter",)) if getattr(config, name) is not None]
+    # What follows from these may be another value than the recipe's, which the configuration has, or none.
     return (*first, *departures(config, given=("chapter", *first)))
 
 

@@ -26,6 +26,8 @@ class DrawnCells:
             labels = np.repeat(np.arange(5), 8)
             noise = np.random.default_rng(cell.fold).normal(size=(40, 5)).astype(np.float32)
             np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + (1 - value) * noise, query_labels=labels)
+            if "pads" in cell.config.loss:
+                np.savez(path / "sampling.npz", probabilities=np.full((3, cell.config.pads_bins), 0.5))
         steps = min(cell.config.max_steps, 1000)
         result = {
             "validation": {"best": {cell.config.monitor: value, "step": steps // 2}},
