@@ -67,7 +67,6 @@ def embed_photos(
 
 def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
     """The files that are no image that can be read to its end, and why."""
-
     from common.data.image_files import decode_rgb
 
     def complaint(path: str) -> str | None:
