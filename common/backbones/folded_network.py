@@ -39,7 +39,7 @@ def folded_network(network: keras.Model) -> tuple[FeatureFunction, int]:
 
     Example:
         >>> features_of, num_folded = folded_network(mobilenet_v2())
-        >>> features = features_of(images, training=True)
+        >>> features = features_of(tf.zeros([2, 64, 64, 3]), training=True)
     """
     if isinstance(network, CutNetwork):
         (lower, num_lower), (upper, num_upper) = folded_network(network.lower), folded_network(network.upper)
