@@ -13,11 +13,11 @@ from tensorflow import keras
 from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.miners.sampling_distribution import SamplingDistribution
 from common.records import ResumableCallback
-from common.training.sampling_policy import ESTIMATORS, SamplingPolicy, act, actor_loss, critic_loss
+from common.training.policy_estimators import ESTIMATORS, RANDOM
+from common.training.sampling_policy import SamplingPolicy, act, actor_loss, critic_loss
 from common.training.training_state import TrainingStateHistory
 
 FACTORS = (0.8, 1.0, 1.25)  # of the three actions
-RANDOM = "random"  # instead of an estimator: a control that learns nothing
 
 
 class Decision(NamedTuple):

@@ -10,8 +10,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_positive
 from common.miners.triplets import draw
-
-ESTIMATORS = ("ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c")
+from common.training.policy_estimators import ESTIMATORS
 
 
 class PolicyOutputs(NamedTuple):

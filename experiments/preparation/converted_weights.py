@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,20 +10,17 @@ from common import backbones
 from common.downloads import Fingerprint, download, file_digest
 from common.errors import InvalidInput, check_choice, invalid
 
-if TYPE_CHECKING:
-    from tensorflow import keras
-
 # Before 2.10, files exist that run code of their own in spite of weights_only=True (CVE-2025-32434, CVE-2026-24747).
 SAFE_TORCH = (2, 10)
 CONTAINERS = ("state_dict", "model_state_dict", "model")
 PARALLEL_PREFIX = "module."
-BACKBONES: dict[str, Callable[..., keras.Model]] = {  # imported when they are called
-    "bn_inception": lambda **given: backbones.bn_inception(**given),
-    "efficientnet_lite0": lambda **given: backbones.efficientnet_lite0(**given),
-    "mobilenet_v2": lambda **given: backbones.mobilenet_v2(**given),
-    "resnet50": lambda **given: backbones.resnet50(layout="torchvision", **given),
-    "vit_base_16": lambda **given: backbones.vit_base_16(**given),
-    "vit_small_16": lambda **given: backbones.vit_small_16(**given),
+BACKBONES: dict[str, dict[str, str]] = {  # the arguments of each, of `common.backbones`
+    "bn_inception": {},
+    "efficientnet_lite0": {},
+    "mobilenet_v2": {},
+    "resnet50": {"layout": "torchvision"},
+    "vit_base_16": {},
+    "vit_small_16": {},
 }
 
 
@@ -87,7 +82,7 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
     arrays, others = (backbones.read_arrays(source), set()) if is_ours else read_checkpoint(source)
     record = backbones.read_record(source) if is_ours else None
     left_out = {name for name in arrays if ignore and name.startswith(ignore)}
-    model = BACKBONES[backbone](weights="none")
+    model = getattr(backbones, backbone)(weights="none", **BACKBONES[backbone])
     kept = {name: value for name, value in arrays.items() if name not in left_out}
     if backbone.startswith("vit_"):
         kept = backbones.with_timm_names(kept)

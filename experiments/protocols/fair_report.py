@@ -124,7 +124,7 @@ class MethodReport:
         return reports.Target(published, reports.half_effect(*cells), reasons, error, rounding=2 * HALF_DIGIT)
 
     def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
-        conditions = reports.fair_conditions(published.table) if published else {}
+        conditions = reports.conditions_of(published) if published else {}
         departed = {} if published is None else self._departures()
         stated = {"protocol": "fair", **self.runs.stated(self.config.as_dict())}
         return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from experiments.reports.comparisons import Comparison, compare, holm
     from experiments.reports.conditions import (
         FAIR_CONDITIONS,
+        conditions_of,
         deviation_sentence,
         fair_conditions,
         incomparable_reasons,
@@ -90,6 +91,7 @@ __all__ = [
     "error_of_collections",
     "error_of_mean",
     "deviation_sentence",
+    "conditions_of",
     "fair_conditions",
     "fair_estimates",
     "fair_published",

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from common.backbones import checkpoints_of, published_checkpoint
 from common.data.image_folder import OWN_IMAGES
-from experiments.reports.published_values import DISSERTATION
+from experiments.reports.published_values import DISSERTATION, PublishedValue
+from experiments.settings.run_settings import REVISITING
 
 # What a run must have in common with a printed fair-protocol row. Tuples are alternatives: the printed figures come
 # from the published code and are described by the text, so a run of either recipe is measured against them.
@@ -21,35 +22,49 @@ FAIR_CONDITIONS: Mapping[str, object] = {
 }
 NORMALIZATION = {"3.1": "clip", "5.1": "unit", "5.3": "unit", "ICCV-1": "unit", "ICCV-2": "unit"}
 
+_NETWORKS = {"ResNet50": "resnet50", "BN-Inception": "bn_inception"}  # as the dissertation's tables call them
+_IMAGE_SIZES = {"resnet50": 224, "bn_inception": 227}
 _WITHOUT_EFFECT = ("seed", "ccp_keeps_problems")  # fields that decide nothing a printed figure was averaged over
 
 
 def fair_conditions(table: str) -> dict[str, object]:
     """What a run's configuration must say to be comparable with a fair-protocol row of `table`.
 
-    Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm. Milbich's
-    dissertation, sections 3.2, 4.3 and 5.4.
+    Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm.
     """
-    if table.startswith(DISSERTATION):
-        return dict(_of_dissertation(table))
     conditions = dict(FAIR_CONDITIONS)
     if table in NORMALIZATION:
         conditions["normalization"] = NORMALIZATION[table]
     return conditions
 
 
-def _of_dissertation(table: str) -> Mapping[str, object]:
-    """Milbich's dissertation has no fair protocol, which the condition on it always says."""
-    chapter = table.removeprefix(DISSERTATION).partition(".")[0]
-    is_r50 = chapter != "4" or table == f"{DISSERTATION}4.3"
+def conditions_of(published: PublishedValue) -> dict[str, object]:
+    """What a run of the fair protocol must be to be comparable with a printed cell.
+
+    A cell of Milbich's dissertation, which has no fair protocol, asks for the conventional one.
+    """
+    if published.table.startswith(DISSERTATION):
+        return dissertation_conditions(_NETWORKS[published.backbone], int(published.dim))
+    return fair_conditions(published.table)
+
+
+def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
+    """What a run's configuration must say to be comparable with a cell of Milbich's dissertation.
+
+    Reference: its sections 2.3, 3.2, 4.3 and 5.4.
+
+    Args:
+        backbone: `resnet50` or `bn_inception`.
+        dim: size of the embedding, of all features together.
+    """
     return {
         "protocol": "conventional",
-        "recipe": "revisiting",
+        "recipe": REVISITING,
         "budget": "full",
-        "backbone": "resnet50" if is_r50 else "bn_inception",
+        "backbone": backbone,
         "weights": "imagenet",
-        "embedding_dim": {"3": 256, "4": 512, "5": 128}[chapter],
-        "image_size": 224 if is_r50 else 227,
+        "embedding_dim": dim,
+        "image_size": _IMAGE_SIZES[backbone],
     }
 
 

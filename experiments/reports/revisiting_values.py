@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
+from experiments.reports.conditions import dissertation_conditions
 from experiments.reports.published_values import DISSERTATION, PublishedValue, dissertation_value, published_dataset
-from experiments.settings.revisiting_recipe import RECIPE
 
 _FILE = "milbich_chapter_2.csv"
 _BENCHMARK = "2.2"
@@ -133,8 +133,10 @@ def revisiting_published(
         dim, backbone: as in `printed_row`.
     """
     row = printed_row(loss, dim, backbone)
-    if row is None or row.table:
-        return row and dissertation_value(row.table, dataset, row.label, metric)
+    if row is None:
+        return None
+    if row.table:
+        return dissertation_value(row.table, dataset, row.label, metric)
     wanted = (_BENCHMARK, row.label, published_dataset(dataset), metric)
     for cell in revisiting_table():
         if (cell["thesis_table"], cell["method"], published_dataset(cell["dataset"]), cell["metric"]) == wanted:
@@ -160,18 +162,11 @@ def revisiting_conditions(loss: str, dim: int = 128, backbone: str = _R50) -> di
     Args:
         loss, dim, backbone: as in `printed_row`.
     """
-    is_later = (loss, dim, backbone) in LATER_ROWS
-    is_ibn = is_later and backbone == _IBN
+    later = (loss, dim, backbone) in LATER_ROWS
     return {
         **({"boundary": 1.2} if loss.startswith("margin") else {}),
-        "recipe": RECIPE,
-        "protocol": "conventional",
+        **(dissertation_conditions(backbone, dim) if later else dissertation_conditions(_R50, 128)),
         "pooling": "gap",
         "method": "plain",
-        "budget": "full",
-        "backbone": _IBN if is_ibn else _R50,
-        "weights": "imagenet",
-        "embedding_dim": dim if is_later else 128,
-        "image_size": 227 if is_ibn else 224,
         "repeats": 5,
     }

@@ -14,7 +14,7 @@ from typing import Any
 from experiments.settings.layers import OPEN, Layers
 from experiments.settings.method_names import DANCE, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import IN_TURN, JOINT
-from experiments.settings.methods.pads import FIXED, RANDOM
+from experiments.settings.methods.pads import FIXED, RANDOM, is_interval
 from experiments.settings.revisiting_recipe import RECIPE, STEPS_PER_EPOCH
 
 _CUB, _CARS, _SOP = "cub200", "cars196", "sop"
@@ -141,7 +141,7 @@ def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> Non
         },
     )
     layers.set("published code of PADS", {"pads_learning_rate": 0.01})
-    if overrides.get("pads_start", "0.3,0.7").count(",") == 1:
+    if is_interval(overrides.get("pads_start", values["pads_start"])):
         source = OPEN if short else "published code of PADS"
         layers.set(source, {"pads_outside": _SHORT_OUTSIDE if short else 1e-15})
     if of_code:
@@ -163,7 +163,7 @@ def settings_with_effect(values: Mapping[str, Any]) -> dict[str, bool]:
         "decorrelation_reduction": bool(values.get("decorrelation")),
         "shared_negatives": triplets != "permuted",
         "shared_positives": triplets != "permuted",
-        "pads_outside": values.get("pads_start", "").count(",") == 1,  # an interval
+        "pads_outside": is_interval(values.get("pads_start", "")),
         "pads_steps": estimator != FIXED,
         "pads_reward": taught,
         "pads_learning_rate": taught,

@@ -22,46 +22,53 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from experiments.reports.published_values import DISSERTATION
+from experiments.reports.revisiting_values import LATER_ROWS
 from experiments.settings.build import parse_method
-from experiments.settings.method_names import FEATURES, parse_loss
+from experiments.settings.method_names import FEATURES, SHARED, parse_loss
+from experiments.settings.methods.features import IN_TURN, JOINT
+from experiments.settings.methods.pads import FIXED, RANDOM
 from experiments.studies.fair_table import FairRow, FairTable
 from experiments.studies.final_sampling import FinalSamplingTable
 from experiments.studies.study import Study, StudyOptions
 from experiments.studies.tuned_table import TunedRow, TunedTable
 from experiments.studies.warm_benchmark import RATES, warm_settings
 
-MARGIN, SHARED = "margin+distance+gap", "margin+distance+shared+gap"
-DIVA = "margin+distance+shared+intra+dance+gap"
-PADS = "margin+pads+gap"
+_MARGIN, _TWO_TASKS = "margin+distance+gap", "margin+distance+shared+gap"
+_DIVA = "margin+distance+shared+intra+dance+gap"
+_PADS = "margin+pads+gap"
 _LEFT_OUT = {"left_out_images": 0.15}
 _DECORRELATION = (0.0, 250.0, 500.0, 750.0, 1000.0, 1500.0, 2500.0)  # seven, the last one as printed
 _PRINTED_DECORRELATION = {0.0: "gamma 0", 2500.0: "gamma 2500"}  # the others are illegible
 
 
+def _row(loss: str, dim: int, network: str = "resnet50", baseline: str | None = None, **settings: object) -> FairRow:
+    """A row beside the cell that a run of this size and network has under the dissertation's own protocol."""
+    return FairRow(f"{loss}+gap", LATER_ROWS[loss, dim, network].label, baseline, settings)
+
+
 def _table_3_4() -> Sequence[FairRow]:
-    names = {"margin+distance": "Margin", "triplet+semihard": "Semihard", "npair": "N-pairs", "pnca": "PNCA"}
     rows = []
-    for loss, printed in names.items():
-        rows.append(FairRow(f"{loss}+gap", f"{printed} / Baseline256"))
-        rows.append(FairRow(f"{loss}+shared+gap", f"{printed} / phi+phi*(256)", f"{loss}+gap"))
+    for loss in ("margin+distance", "triplet+semihard", "npair", "pnca"):
+        rows.append(_row(loss, 256))
+        rows.append(_row(f"{loss}+shared", 256, baseline=f"{loss}+gap"))
     return rows
 
 
 def _table_3_8() -> Sequence[FairRow]:
     single = {"single_encoder": True, "decorrelation": 0.0}
     return (
-        FairRow(MARGIN, "discr. only (T_X)"),
-        FairRow("margin+interclass+gap", "shared only (T*)", MARGIN),
-        FairRow(SHARED, "both (one encoder)", MARGIN, single, "one encoder"),
-        FairRow(SHARED, "both+sep (two encoders)", MARGIN, {"decorrelation": 0.0}, "no decorrelation"),
-        FairRow(SHARED, "both+sep+decor (full)", MARGIN),
+        FairRow(_MARGIN, "discr. only (T_X)"),
+        FairRow("margin+interclass+gap", "shared only (T*)", _MARGIN),
+        FairRow(_TWO_TASKS, "both (one encoder)", _MARGIN, single, "one encoder"),
+        FairRow(_TWO_TASKS, "both+sep (two encoders)", _MARGIN, {"decorrelation": 0.0}, "no decorrelation"),
+        FairRow(_TWO_TASKS, "both+sep+decor (full)", _MARGIN),
     )
 
 
 def _table_3_9() -> Sequence[FairRow]:
-    base = FairRow(MARGIN)
+    base = FairRow(_MARGIN)
     rows = (
-        FairRow(SHARED, _PRINTED_DECORRELATION.get(weight), MARGIN, {"decorrelation": weight}, f"gamma {weight:g}")
+        FairRow(_TWO_TASKS, _PRINTED_DECORRELATION.get(weight), _MARGIN, {"decorrelation": weight}, f"gamma {weight:g}")
         for weight in _DECORRELATION
     )
     return (base, *rows)
@@ -69,42 +76,41 @@ def _table_3_9() -> Sequence[FairRow]:
 
 def _table_3_10() -> Sequence[FairRow]:
     return (
-        FairRow(MARGIN, "Base (Margin)"),
-        FairRow(SHARED, "min d(a;p) positive", MARGIN, {"shared_positives": "nearest"}, "nearest positives"),
-        FairRow(SHARED, "NoConstr (random a;p;n)", MARGIN, {"shared_triplets": "permuted"}, "permuted labels"),
-        FairRow(SHARED, "T* (proposed)", MARGIN),
+        FairRow(_MARGIN, "Base (Margin)"),
+        FairRow(_TWO_TASKS, "min d(a;p) positive", _MARGIN, {"shared_positives": "nearest"}, "nearest positives"),
+        FairRow(_TWO_TASKS, "NoConstr (random a;p;n)", _MARGIN, {"shared_triplets": "permuted"}, "permuted labels"),
+        FairRow(_TWO_TASKS, "T* (proposed)", _MARGIN),
     )
 
 
 def _table_3_11() -> Sequence[FairRow]:
     return (
-        FairRow(MARGIN),
-        FairRow(SHARED, "T* + random", MARGIN, {"shared_negatives": "random"}, "random negatives"),
-        FairRow(SHARED, "T* + semihard", MARGIN, {"shared_negatives": "semi_hard"}, "semi-hard negatives"),
-        FairRow(SHARED, "T* + distance (default)", MARGIN),
+        FairRow(_MARGIN),
+        FairRow(_TWO_TASKS, "T* + random", _MARGIN, {"shared_negatives": "random"}, "random negatives"),
+        FairRow(_TWO_TASKS, "T* + semihard", _MARGIN, {"shared_negatives": "semi_hard"}, "semi-hard negatives"),
+        FairRow(_TWO_TASKS, "T* + distance (default)", _MARGIN),
     )
 
 
 def _table_4_2() -> Sequence[FairRow]:
-    printed = {"shared": "S", "intra": "I", "dance": "Da"}
-    rows = [FairRow(MARGIN, "Margin (ours, IBN)")]
+    rows = [_row("margin+distance", 512, "bn_inception")]
     for count in range(1, len(FEATURES) + 1):
-        for tasks in itertools.combinations(("shared", "intra", "dance"), count):
-            label = " & ".join(["D", *(printed[task] for task in ("dance", "shared", "intra") if task in tasks)])
-            joint = {"feature_schedule": "joint"} if tasks == ("shared",) else {}
-            rows.append(FairRow("+".join(["margin+distance", *tasks, "gap"]), f"DiVA (IBN, {label})", MARGIN, joint))
+        for tasks in itertools.combinations(FEATURES, count):
+            loss, dim = "+".join(["margin+distance", *tasks]), 510 if count == 2 else 512  # a multiple of three
+            joint = {"feature_schedule": JOINT} if tasks == (SHARED,) else {}
+            rows.append(_row(loss, dim, "bn_inception", _MARGIN, **joint))
     return rows
 
 
 def _table_4_3() -> Sequence[FairRow]:
-    return FairRow(MARGIN, "Ours (Margin-R50-512)"), FairRow(DIVA, "Ours (DiVA-R50-512)", MARGIN)
+    return _row("margin+distance", 512), _row("margin+distance+shared+intra+dance", 512, baseline=_MARGIN)
 
 
 def _table_4_4() -> Sequence[FairRow]:
     return (
-        FairRow(MARGIN, "Baseline (Margin)"),
-        FairRow(DIVA, "DiVA", MARGIN),
-        FairRow(DIVA, "No decorrelation", DIVA, {"decorrelation": 0.0}, "no decorrelation"),
+        FairRow(_MARGIN, "Baseline (Margin)"),
+        FairRow(_DIVA, "DiVA", _MARGIN),
+        FairRow(_DIVA, "No decorrelation", _DIVA, {"decorrelation": 0.0}, "no decorrelation"),
     )
 
 
@@ -115,29 +121,29 @@ def _table_5_1() -> Sequence[FairRow]:
         fewer = FairRow(static, None, static, _LEFT_OUT, "85 % of images")
         rows += [FairRow(static, f"{printed} + U-dist ({of_static})"), fewer]
         rows.append(FairRow(adapted, f"{printed} + PADS (Ours)", fewer.label))
-        rows.append(FairRow(adapted, None, fewer.label, {"pads_estimator": "random"}, "random actions"))
-        rows.append(FairRow(adapted, None, fewer.label, {"pads_estimator": "fixed"}, "fixed at the start"))
+        rows.append(FairRow(adapted, None, fewer.label, {"pads_estimator": RANDOM}, "random actions"))
+        rows.append(FairRow(adapted, None, fewer.label, {"pads_estimator": FIXED}, "fixed at the start"))
     return rows
 
 
 def _table_5_7() -> Sequence[FairRow]:
     return (
-        FairRow(PADS, "U[0.1;1.4]", settings={"pads_start": "all"}, variant="start of all"),
-        FairRow(PADS, "U[0.3;0.7]"),
+        FairRow(_PADS, "U[0.1;1.4]", settings={"pads_start": "all"}, variant="start of all"),
+        FairRow(_PADS, "U[0.3;0.7]"),
     )
 
 
 def _table_5_11() -> Sequence[FairRow]:
-    static = FairRow(MARGIN, "static distance-weighted [Wu et al.]", settings=_LEFT_OUT, variant="85 % of images")
-    fixed = FairRow(PADS, "infinity (no adaptation)", static.label, {"pads_estimator": "fixed"}, "H infinity")
+    static = FairRow(_MARGIN, "static distance-weighted [Wu et al.]", settings=_LEFT_OUT, variant="85 % of images")
+    fixed = FairRow(_PADS, "infinity (no adaptation)", static.label, {"pads_estimator": FIXED}, "H infinity")
     steps = (
-        FairRow(PADS, str(steps), static.label, {"pads_steps": steps}, f"H {steps}") for steps in (10, 30, 50, 70, 100)
+        FairRow(_PADS, str(steps), static.label, {"pads_steps": steps}, f"H {steps}") for steps in (10, 30, 50, 70, 100)
     )
     return (static, *steps, fixed)
 
 
 def _table_5_13() -> Sequence[FairRow]:
-    static = FairRow(MARGIN, "Margin static (reference)", settings=_LEFT_OUT, variant="85 % of images")
+    static = FairRow(_MARGIN, "Margin static (reference)", settings=_LEFT_OUT, variant="85 % of images")
     printed = {
         "reinforce": "REINFORCE",
         "reinforce_ema": "REINFORCE + EMA",
@@ -146,7 +152,7 @@ def _table_5_13() -> Sequence[FairRow]:
         "ppo_a2c": "PPO + A2C",
     }
     rows = (
-        FairRow(PADS, label, static.label, {"pads_estimator": estimator}, estimator)
+        FairRow(_PADS, label, static.label, {"pads_estimator": estimator}, estimator)
         for estimator, label in printed.items()
     )
     return (static, *rows)
@@ -167,7 +173,7 @@ _ROWS: Mapping[str, Callable[[], Sequence[FairRow]]] = {
     "5.13": _table_5_13,
 }
 _STEPS = ("max_steps", "steps_per_evaluation")
-_ADAPTED = ("margin+pads+gap", "triplet+pads+gap")  # in table 5.1
+_ADAPTED = (_PADS, "triplet+pads+gap")  # in table 5.1
 
 
 def dissertation_tables() -> dict[str, Callable[[StudyOptions], Study]]:
@@ -177,25 +183,27 @@ def dissertation_tables() -> dict[str, Callable[[StudyOptions], Study]]:
 
 def _study(table: str, options: StudyOptions) -> Study:
     """The study of a table: tuned where training begins above a cut of a trained network, else by the recipe."""
-    rows = [_doubled(row, options) for row in _ROWS[table]()]
-    tuned = options.overrides.get("trained_from") is not None
+    title, name = f"Milbich's dissertation, table {table}, on {options.dataset}", f"{DISSERTATION}{table}"
 
-    def make(rows: Sequence[FairRow]) -> FairTable | TunedTable:
-        title = f"Milbich's dissertation, table {table}, on {options.dataset}"
-        if not tuned:
-            return FairTable(title, f"{DISSERTATION}{table}", rows, options, chapter=5)
+    def by_recipe(rows: Sequence[FairRow]) -> FairTable:
+        return FairTable(title, name, rows, options, chapter=5)
+
+    def tuned(rows: Sequence[FairRow]) -> TunedTable:
         settings = {**warm_settings(options), "chapter": 5}
         rates = RATES if options.budget != "smoke" else RATES[:2]
-        trials = [TunedRow(row, [{"learning_rate": rate} for rate in rates]) for row in rows]
-        return TunedTable(title, f"{DISSERTATION}{table}", trials, options, settings)
+        trials = [{"learning_rate": rate} for rate in rates]
+        return TunedTable(title, name, [TunedRow(_doubled(row, options), trials) for row in rows], options, settings)
 
+    make = by_recipe if options.overrides.get("trained_from") is None else tuned
+    rows = _ROWS[table]()
     return FinalSamplingTable(make, rows, _ADAPTED) if table == "5.1" else make(rows)
 
 
 def _doubled(row: FairRow, options: StudyOptions) -> FairRow:
-    """A row whose two tasks take turns takes twice the steps that the others of a tuned table have."""
+    """A row whose two tasks take turns, with twice the steps of the schedule; recipes have that by themselves."""
     features = parse_loss(parse_method(row.method)[0]).features
+    in_turn = features == (SHARED,) and row.settings.get("feature_schedule", IN_TURN) == IN_TURN
     steps = {name: 2 * int(value) for name, value in warm_settings(options).items() if name in _STEPS}
-    if features != ("shared",) or row.settings.get("feature_schedule") == "joint" or {*steps} & {*options.overrides}:
+    if not in_turn or {*steps} & {*options.overrides}:
         return row
     return dataclasses.replace(row, settings={**row.settings, **steps})

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from common.errors import check_given
 from common.files import read_arrays
 from common.miners.distance_bins import SMALLEST
 from experiments.reports import UnitRun
 from experiments.settings.methods.pads import FIXED
 from experiments.studies.fair_table import FairRow, FairTable
-from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study
+from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, finished_units
 from experiments.studies.tuned_table import TunedTable
 from experiments.units.sampling_teacher import SAMPLING
 
@@ -63,9 +62,9 @@ class FinalSamplingTable(Study):
         found = {}
         for label in self._adapted:
             cells = self._base.cells_of(label, finished)
-            units = [finished.unit(cell) for cell in cells]
-            if units and all(units):
-                found[label] = last_probabilities([check_given("unit", unit) for unit in units])
+            units = finished_units(cells, finished)
+            if units and len(units) == len(cells):
+                found[label] = last_probabilities(units)
         return self._with(found) if found else self._base
 
     def _with(self, found: Mapping[str, np.ndarray]) -> FairTable | TunedTable:

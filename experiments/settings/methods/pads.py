@@ -10,6 +10,7 @@ import numpy as np
 from common import data, miners, training
 from common.errors import invalid
 from common.miners.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
+from common.training.policy_estimators import ESTIMATORS, RANDOM
 from experiments.settings.number_ranges import POSITIVE, NumberRange
 from experiments.settings.setting import Settings, setting
 
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
     from common.training.policy_adapted_sampling import Decision
 
 ALL_BINS = "all"
-FIXED, RANDOM = "fixed", "random"  # instead of an estimator: nothing is decided, or by chance
+FIXED = "fixed"  # instead of an estimator: nothing is decided
 METRICS = ("R@1", "R@2", "R@4", "R@8", "NMI", "pi_intra", "pi_inter")  # what the policy sees
 _REWARDS = {"recall+nmi": ("R@1", "NMI"), "recall": ("R@1",), "nmi": ("NMI",)}
+
+
+def is_interval(start: str) -> bool:
+    """Whether a `pads_start` names two distances, so that there are bins outside."""
+    return start.count(",") == 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +61,7 @@ class PadsSettings(Settings):
     pads_reward: str = setting("pads: what a decision has to raise", choices=tuple(_REWARDS))
     pads_estimator: str = setting(
         "pads: how the policy learns; or `random` actions, or a distribution that stays `fixed` (H of infinity)",
-        choices=("ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c", RANDOM, FIXED),
+        choices=(*ESTIMATORS, RANDOM, FIXED),
     )
     pads_learning_rate: float = setting("pads: learning rate of the policy", within=POSITIVE)
     pads_draws: str = setting(

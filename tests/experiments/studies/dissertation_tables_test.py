@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import reports
-from experiments.reports.published_values import published_table
+from experiments.reports.published_values import dissertation_value, published_table
 from experiments.settings.loss_building import feature_sizes_of
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.fair_table import FairTable
@@ -70,14 +70,20 @@ def test_without_a_cut_the_recipe_holds_and_printed_figures_never_give_a_verdict
     study = STUDIES["milbich_3.8"](options(budget="demo", overrides={}))
     assert isinstance(study, FairTable)
     assert study.num_cells == 5 * 4
+    turns = [cell.config for cell in study.cells(NothingFinished()) if cell.config.feature_schedule == "in_turn"]
+    alone = study.cells(NothingFinished())[0].config
+    assert {config.max_steps for config in turns} == {2 * alone.max_steps}  # as the recipe has it
+    assert {config.steps_per_evaluation for config in turns} == {2 * alone.steps_per_evaluation}
     study.render(drawn_cells(lambda cell: 0.5), tmp_path, "item")
     written = (tmp_path / "item.md").read_text()
     assert "thesis chapter" not in study.protocol
     for reason in ("protocol is fair, the table's is conventional", "the table's is 256", "87.0"):
         assert reason in written
-    conditions = reports.fair_conditions("milbich_4.2")
-    assert (conditions["backbone"], conditions["embedding_dim"]) == ("bn_inception", 512)
-    assert reports.fair_conditions("milbich_4.3")["backbone"] == "resnet50"
+    published = dissertation_value("milbich_4.2", "cub200", "DiVA (IBN, D & S & I)", "R@1")
+    conditions = reports.conditions_of(published)
+    assert (conditions["backbone"], conditions["embedding_dim"]) == ("bn_inception", 510)
+    printed = dissertation_value("milbich_4.3", "cub200", "Ours (DiVA-R50-512)", "R@1")
+    assert reports.conditions_of(printed)["backbone"] == "resnet50"
 
 
 class Decided:
