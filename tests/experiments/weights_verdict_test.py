@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from common import backbones
 from common.backbones import published_checkpoints, resnet10, save_parameters
 from common.data import Dataset, Examples
 from common.downloads import file_digest
@@ -30,7 +31,8 @@ CONVENTIONAL = reports.published_value("5.2a", "sop", "C1+XBM+GSP", 512, "R@1").
 def make_weights(tmp_path, monkeypatch):
     """Converts a file of parameters; its digest is registered as that of a published checkpoint, or it is not."""
     for backbone in ("bn_inception", "resnet50"):
-        monkeypatch.setitem(converted_weights.BACKBONES, backbone, resnet10)  # what is in the file plays no part
+        monkeypatch.setattr(backbones, backbone, resnet10)  # what is in the file plays no part
+        monkeypatch.setitem(converted_weights.BACKBONES, backbone, {})
 
     def make(backbone, registered):
         source, output = (str(tmp_path / f"{name}-{backbone}-{registered}.npz") for name in ("source", "weights"))

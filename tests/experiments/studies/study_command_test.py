@@ -30,6 +30,8 @@ VARIED |= {**dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"), "
 OF_THEIR_OWN = {  # what a run of a few steps on a dozen classes needs
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), ["--held_out_fraction=0.25"]),
     "5.6": ["--gsp_memory_size=32"],
+    # Tasks within a class need three of its images.
+    **dict.fromkeys(("milbich_4.2", "milbich_4.3", "milbich_4.4"), ["--samples_per_class=4", "--classes_per_batch=2"]),
 }
 ONE_CELL = ("3.3", "4.2", "4.3", "4.4")
 TRIALS_FIRST = ("warm",)  # a row is known when all of its trials are finished; they select after some steps
