@@ -1,12 +1,13 @@
 """Time and memory of the exact retrieval evaluation as the number of embeddings grows.
 
 Command: python -m benchmarks.retrieval_scaling [--sizes=10000,30000,60000,120000] [--dim=128] [--repeats=3]
-    [--figure=docs/figures/retrieval_scaling.png]
+    [--sample_queries=10000] [--figure=docs/figures/retrieval_scaling.png]
 
 Self-retrieval of the embeddings of `benchmarks.retrieval` (small classes, as Stanford Online Products has): P@1, R@k,
 P@R and MAP@R. Memory is what a first evaluation takes above the embeddings and labels. Beside it the bare float32
 product of all pairs, in turn with ours. The exponent is the slope of the time in log-log over the last doubling.
-Last line: one JSON object.
+With `--sample_queries` also a random sample of the queries, each against all: its time, its 95 % interval for MAP@R of
+all queries, and that MAP@R. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 
 with silence_tensorflow_import():
     from benchmarks.retrieval_data import clustered_embeddings, full_product
+    from common.errors import check_given
     from common.retrieval import evaluate_retrieval
 
 _ITEMS_PER_CLASS = 5.346  # Stanford Online Products' test half: 60,502 images of 11,316 classes
@@ -28,16 +30,25 @@ _BUDGET_GB = 1.0  # the aim for the largest size
 _FLAGS = flags.FLAGS
 
 
-def measure_size(num_images: int, dim: int, repeats: int) -> dict:
-    """Figures of one size: `seconds` and `product_seconds` (lists), `extra_gb`, `embeddings_gb`, `map_at_r`."""
+def measure_size(num_images: int, dim: int, repeats: int, sample_queries: int | None = None) -> dict:
+    """Figures of one size: `seconds` and `product_seconds` (lists), `extra_gb`, `embeddings_gb`, `map_at_r`.
+
+    With a sample also `sampled_seconds` (a list) and `interval` of MAP@R.
+    """
     embeddings, labels = clustered_embeddings(num_images, max(2, round(num_images / _ITEMS_PER_CLASS)), dim, seed=0)
     result, extra_gb = measure.peak_growth_gb(lambda: evaluate_retrieval(embeddings, labels))
     functions = {
         "ours": lambda: evaluate_retrieval(embeddings, labels),
         "product": lambda: full_product(embeddings, embeddings),
     }
+    sampled = {}
+    if sample_queries is not None:
+        functions["sampled"] = lambda: evaluate_retrieval(embeddings, labels, sample_queries=sample_queries)
+        sampled["interval"] = check_given("intervals", functions["sampled"]().intervals)["MAP@R"]
     seconds = measure.paired_seconds(functions, repeats)
-    return {
+    if sample_queries is not None:
+        sampled["sampled_seconds"] = seconds["sampled"]
+    return sampled | {
         "seconds": seconds["ours"],
         "product_seconds": seconds["product"],
         "extra_gb": extra_gb,
@@ -53,7 +64,7 @@ def exponent(smaller: tuple[int, float], larger: tuple[int, float]) -> float:
 
 def table(found: dict[int, dict]) -> list[list]:
     """A row a size, of the measured figures."""
-    return [
+    rows = [
         [
             f"{size:,}",
             measure.spread(figures["seconds"]),
@@ -64,6 +75,12 @@ def table(found: dict[int, dict]) -> list[list]:
         ]
         for size, figures in found.items()
     ]
+    for row, figures in zip(rows, found.values()):
+        if "interval" in figures:
+            low, high = figures["interval"]
+            sampled = measure.spread(figures["sampled_seconds"])
+            row += [sampled, f"[{100 * low:.2f}, {100 * high:.2f}]", f"{100 * figures['map_at_r']:.2f}"]
+    return rows
 
 
 def summary(found: dict[int, dict]) -> dict:
@@ -73,6 +90,14 @@ def summary(found: dict[int, dict]) -> dict:
     for size, values in found.items():
         figures |= {f"seconds_{size}": medians[size], f"extra_gb_{size}": values["extra_gb"]}
         figures[f"over_product_{size}"] = measure.paired_ratio(values["seconds"], values["product_seconds"])
+        if "interval" in values:
+            figures[f"sampled_over_exact_{size}"] = measure.paired_ratio(values["sampled_seconds"], values["seconds"])
+            low, high = values["interval"]
+            figures |= {
+                f"sampled_low_{size}": low,
+                f"sampled_high_{size}": high,
+                f"map_at_r_{size}": values["map_at_r"],
+            }
     if len(medians) > 1:
         figures["exponent"] = exponent(*sorted(medians.items())[-2:])
     return figures
@@ -109,8 +134,12 @@ def main(argv) -> None:
     del argv
     small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
     evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads
-    found = {int(size): measure_size(int(size), _FLAGS.dim, _FLAGS.repeats) for size in _FLAGS.sizes}
+    found = {
+        int(size): measure_size(int(size), _FLAGS.dim, _FLAGS.repeats, _FLAGS.sample_queries) for size in _FLAGS.sizes
+    }
     header = ["embeddings", "ours, s", "product, s", "ours / product", "extra GB", "embeddings, GB"]
+    if _FLAGS.sample_queries is not None:
+        header += ["sampled, s", "95 % of MAP@R", "MAP@R"]
     measure.print_table(header, table(found))
     if _FLAGS.figure:
         draw(_FLAGS.figure, found)
@@ -121,5 +150,7 @@ if __name__ == "__main__":
     flags.DEFINE_list("sizes", ["10000", "30000", "60000", "120000"], "Numbers of embeddings.")
     flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=1)
     flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
+    help_text = "Also evaluate so many random queries; fewer than the smallest size. By default none."
+    flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=100)
     flags.DEFINE_string("figure", None, "PNG file to draw; by default none.")
     app.run(main)

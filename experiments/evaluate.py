@@ -11,6 +11,9 @@ the others, without itself; with one, each searches the gallery. Pickled content
 percentages; "lowest" and "highest" are what any order of equally similar items could make of them: far apart means that
 embeddings coincide. The JSON file holds fractions.
 
+`--sample_queries=10000` looks up so many random queries, each in the whole gallery, and adds "95 % of all": a confidence
+interval for the figure of all queries. The time falls with the share of the queries.
+
 `--diagnostics` adds what the embeddings (of the queries) look like: spectral decay, distances inside of and between
 classes in two conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
 `--training=train.npz`, embeddings of the training classes by the same model, adds the generalisation gap.
@@ -28,6 +31,7 @@ with silence_tensorflow_import():
     from common.diagnostics.clustering import LARGEST_SEED
     from common.errors import InvalidInput, invalid
     from common.files import write_json
+    from common.retrieval.query_sample import FEWEST
     from common.retrieval.search.similarity_bounds import SIMILARITIES
     from experiments.analyses.embedding_files import HOW_TO_WRITE, scores, table
     from experiments.settings.flags import refuse_flags, run_command
@@ -38,8 +42,8 @@ def main() -> None:
     values = flags.FLAGS
     if not values.embeddings:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
-    if not (values.clustering or values.diagnostics):
-        refuse_flags("seed", because="only --clustering and --diagnostics draw anything")
+    if not (values.clustering or values.diagnostics or values.sample_queries):
+        refuse_flags("seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
     if values.json and not pathlib.Path(values.json).absolute().parent.is_dir():
         raise invalid("--json", received=values.json, expected="a file in a folder that exists")
     found = scores(values)
@@ -53,11 +57,13 @@ if __name__ == "__main__":
     flags.DEFINE_string("gallery", None, "File of the gallery (default: the queries search one another).")
     flags.DEFINE_list("recall_at", ["1", "2", "4", "8"], "The k of R@k.")
     flags.DEFINE_enum("similarity", "euclidean", SIMILARITIES, "What is near.")
+    help_text = "Score only so many random queries, each against all, with 95 % intervals for all queries."
+    flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=FEWEST)
     flags.DEFINE_boolean("map", False, "Also mAP, over the whole ranking.")
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
-    help_text = "Seed of k-means, and of what uniformity looks at."
+    help_text = "Seed of k-means, of what uniformity looks at, and of --sample_queries."
     flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

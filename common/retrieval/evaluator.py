@@ -10,6 +10,7 @@ import numpy as np
 from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
 from common.retrieval.labels import integer_labels
+from common.retrieval.query_sample import interval_of_all, sampled_rows
 from common.retrieval.search.blocked_search import slices
 from common.retrieval.search.nearest_neighbors import NeighborSearch
 from common.retrieval.search.rank_of_item import rank_items
@@ -39,6 +40,8 @@ class RetrievalResult:
     per_query_map_at_r: np.ndarray
     mean_average_precision: float | None = None  # if asked for
     tie_bounds: dict[str, tuple[float, float]] | None = None  # if asked for: lowest and highest value of each metric
+    sampled_from: int | None = None  # queries that have something to find, if only a sample of them was evaluated
+    intervals: dict[str, tuple[float, float]] | None = None  # of a sample: 95 %, for P@1, R@k, P@R and MAP@R of all
 
     def as_dict(self) -> dict[str, float]:
         """The figures by the names that tables use: "P@1", "R@2", ..., "P@R", "MAP@R" and, if there, "mAP"; counts."""
@@ -62,6 +65,8 @@ def evaluate_retrieval(
     block_size: int = 1536,
     num_threads: int | None = None,
     exclude_same_row: bool = False,
+    sample_queries: int | None = None,
+    seed: int = 0,
 ) -> RetrievalResult:
     """Evaluates each query against the gallery, or against all other queries (without itself, by index).
 
@@ -81,9 +86,11 @@ def evaluate_retrieval(
         tie_bounds: also between which values each metric lies under any order of equally similar items.
         block_size, num_threads: speed and memory, not results; None uses all cores of the process (at most 16).
         exclude_same_row: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
+        sample_queries: only so many random queries, at least 100; the result then has intervals for all queries.
+        seed: of the sample.
 
     Raises:
-        InvalidInput: NaN or infinity (the first bad row is named), wrong labels, or no query with anything to find.
+        InvalidInput: NaN or infinity (the first bad row is named), wrong labels or sample, or nothing to find.
 
     Examples:
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
@@ -103,7 +110,20 @@ def evaluate_retrieval(
         exclude_same_row=exclude_same_row,
     )
     num_relevant = _num_relevant(query_classes, gallery_classes, search.without_self)
-    table = _QueryTable(query_classes, gallery_classes, num_relevant)
+    table = _QueryTable(query_classes, gallery_classes, num_relevant, _evaluated(num_relevant, sample_queries, seed))
+    return _evaluate(table, search, recall_at, average_precision, tie_bounds)
+
+
+def _evaluated(num_relevant: np.ndarray, sample_queries: int | None, seed: int) -> np.ndarray:
+    """The rows of the queries that have something to find, or of a sample of them `[evaluated]`."""
+    candidates = np.flatnonzero(num_relevant > 0)
+    return candidates if sample_queries is None else sampled_rows(candidates, sample_queries, seed)
+
+
+def _evaluate(
+    table: _QueryTable, search: NeighborSearch, recall_at: Sequence[int], average_precision: bool, tie_bounds: bool
+) -> RetrievalResult:
+    """Fills the table and sums it up."""
     tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
     result = table.result(recall_at)
     if not (average_precision or tie_bounds):
@@ -129,10 +149,15 @@ def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: boo
 
 
 class _QueryTable:
-    """The metrics of each query, filled block by block."""
+    """The metrics of each query among the rows `evaluated`, filled block by block; `num_relevant` is 0 for others."""
 
-    def __init__(self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray) -> None:
-        self.query_classes, self.gallery_classes, self.num_relevant = query_classes, gallery_classes, num_relevant
+    def __init__(
+        self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray, evaluated: np.ndarray
+    ) -> None:
+        self.query_classes, self.gallery_classes, self.evaluated = query_classes, gallery_classes, evaluated
+        self.num_candidates = int((num_relevant > 0).sum())
+        self.num_relevant = np.zeros_like(num_relevant)
+        self.num_relevant[evaluated] = num_relevant[evaluated]
         self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(query_classes)))
         self.first_hit = np.zeros(len(query_classes), np.int64)
 
@@ -145,22 +170,31 @@ class _QueryTable:
         self.first_hit[rows] = metrics.first_hit_rank(hits)
 
     def result(self, recall_at: Sequence[int]) -> RetrievalResult:
-        """Means over the queries that have something to find."""
-        rows = np.flatnonzero(self.num_relevant > 0)
+        """Means over the evaluated queries."""
+        rows = self.evaluated
         per_query = [values[rows] for values in (self.precision_at_1, self.r_precision, self.map_at_r)]
-        first_hit = self.first_hit[rows]
+        hits = {int(k): metrics.recall_at_k(self.first_hit[rows], k) for k in recall_at}
+        is_sample = len(rows) < self.num_candidates
         return RetrievalResult(
             precision_at_1=float(per_query[0].mean()),
-            recall_at={int(k): float(metrics.recall_at_k(first_hit, k).mean()) for k in recall_at},
+            recall_at={k: float(values.mean()) for k, values in hits.items()},
             r_precision=float(per_query[1].mean()),
             map_at_r=float(per_query[2].mean()),
             num_queries=len(rows),
-            num_excluded_queries=len(self.num_relevant) - len(rows),
+            num_excluded_queries=len(self.num_relevant) - self.num_candidates,
             query_rows=rows,
             per_query_precision_at_1=per_query[0],
             per_query_r_precision=per_query[1],
             per_query_map_at_r=per_query[2],
+            sampled_from=self.num_candidates if is_sample else None,
+            intervals=self._intervals(per_query, hits) if is_sample else None,
         )
+
+    def _intervals(self, per_query: list[np.ndarray], hits: dict[int, np.ndarray]) -> dict[str, tuple[float, float]]:
+        """By metric, where the mean over all queries that have something to find lies."""
+        recall = {f"R@{k}": values for k, values in hits.items()}
+        values = {"P@1": per_query[0], **recall, "P@R": per_query[1], "MAP@R": per_query[2]}
+        return {name: interval_of_all(sample, self.num_candidates) for name, sample in values.items()}
 
     def _hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
         return (self.gallery_classes[neighbors] == self.query_classes[rows, np.newaxis]) & (neighbors >= 0)

@@ -56,6 +56,8 @@ def scores(values: flags.FlagValues) -> dict:
         similarity=values.similarity,
         average_precision=values.map,
         tie_bounds=True,
+        sample_queries=values.sample_queries,
+        seed=values.seed,
     )
     figures = result.as_dict()
     counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
@@ -68,6 +70,9 @@ def scores(values: flags.FlagValues) -> dict:
         figures |= evaluate_clustering(*clustered, seed=values.seed).as_dict()
     shapes = {"queries": list(embeddings.shape), "gallery": list(gallery[0].shape) if gallery else None}
     found = {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": values.similarity}
+    if result.intervals is not None:
+        intervals = {name: {"lowest": low, "highest": high} for name, (low, high) in result.intervals.items()}
+        found |= {"sampled_from": result.sampled_from, "intervals": intervals}
     if values.diagnostics:
         found["diagnostics"] = diagnose(embeddings, labels, seed=values.seed).as_dict()
     if values.training:
@@ -89,13 +94,19 @@ def recall_depths(depths: Sequence[str]) -> list[int]:
 
 def table(found: dict) -> str:
     """The figures in per cent, a metric a line."""
-    lines = [f"{'metric':<10}{'value':>8}{'lowest':>10}{'highest':>10}"]
+    intervals = found.get("intervals", {})
+    of_all = f"{'95 % of all':>18}" if intervals else ""
+    lines = [f"{'metric':<10}{'value':>8}{'lowest':>10}{'highest':>10}{of_all}"]
     for name, value in found["metrics"].items():
         bounds = found["tie_bounds"].get(name)
         tail = f"{100 * bounds['lowest']:10.2f}{100 * bounds['highest']:10.2f}" if bounds else ""
+        if name in intervals:
+            low, high = (100 * intervals[name][end] for end in ("lowest", "highest"))
+            tail += f"    [{low:5.2f}, {high:5.2f}]"
         lines.append(f"{name:<10}{100 * value:8.2f}{tail}")
+    sample = f" of {found['sampled_from']}, drawn at random" if intervals else ""
     excluded = found["num_excluded_queries"]
-    lines.append(f"{found['num_queries']} queries; {excluded} more have nothing to find and are left out.")
+    lines.append(f"{found['num_queries']} queries{sample}; {excluded} more have nothing to find and are left out.")
     for name, value in found.get("generalization_gap", {}).items():
         lines.append(f"generalisation gap, {name} of test minus training: {100 * value:+.2f}")
     diagnostics = found.get("diagnostics", {})

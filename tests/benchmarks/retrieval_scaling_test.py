@@ -25,5 +25,10 @@ def test_a_small_size_is_measured_and_drawn(tmp_path):
     found = {size: measure_size(size, 16, repeats=1) for size in (300, 600)}
     assert found[600]["embeddings_gb"] == 600 * 16 * 4 / 1e9
     assert all(0 < figures["map_at_r"] < 1 and figures["seconds"][0] > 0 for figures in found.values())
+    sampled = measure_size(600, 16, repeats=1, sample_queries=100)
+    assert sampled["map_at_r"] == found[600]["map_at_r"]
+    assert 0 < sampled["interval"][0] < sampled["interval"][1] < 1
+    assert len(table({600: sampled})[0]) == 9
+    assert summary({600: sampled})["sampled_over_exact_600"] > 0
     draw(tmp_path / "scaling.png", found)
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")

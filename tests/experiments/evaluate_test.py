@@ -73,6 +73,20 @@ def test_scores_queries_against_a_gallery(tmp_path):
     assert found["gallery"] == [31, 8]
 
 
+def test_scores_a_sample_of_the_queries(tmp_path):
+    data = save(tmp_path / "x.npz", 0, num_items=300)
+    finished = score(f"--embeddings={tmp_path}/x.npz", "--sample_queries=120", "--seed=4", f"--json={tmp_path}/s.json")
+    assert finished.returncode == 0, finished.stderr
+    expected = evaluate_retrieval(*data, sample_queries=120, seed=4)
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["metrics"]["MAP@R"] == expected.map_at_r
+    assert (found["num_queries"], found["sampled_from"]) == (120, 300)
+    low, high = expected.intervals["MAP@R"]
+    assert found["intervals"]["MAP@R"] == {"lowest": low, "highest": high}
+    assert f"[{100 * low:5.2f}, {100 * high:5.2f}]" in finished.stdout
+    assert "120 queries of 300, drawn at random" in finished.stdout
+
+
 def bad_files(folder):
     save(folder / "nan.npz", 0, embeddings=np.full((60, 2), np.nan))
     save(folder / "floats.npz", 0, labels=np.zeros(60))
@@ -122,6 +136,7 @@ def test_files_that_are_no_archive_of_embeddings_are_refused(tmp_path, name, mes
         (["--embeddings=nan.npz"], ["Invalid embeddings: received 'NaN or infinity in row 0'"]),
         (["--embeddings=floats.npz", "--seed=1"], ["--seed would have no effect", "--clustering", "--diagnostics"]),
         (["--embeddings=floats.npz", "--json=no/such/folder/scores.json"], ["--json", "folder that exists"]),
+        (["--embeddings=floats.npz", "--sample_queries=99"], ["--sample_queries=99", "100"]),
         (["--embeddings=floats.npz"], ["labels", "integers [60]"]),
         (["--embeddings=floats.npz", "--clustering", "--seed=4294967296"], ["--seed=4294967296", "[0, 4294967295]"]),
         (["--embeddings=floats.npz", "--recall_at=0,2"], ["--recall_at", "at least 1"]),
