@@ -11,8 +11,8 @@ the others, without itself; with one, each searches the gallery. Pickled content
 percentages; "lowest" and "highest" are what any order of equally similar items could make of them: far apart means that
 embeddings coincide. The JSON file holds fractions.
 
-`--sample_queries=10000` looks up so many random queries, each in the whole gallery, and adds "95 % of all": a confidence
-interval for the figure of all queries. The time falls with the share of the queries.
+`--sample_queries=10000` looks up that many random queries, each in the whole gallery, and adds "95 % of all": a
+confidence interval for the figure of all queries. The time falls with the share of the queries.
 
 `--diagnostics` adds what the embeddings (of the queries) look like: spectral decay, distances inside of and between
 classes in two conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
