@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from common.ops.normalization import SPHERE
 from common.ops.precision import at_least_float32
 
 SAFE_SQUARED_DISTANCE = 1e-2  # above it, |f|^2 + |w|^2 - 2 f.w has at least five correct digits in float32
@@ -47,8 +48,8 @@ def prototype_costs(features: tf.Tensor, prototypes: tf.Tensor, state: CostState
     Reference: thesis section 5.2 and ICCV section 4 (the cost c_ij of P2).
 
     Gradient: closed form; 0 for a feature that equals a prototype (never NaN); only the tangential part for vectors on
-    the unit ball or outside of it (one whose norm is 1 to rounding may count as inside). Features longer than 1.8e19,
-    whose squares overflow, have none and give none to prototypes.
+    the unit sphere, to rounding (a squared norm from 1 - 4e-6 on, as of `normalize`), or outside of it. Features longer
+    than 1.8e19, whose squares overflow, have none and give none to prototypes.
 
     Args:
         features: f, `[..., positions, channels]`; norms up to 1e37.
@@ -111,9 +112,9 @@ def _gradients(
     towards, own, squares = tf.split(tf.matmul(ratio, columns), [rows.shape[1], 1, 1], axis=1)
     along = tf.reduce_sum(upstream * distances, axis=1, keepdims=True)  # of e_ji c_ji^2
     radial = 0.5 * (row_norm * own + squares - row_scale * along)
-    # Decided by the squared norm after clipping, which is exactly 1 outside the ball, not by the scale, which need not
-    # be exactly 1 inside it: vectorised float32 rsqrt refines the processor's own estimate, and its rsqrt(1) is
-    # .99999988 on some of them.
+    # Decided by the squared norm after clipping, which is set to 1 from the sphere on, not by the scale, which need not
+    # be exactly 1 inside: vectorised float32 rsqrt refines the processor's own estimate, and its rsqrt(1) is .99999988
+    # on some of them.
     rows_gradient = tf.where(row_norm < 1.0, own, radial) * row_scale * rows - towards
     others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
     sums = tf.matmul(ratio, tf.math.reciprocal_no_nan(row_scale), transpose_a=True)  # sum_j e_ji
@@ -124,7 +125,8 @@ def _gradients(
 def _scale_and_squared_norm(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The factor that clips each vector, and its squared norm after clipping, `[vectors, 1]`."""
     squared = _row_sums(vectors * vectors)
-    return tf.math.rsqrt(tf.maximum(squared, 1.0)), tf.minimum(squared, 1.0)
+    is_inside, one = squared < SPHERE, tf.ones_like(squared)
+    return tf.math.rsqrt(tf.where(is_inside, one, squared)), tf.where(is_inside, squared, one)
 
 
 def _row_sums(values: tf.Tensor) -> tf.Tensor:
@@ -137,7 +139,7 @@ def _clip(vectors: tf.Tensor) -> tf.Tensor:
     largest = tf.maximum(tf.reduce_max(tf.abs(vectors), axis=1, keepdims=True), 1.0)
     vectors = vectors / largest
     norms = tf.sqrt(tf.reduce_sum(vectors * vectors, axis=1, keepdims=True))
-    return vectors / tf.maximum(norms, 1.0 / largest)
+    return vectors / tf.where(norms < SPHERE**0.5 / largest, 1.0 / largest, norms)
 
 
 def _anchored_squared_distances(points: tf.Tensor, centers: tf.Tensor, estimates: tf.Tensor) -> tf.Tensor:

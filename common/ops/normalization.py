@@ -12,13 +12,17 @@ from common.ops.precision import at_least_float32
 from common.ops.reductions import mean_or_zero
 
 NORMALIZATIONS = ("unit", "clip", "none")
+# Squared norms from here on are on the unit sphere or outside of it. A vector that was clipped before has norm 1 to
+# rounding, a few 1e-7, on either side: whether it has a radial gradient must not hang on that.
+SPHERE = 1.0 - 2.0**-18
 
 
 def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
     """Normalises vectors along the last axis.
 
     - `"unit"`: `v / ‖v‖`, the unit sphere; zero stays zero, with zero gradient.
-    - `"clip"`: `v / max(1, ‖v‖)`, the projection onto the unit ball; the identity inside of it.
+    - `"clip"`: `v / max(1, ‖v‖)`, the projection onto the unit ball; the identity inside of it. A vector of norm 1 to
+      rounding (a squared norm from 1 - 4e-6 on) counts as one on the sphere: its gradient is tangential.
     - `"none"`: `v`.
 
     What has no direction in its type is NaN, so that whoever computes with it notices: a vector with a component that
@@ -45,7 +49,8 @@ def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
     squared_norms = tf.where(tf.math.is_inf(squared_norms), overflow, squared_norms)
     if mode == "clip":
         # Times the inverse: the gradient of a division by a column takes four more passes over x.
-        return x * (1.0 / tf.sqrt(tf.maximum(squared_norms, 1.0)))
+        is_inside = squared_norms < SPHERE
+        return x * (1.0 / tf.sqrt(tf.where(is_inside, tf.ones_like(squared_norms), squared_norms)))
     nonzero = squared_norms != 0.0  # also where it is NaN
     norms = tf.sqrt(tf.where(nonzero, squared_norms, tf.ones_like(squared_norms)))
     return tf.where(nonzero, x / norms, tf.zeros_like(x))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.ops.normalization import normalize
 from gsp_dml.prototype_costs import prototype_costs
 
 
@@ -65,6 +66,24 @@ def test_the_gradient_agrees_with_central_differences(scale):
     )
     for closed_form, differences in zip(theoretical, numerical):
         np.testing.assert_allclose(closed_form, differences, atol=1e-7)
+
+
+def test_clipped_vectors_have_tangential_gradients_however_they_were_rounded():
+    """GSP's prototypes begin as clipped features: a third of these are a rounding error inside the unit ball."""
+    rng = np.random.default_rng(5)
+    features, prototypes = (
+        tf.Variable(normalize(10 * rng.normal(size=(num, 64)).astype(np.float32), "clip")) for num in (200, 96)
+    )
+    for vectors in (features, prototypes):
+        squared = tf.reduce_sum(tf.cast(vectors, tf.float64) ** 2, axis=1).numpy()
+        assert (squared < 1).sum() > 20
+        assert (squared > 1).sum() > 20
+    with tf.GradientTape() as tape:
+        costs = prototype_costs(features, prototypes)
+        total = tf.reduce_sum(costs * rng.normal(size=costs.shape).astype(np.float32))
+    for vectors, gradient in zip((features, prototypes), tape.gradient(total, (features, prototypes))):
+        radial = tf.reduce_sum(gradient * vectors, axis=1)
+        np.testing.assert_allclose(radial, np.zeros(len(radial)), atol=2e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

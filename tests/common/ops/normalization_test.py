@@ -35,6 +35,22 @@ def test_gradient_equals_central_differences(mode):
     np.testing.assert_allclose(tape.gradient(total, variable), numeric, atol=1e-8)
 
 
+@pytest.mark.parametrize("dim", [8, 64, 1280])
+def test_what_was_clipped_before_has_a_tangential_gradient_however_it_was_rounded(dim):
+    rng = np.random.default_rng(0)
+    once = normalize(rng.normal(size=(200, dim)).astype(np.float32) * 10, "clip").numpy()
+    once *= np.float32(1) + np.linspace(-4, 4, 200).astype(np.float32)[:, None] * np.finfo(np.float32).eps
+    squared = np.square(once.astype(np.float64)).sum(axis=1)
+    assert (squared < 1).sum() > 50  # on either side of the sphere
+    assert (squared > 1).sum() > 50
+    vectors = tf.Variable(once)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(normalize(vectors, "clip") * rng.normal(size=once.shape).astype(np.float32))
+    radial = tf.reduce_sum(tape.gradient(total, vectors) * once, axis=1)
+    np.testing.assert_allclose(radial, np.zeros(200), atol=1e-4)
+    np.testing.assert_allclose(normalize(vectors, "clip"), once, atol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["unit", "clip", "none"])
 def test_gradient_at_zero_is_finite(mode):
     x = tf.zeros((1, 2), tf.float16)
