@@ -65,11 +65,11 @@ def training_batches(
             tf.TensorSpec([size], tf.int64),
         ),
     )
-    if examples.paths is None and augmentation.works_on_batches:
-        augmented = _mapped(drawn, lambda x, seeds, y: (augmentation(x, seeds), y), num_threads)
-    else:
-        transform = _example_transform(examples, augmentation)
-        augmented = _mapped(drawn.unbatch(), lambda x, pair, y: (transform(x, pair), y), num_threads)
+    at_once = examples.paths is None and augmentation.works_on_batches
+    elements = drawn if at_once else drawn.unbatch()
+    transform = _TRANSFORMS.of(augmentation, *elements.element_spec[:2])
+    augmented = _mapped(elements, lambda x, seeds, y: (transform(x, seeds), y), num_threads)
+    if not at_once:
         augmented = augmented.batch(size, drop_remainder=True)
     return _deterministic(augmented, num_threads)
 
@@ -124,10 +124,10 @@ def view_batches(
 
     signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
     drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
-    if examples.paths is None and transform.works_on_batches:
-        inputs = _mapped(drawn, transform, num_threads)
-    else:
-        inputs = _mapped(drawn.unbatch(), _example_transform(examples, transform), num_threads)
+    at_once = examples.paths is None and transform.works_on_batches
+    elements = drawn if at_once else drawn.unbatch()
+    inputs = _mapped(elements, _TRANSFORMS.of(transform, *elements.element_spec), num_threads)
+    if not at_once:
         inputs = inputs.batch(batch_size)
     num_batches = -(-len(indices) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
@@ -183,43 +183,43 @@ def _batch_spec(content: np.ndarray, batch_size: int | None) -> tf.TensorSpec:
     return tf.TensorSpec([batch_size, *content.shape[1:]], dtype)
 
 
-def _example_transform(examples: Examples, transform: ImageTransform) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """What makes an input of one element of the examples' content and its seed pair."""
-    if examples.paths is None:
-        return transform
-    return _READERS.of(transform)
+class _Transforms:
+    """Transformations of examples, traced once and not by each pipeline.
 
-
-class _Readers:
-    """`read_image` with a transformation, traced once and not by each pipeline.
-
-    Tracing it takes some tenths of a second, and a training makes a pipeline for each of its evaluations. A trace holds
+    Tracing one takes some tenths of a second, and a training makes a pipeline for each of its evaluations. A trace holds
     calls of Python that TensorFlow keeps for as long as the graph lives that was the default one: another graph (after
     `clear_session`, or in another thread) is a fresh start.
     """
 
     def __init__(self) -> None:
         self._graph: tf.Graph | None = None
-        self._traced: dict[ImageTransform, tf.types.experimental.GenericFunction] = {}
+        self._traced: dict[tuple[ImageTransform, bool], tf.types.experimental.GenericFunction] = {}
 
-    def of(self, transform: ImageTransform) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-        """The function of a path and a seed pair; a transformation that can change is traced by who calls it."""
+    def of(
+        self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec
+    ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
+        """The function of inputs (a path, an array, or a batch of arrays) and seed pairs.
+
+        A transformation that can change is traced by who calls it.
+        """
 
         def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
             return read_image(path, transform, seed)
 
+        reads = inputs.dtype == tf.string
+        function = read if reads else transform
         if not (dataclasses.is_dataclass(transform) and transform.__dataclass_params__.frozen):
-            return read
+            return function
         graph = tf.compat.v1.get_default_graph()
         if graph is not self._graph:
             self._graph, self._traced = graph, {}
-        function = self._traced.setdefault(transform, tf.function(read, autograph=False))
+        traced = self._traced.setdefault((transform, reads), tf.function(function, autograph=False))
         # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
         # run eagerly, as what `tf.data` calls does.
-        return function.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int32))
+        return traced.get_concrete_function(inputs, seeds)
 
 
-_READERS = _Readers()
+_TRANSFORMS = _Transforms()
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable, num_threads: int | None) -> tf.data.Dataset:

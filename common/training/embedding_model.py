@@ -157,11 +157,16 @@ class EmbeddingModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Callable:  # noqa: D102
         is_one_device = self.distribute_strategy.num_replicas_in_sync == 1
-        if self._shared is None or self.run_eagerly or self.jit_compile or not is_one_device:
+        shared = self._sharing()
+        if shared is None or self.run_eagerly or self.jit_compile or not is_one_device:
             return super().make_train_function(force)
         if force or self.train_function is None:
-            self.train_function: Callable | None = self._shared_train_function(self._shared)
+            self.train_function: Callable | None = self._shared_train_function(shared)
         return self.train_function
+
+    def _sharing(self) -> Callable[..., Callable] | None:
+        """What finds traced functions of other models, or None: not asked for, or functions are to run as Python."""
+        return None if tf.config.functions_run_eagerly() else self._shared
 
     def _shared_train_function(self, shared: Callable[..., Callable]) -> Callable:
         step = tf.function(lambda iterator: self.train_step(iterator.get_next()), autograph=False)
@@ -237,9 +242,10 @@ class EmbeddingModel(keras.Model):
         step = {"embeddings": self._embedding_step, "features": self._feature_step}[
             check_choice("output", output, ("embeddings", "features"))
         ]
-        if self._shared is not None and isinstance(batches, tf.data.Dataset):
+        shared = self._sharing()
+        if shared is not None and isinstance(batches, tf.data.Dataset):
             inputs = batches.element_spec
-            step = self._shared(output, inputs, functools.partial(step.get_concrete_function, inputs), self.variables)
+            step = shared(output, inputs, functools.partial(step.get_concrete_function, inputs), self.variables)
         return np.concatenate([step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)
