@@ -186,7 +186,7 @@ def _batch_spec(content: np.ndarray, batch_size: int | None) -> tf.TensorSpec:
 class _Transforms:
     """Transformations of examples, traced once and not by each pipeline.
 
-    Tracing one takes some tenths of a second, and a training makes a pipeline for each of its evaluations. A trace holds
+    Tracing one takes tenths of a second, and a training makes a pipeline for each of its evaluations. A trace holds
     calls of Python that TensorFlow keeps for as long as the graph lives that was the default one: another graph (after
     `clear_session`, or in another thread) is a fresh start.
     """
