@@ -17,8 +17,8 @@ from benchmarks.gradient_cases import CASES
 from benchmarks.inexact_arithmetic import Processor, inexact_arithmetic
 
 PRESENT_DECISIONS = {
-    "tf.where(row_norm < 1.0, own, radial)": "tf.where(row_scale < 1.0, radial, own)",
-    "tf.where(center_norm < 1.0, sums, _row_sums(others * centers))": (
+    "tf.where(row_norm < SPHERE, own, radial)": "tf.where(row_scale < 1.0, radial, own)",
+    "tf.where(center_norm < SPHERE, sums, _row_sums(others * centers))": (
         "tf.where(center_scale < 1.0, _row_sums(others * centers), sums)"
     ),
 }

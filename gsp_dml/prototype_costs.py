@@ -112,21 +112,20 @@ def _gradients(
     towards, own, squares = tf.split(tf.matmul(ratio, columns), [rows.shape[1], 1, 1], axis=1)
     along = tf.reduce_sum(upstream * distances, axis=1, keepdims=True)  # of e_ji c_ji^2
     radial = 0.5 * (row_norm * own + squares - row_scale * along)
-    # Decided by the squared norm after clipping, which is set to 1 from the sphere on, not by the scale, which need not
-    # be exactly 1 inside: vectorised float32 rsqrt refines the processor's own estimate, and its rsqrt(1) is .99999988
-    # on some of them.
-    rows_gradient = tf.where(row_norm < 1.0, own, radial) * row_scale * rows - towards
+    # Decided by the squared norm after clipping, which is exactly 1 outside the ball, not by the scale, which need not
+    # be exactly 1 inside it: vectorised float32 rsqrt refines the processor's own estimate, and its rsqrt(1) is
+    # .99999988 on some of them. A vector that was clipped before is a rounding error inside or outside: on the sphere.
+    rows_gradient = tf.where(row_norm < SPHERE, own, radial) * row_scale * rows - towards
     others = tf.matmul(ratio, rows, transpose_a=True)  # sum_j e_ji f_j
     sums = tf.matmul(ratio, tf.math.reciprocal_no_nan(row_scale), transpose_a=True)  # sum_j e_ji
-    own = tf.where(center_norm < 1.0, sums, _row_sums(others * centers)) * center_scale
+    own = tf.where(center_norm < SPHERE, sums, _row_sums(others * centers)) * center_scale
     return rows_gradient, own * centers - center_scale * others
 
 
 def _scale_and_squared_norm(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The factor that clips each vector, and its squared norm after clipping, `[vectors, 1]`."""
     squared = _row_sums(vectors * vectors)
-    is_inside, one = squared < SPHERE, tf.ones_like(squared)
-    return tf.math.rsqrt(tf.where(is_inside, one, squared)), tf.where(is_inside, squared, one)
+    return tf.math.rsqrt(tf.maximum(squared, 1.0)), tf.minimum(squared, 1.0)
 
 
 def _row_sums(values: tf.Tensor) -> tf.Tensor:
@@ -139,7 +138,7 @@ def _clip(vectors: tf.Tensor) -> tf.Tensor:
     largest = tf.maximum(tf.reduce_max(tf.abs(vectors), axis=1, keepdims=True), 1.0)
     vectors = vectors / largest
     norms = tf.sqrt(tf.reduce_sum(vectors * vectors, axis=1, keepdims=True))
-    return vectors / tf.where(norms < SPHERE**0.5 / largest, 1.0 / largest, norms)
+    return vectors / tf.maximum(norms, 1.0 / largest)
 
 
 def _anchored_squared_distances(points: tf.Tensor, centers: tf.Tensor, estimates: tf.Tensor) -> tf.Tensor:

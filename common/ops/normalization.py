@@ -48,9 +48,11 @@ def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
     overflow = tf.constant(np.nan, squared_norms.dtype)  # else x / inf would be zero
     squared_norms = tf.where(tf.math.is_inf(squared_norms), overflow, squared_norms)
     if mode == "clip":
+        # The value is that of max(1, ‖v‖²); the gradient, which a maximum has from 1 on, begins at the sphere.
+        differentiated = tf.where(squared_norms < SPHERE, tf.ones_like(squared_norms), squared_norms)
+        squared_norms = differentiated + tf.stop_gradient(tf.maximum(squared_norms, 1.0) - differentiated)
         # Times the inverse: the gradient of a division by a column takes four more passes over x.
-        is_inside = squared_norms < SPHERE
-        return x * (1.0 / tf.sqrt(tf.where(is_inside, tf.ones_like(squared_norms), squared_norms)))
+        return x * (1.0 / tf.sqrt(squared_norms))
     nonzero = squared_norms != 0.0  # also where it is NaN
     norms = tf.sqrt(tf.where(nonzero, squared_norms, tf.ones_like(squared_norms)))
     return tf.where(nonzero, x / norms, tf.zeros_like(x))
