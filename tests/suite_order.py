@@ -23,6 +23,10 @@ FRONT_ENDS = (
     *("experiments/mnist_study_test.py", "experiments/named_flags_test.py", "experiments/plugin_test.py"),
     *("experiments/report_test.py", "experiments/small_photographs_test.py", "experiments/startup_test.py"),
     *("experiments/studies_test.py", "experiments/tracking_test.py", "architecture_test.py", "served_process_test.py"),
+    # Units of features and of transformers: their losses, callbacks, networks, cuts and exact resume are the library's
+    # and tested there on either stack, as other units are.
+    *("experiments/units/feature_runs_test.py", "experiments/units/transformer_runs_test.py"),
+    *("experiments/feature_commands_test.py", "experiments/preparation/pretraining_test.py"),
 )
 
 
