@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
 from experiments.blocks.analysis_tables import diagnostic_means, diagnostics, feature_slices, refined_metrics
+from experiments.blocks.compared_methods import baselines_of, difference_in_table
 from experiments.blocks.figure_tables import lambda_search, mnist_problems, proposition, zero_shot, zero_shot_ridges
 from experiments.blocks.marked_blocks import Block, Value
 from experiments.blocks.study_tables import best_steps, compared_row, held_against, sweep
@@ -37,9 +37,6 @@ from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 from experiments.reports.deployed_models import METRICS, models_table
 from experiments.reports.selection_plot import SelectionPoint
-from experiments.studies.fair_table import FairTable
-from experiments.studies.study import StudyOptions
-from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import TokenMethod, selection_table
 from experiments.studies.tuned_table import table_of_trials
 
@@ -68,8 +65,8 @@ def markdown_of(block: Block, study: StudyRows) -> str:
 def text_of(value: Value, study: StudyRows) -> str:
     """A single value: a metric in per cent, an interval, a difference, a number of runs, or a mean of extras.
 
-    `minus METHOD` is the difference of MAP@R from another method, `runs` the number, and `extra NAME` the mean of what
-    the rows keep beside metrics.
+    `minus METHOD` is the difference of MAP@R from another method (as the study's table has it, where that compares the
+    two), `runs` the number, and `extra NAME` the mean of what the rows keep beside metrics.
 
     Args:
         value: which one.
@@ -90,7 +87,7 @@ def text_of(value: Value, study: StudyRows) -> str:
         other, ending = metric.removeprefix("minus "), " interval"
         wants_interval = other.endswith(ending)
         other = check_choice(f"method in the value {value}", other.removesuffix(ending), labels_of(study))
-        text = _text(method_difference(study, label, other), other)
+        text = difference_in_table(study, label, other) or _text(method_difference(study, label, other), other)
         return text.interval if wants_interval else text.figure.removesuffix("*")
     if metric.startswith("untrained "):
         means = untrained_means(study, [label])
@@ -134,22 +131,6 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
     header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
     notes = [_untrained_note(study, labels), *_left_out(baselines, labels), *reports.footnotes(rows)]
     return reports.PlainTable("", [*header, "detectable"], lines, notes), labels
-
-
-def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
-    """What each method of a table is compared with, by label, in the table's order.
-
-    Args:
-        study: its rows.
-        table: a key of `experiments.studies.tables.TABLES`.
-    """
-    first = next(row for row in study.rows if row["kind"] == TRAINING)
-    configuration = first["configuration"]
-    # Where a data set brings no network of its own, its table has to be told one.
-    start = {} if configuration["weights"] in ("none", "imagenet") else {"weights": configuration["weights"]}
-    options = StudyOptions(first["dataset"], configuration["budget"], overrides=start)
-    asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
-    return {label: row.baseline for label, row in asked.rows.items()}
 
 
 def trials(study: StudyRows, table: str = "warm") -> tuple[reports.PlainTable, list[str]]:

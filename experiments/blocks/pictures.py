@@ -12,7 +12,8 @@ import numpy as np
 from PIL import Image, PngImagePlugin
 
 from common.files import write_atomically
-from experiments.blocks.builders import baselines_of, token_methods
+from experiments.blocks.builders import token_methods
+from experiments.blocks.compared_methods import baselines_of
 from experiments.blocks.figure_tables import draw_mnist_problems, draw_prototypes, draw_zero_shot
 from experiments.blocks.study_tables import draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement

@@ -1,0 +1,66 @@
+"""Which methods a study's table compares, and what it says of two of them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import cast
+
+from common.errors import check_choice
+from experiments import reports
+from experiments.evidence.fair_rows import MINUS, table_rows
+from experiments.evidence.rows import TRAINING
+from experiments.evidence.store import StudyRows
+from experiments.studies.fair_table import FairTable
+from experiments.studies.study import StudyOptions
+from experiments.studies.tables import TABLES
+
+_TABLE = re.compile(r"experiments\.table --id=(\S+)")
+
+
+def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
+    """What each method of a table is compared with, by label, in the table's order.
+
+    Args:
+        study: its rows.
+        table: a key of `experiments.studies.tables.TABLES`.
+    """
+    first = next(row for row in study.rows if row["kind"] == TRAINING)
+    configuration = first["configuration"]
+    # Where a data set brings no network of its own, its table has to be told one.
+    start = {} if configuration["weights"] in ("none", "imagenet") else {"weights": configuration["weights"]}
+    options = StudyOptions(first["dataset"], configuration["budget"], overrides=start)
+    asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
+    return {label: row.baseline for label, row in asked.rows.items()}
+
+
+def difference_in_table(study: StudyRows, label: str, baseline: str) -> reports.CellText | None:
+    """The difference of two methods as the table says it whose command trained them.
+
+    A table pools what its comparisons know of the spread of training, so its intervals are not those of the two alone.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        baseline: of what it is compared with.
+
+    Returns:
+        None where the runs are of no table, of several, or the table compares the method with another one.
+    """
+    row = _table_rows(study).get(label)
+    held = _baselines(study).get(label) if row else None
+    if row is None or held != baseline or (MINUS, "MAP@R") not in row.cells:
+        return None
+    return reports.cell_text(row.cells[MINUS, "MAP@R"])
+
+
+@functools.lru_cache(maxsize=64)
+def _baselines(study: StudyRows) -> dict[str, str | None]:
+    commands = {row.get("command") or "" for row in study.rows if row["kind"] == TRAINING}
+    tables = {match[1] for match in map(_TABLE.search, commands) if match}
+    return baselines_of(study, *tables) if len(tables) == 1 and tables <= set(TABLES) else {}
+
+
+@functools.lru_cache(maxsize=64)
+def _table_rows(study: StudyRows) -> dict[str, reports.TableRow]:
+    return {row.method: row for row in table_rows(study, _baselines(study))}
