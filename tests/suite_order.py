@@ -25,8 +25,7 @@ FRONT_ENDS = (
     *("experiments/studies_test.py", "experiments/tracking_test.py", "architecture_test.py", "served_process_test.py"),
     # Units of features and of transformers: their losses, callbacks, networks, cuts and exact resume are the library's
     # and tested there on either stack, as other units are.
-    *("experiments/units/feature_runs_test.py", "experiments/units/transformer_runs_test.py"),
-    *("experiments/feature_commands_test.py", "experiments/preparation/pretraining_test.py"),
+    *(f"experiments/{file}_test.py" for file in ("feature_commands", "units/feature_runs", "units/transformer_runs")),
 )
 
 

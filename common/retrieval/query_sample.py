@@ -39,7 +39,7 @@ def interval_of_all(values: np.ndarray, population: int) -> tuple[float, float]:
     the factor (population - sample) / (population - 1) of a finite population. Where everything was evaluated, the
     interval is the mean itself.
 
-    Reference: Agresti and Coull, The American Statistician 52, 1998; Cochran, Sampling Techniques, 1977, section 2.6.
+    Reference: Agresti and Coull, The American Statistician 52, 1998; Cochran, Sampling Techniques, 1977, chapter 2.
 
     Args:
         values: of the sampled queries `[sample]`, fractions.
