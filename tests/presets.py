@@ -50,12 +50,12 @@ def tiny_vit(folder: pathlib.Path, **settings: object) -> pathlib.Path:
     return _written(network, hub.layers.ViTImageConverter(image_size=(32, 32), scale=1 / 127.5, offset=-1.0), folder)
 
 
-def dinov2_small(folder: pathlib.Path, num_layers: int = 12) -> pathlib.Path:
-    """The shapes of `dinov2_small`: patches of 14 pixels, 12 blocks of 384 channels and 6 heads, 224 pixels."""
+def dinov2_small(folder: pathlib.Path) -> pathlib.Path:
+    """The shapes of `dinov2_small`: patches of 14 pixels, blocks (two) of 384 channels and 6 heads, 224 pixels."""
     hub = keras_hub()
     network = hub.models.DINOV2Backbone(
         patch_size=14,
-        num_layers=num_layers,
+        num_layers=2,
         hidden_dim=384,
         num_heads=6,
         intermediate_dim=1536,
