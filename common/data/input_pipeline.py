@@ -65,13 +65,7 @@ def training_batches(
             tf.TensorSpec([size], tf.int64),
         ),
     )
-    at_once = examples.paths is None and augmentation.works_on_batches
-    elements = drawn if at_once else drawn.unbatch()
-    transform = _TRANSFORMS.of(augmentation, *elements.element_spec[:2])
-    augmented = _mapped(elements, lambda x, seeds, y: (transform(x, seeds), y), num_threads)
-    if not at_once:
-        augmented = augmented.batch(size, drop_remainder=True)
-    return _deterministic(augmented, num_threads)
+    return _deterministic(_transformed(drawn, augmentation, size, num_threads), num_threads)
 
 
 def evaluation_batches(
@@ -124,11 +118,7 @@ def view_batches(
 
     signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
     drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
-    at_once = examples.paths is None and transform.works_on_batches
-    elements = drawn if at_once else drawn.unbatch()
-    inputs = _mapped(elements, _TRANSFORMS.of(transform, *elements.element_spec), num_threads)
-    if not at_once:
-        inputs = inputs.batch(batch_size)
+    inputs = _transformed(drawn, transform, batch_size, num_threads)
     num_batches = -(-len(indices) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
 
@@ -222,10 +212,24 @@ class _Transforms:
 _TRANSFORMS = _Transforms()
 
 
-def _mapped(dataset: tf.data.Dataset, function: Callable, num_threads: int | None) -> tf.data.Dataset:
+def _transformed(
+    drawn: tf.data.Dataset, transform: ImageTransform, batch_size: int, num_threads: int | None
+) -> tf.data.Dataset:
+    """Batches of (content, seed pairs, and possibly labels), with the content transformed and without the seeds."""
+    at_once = drawn.element_spec[0].dtype != tf.string and transform.works_on_batches
+    elements = drawn if at_once else drawn.unbatch()
+    traced = _TRANSFORMS.of(transform, *elements.element_spec[:2])
+
+    def mapped(content: tf.Tensor, seeds: tf.Tensor, *labels: tf.Tensor) -> tf.Tensor | tuple[tf.Tensor, ...]:
+        inputs = traced(content, seeds)
+        return (inputs, *labels) if labels else inputs
+
     # AutoGraph would read and rewrite the source of everything that is called, some seconds, and find nothing to do.
-    plain = tf.autograph.experimental.do_not_convert(function)
-    return dataset.map(plain, num_parallel_calls=_parallel_calls(num_threads))
+    plain = tf.autograph.experimental.do_not_convert(mapped)
+    transformed = elements.map(plain, num_parallel_calls=_parallel_calls(num_threads))
+    # Batches of a training are complete, and of a size that is known.
+    complete = drawn.element_spec[0].shape[0] is not None
+    return transformed if at_once else transformed.batch(batch_size, drop_remainder=complete)
 
 
 def _parallel_calls(num_threads: int | None) -> int:

@@ -110,17 +110,17 @@ def evaluate_retrieval(
         exclude_same_row=exclude_same_row,
     )
     num_relevant = _num_relevant(query_classes, gallery_classes, search.without_self)
-    table = _QueryTable(query_classes, gallery_classes, num_relevant, _evaluated(num_relevant, sample_queries, seed))
-    return _evaluate(table, search, recall_at, average_precision, tie_bounds)
+    table = _QueryTable(query_classes, gallery_classes, num_relevant, _query_rows(num_relevant, sample_queries, seed))
+    return _filled(table, search, recall_at, average_precision, tie_bounds)
 
 
-def _evaluated(num_relevant: np.ndarray, sample_queries: int | None, seed: int) -> np.ndarray:
+def _query_rows(num_relevant: np.ndarray, sample_queries: int | None, seed: int) -> np.ndarray:
     """The rows of the queries that have something to find, or of a sample of them `[evaluated]`."""
     candidates = np.flatnonzero(num_relevant > 0)
     return candidates if sample_queries is None else sampled_rows(candidates, sample_queries, seed)
 
 
-def _evaluate(
+def _filled(
     table: _QueryTable, search: NeighborSearch, recall_at: Sequence[int], average_precision: bool, tie_bounds: bool
 ) -> RetrievalResult:
     """Fills the table and sums it up."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from absl import flags
@@ -61,24 +61,24 @@ def scores(values: flags.FlagValues) -> dict:
     )
     figures = result.as_dict()
     counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
-    bounds = {
-        name: {"lowest": low, "highest": high}
-        for name, (low, high) in check_given("tie_bounds", result.tie_bounds).items()
-    }
+    bounds = _by_end(check_given("tie_bounds", result.tie_bounds))
     if values.clustering:
         clustered = gallery or (embeddings, labels)
         figures |= evaluate_clustering(*clustered, seed=values.seed).as_dict()
     shapes = {"queries": list(embeddings.shape), "gallery": list(gallery[0].shape) if gallery else None}
     found = {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": values.similarity}
     if result.intervals is not None:
-        intervals = {name: {"lowest": low, "highest": high} for name, (low, high) in result.intervals.items()}
-        found |= {"sampled_from": result.sampled_from, "intervals": intervals}
+        found |= {"sampled_from": result.sampled_from, "intervals": _by_end(result.intervals)}
     if values.diagnostics:
         found["diagnostics"] = diagnose(embeddings, labels, seed=values.seed).as_dict()
     if values.training:
         training = read_embeddings("--training", values.training)
         found["generalization_gap"] = generalization_gap(embeddings, labels, *training)
     return found
+
+
+def _by_end(intervals: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
+    return {name: {"lowest": low, "highest": high} for name, (low, high) in intervals.items()}
 
 
 def recall_depths(depths: Sequence[str]) -> list[int]:

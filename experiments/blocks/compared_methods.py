@@ -47,20 +47,16 @@ def difference_in_table(study: StudyRows, label: str, baseline: str) -> reports.
     Returns:
         None where the runs are of no table, of several, or the table compares the method with another one.
     """
-    row = _table_rows(study).get(label)
-    held = _baselines(study).get(label) if row else None
-    if row is None or held != baseline or (MINUS, "MAP@R") not in row.cells:
-        return None
-    return reports.cell_text(row.cells[MINUS, "MAP@R"])
+    cell = _differences(study).get(label)
+    return reports.cell_text(cell) if cell is not None and cell.baseline == baseline else None
 
 
-@functools.lru_cache(maxsize=64)
-def _baselines(study: StudyRows) -> dict[str, str | None]:
+@functools.lru_cache(maxsize=64)  # a document has many values of a study
+def _differences(study: StudyRows) -> dict[str, reports.TableCell]:
+    """The table's differences of MAP@R, by the label of the method."""
     commands = {row.get("command") or "" for row in study.rows if row["kind"] == TRAINING}
     tables = {match[1] for match in map(_TABLE.search, commands) if match}
-    return baselines_of(study, *tables) if len(tables) == 1 and tables <= set(TABLES) else {}
-
-
-@functools.lru_cache(maxsize=64)
-def _table_rows(study: StudyRows) -> dict[str, reports.TableRow]:
-    return {row.method: row for row in table_rows(study, _baselines(study))}
+    if len(tables) != 1 or not tables <= set(TABLES):
+        return {}
+    rows = table_rows(study, baselines_of(study, *tables))
+    return {row.method: row.cells[MINUS, "MAP@R"] for row in rows if (MINUS, "MAP@R") in row.cells}

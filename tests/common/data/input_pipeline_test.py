@@ -240,6 +240,19 @@ def test_small_images_come_fast():
     assert 100 * 64 / (time.process_time() - started) > 2500  # a core; about 30,000 where nothing is wrong
 
 
+def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monkeypatch):
+    traced, shift = [], RandomShift._shift
+    monkeypatch.setattr(RandomShift, "_shift", lambda self, *given: traced.append(self) or shift(self, *given))
+    tf.keras.backend.clear_session()
+    made = [hashes(training_batches(in_memory, index_batches(), RandomShift(2), seed=5), 3) for _ in range(2)]
+    assert made[0] == made[1]
+    assert traced == [RandomShift(2)]
+    training_batches(in_memory, index_batches(), RandomShift(1), seed=5)
+    evaluation_batches(in_memory, RandomShift(2), 4)  # of batches that may be smaller
+    assert traced == [RandomShift(2), RandomShift(1), RandomShift(2)]
+    tf.keras.backend.clear_session()  # lets go of what the traces call
+
+
 def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, monkeypatch):
     traced = []
 

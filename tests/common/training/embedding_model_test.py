@@ -18,8 +18,9 @@ from common.losses import (
     WeightedSumLoss,
 )
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling
-from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
+from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TracedFunctions
 from common.training.devices import precision_policy, scaled_optimizer
+from tests.eager_functions import eagerly
 
 keras = tf.keras
 
@@ -123,6 +124,27 @@ def test_embed_keeps_the_order_and_the_last_smaller_batch():
     np.testing.assert_allclose(features, averages / np.linalg.norm(averages, axis=1, keepdims=True), rtol=1e-5)
     with pytest.raises(InvalidInput, match="output.*embeddings, features"):
         model.embed(batches, output="logits")
+
+
+def test_shared_traces_are_for_graphs_alone():
+    class Seen(TracedFunctions):
+        names = ()
+
+        def function(self, kind, name, *given):
+            self.names += (name,)
+            return super().function(kind, name, *given)
+
+    for is_eager, names in ((True, ()), (False, ("training", "embeddings"))):
+        model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss())
+        labels = np.array([0, 0, 1, 1, 2, 2])
+        model.build_from_batch(images(), labels)
+        model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(1e-4)))
+        traces = Seen()
+        model.share_traces(traces, "kind")
+        with eagerly(is_eager):
+            model.fit(tf.data.Dataset.from_tensors((images(), labels)), verbose=0)
+            assert model.embed(tf.data.Dataset.from_tensors(images())).shape == (6, 4)
+        assert traces.names == names
 
 
 def test_every_part_is_trained_by_fit_and_proxies_faster():
