@@ -1,4 +1,4 @@
-"""Which methods a study's table compares, and what it says of two of them."""
+"""The comparisons of a study's table, and the difference of two methods as it says it."""
 
 from __future__ import annotations
 
