@@ -26,6 +26,7 @@ def training_batches(
     seed: int,
     start_step: int = 0,
     num_threads: int | None = None,
+    with_places: bool = False,
 ) -> tf.data.Dataset:
     """Endless training batches, a pure function of the examples, the index batches, the seed and the step.
 
@@ -39,10 +40,12 @@ def training_batches(
         seed: of the augmentation, non-negative.
         start_step: training step (from 0) of the first batch.
         num_threads: that decode and augment; None leaves the number to `tf.data`.
+        with_places: labels also say which example each is.
 
     Returns:
         Pairs of inputs `[batch, height, width, channels]` (or tokens `[batch, tokens]`), as uint8 (int32) wherever the
-        augmentation keeps integers, and labels `[batch]` int64.
+        augmentation keeps integers, and labels `[batch]` int64; with `with_places`, rows of label and place among
+        `examples` `[batch, 2]`.
     """
     check_non_negative("seed", seed)
     check_non_negative("start_step", start_step)
@@ -54,7 +57,8 @@ def training_batches(
             if examples.view_seeds is not None:
                 views = examples.view_seeds[indices]  # [batch, views, 2]
                 seeds = views[np.arange(len(views)), view_numbers(seeds, views.shape[1])]
-            yield content[indices], seeds, examples.labels[indices]
+            labels = examples.labels[indices]
+            yield content[indices], seeds, np.stack([labels, indices], axis=1) if with_places else labels
 
     size = batches.batch_size
     drawn = tf.data.Dataset.from_generator(
@@ -62,7 +66,7 @@ def training_batches(
         output_signature=(
             _batch_spec(content, size),
             tf.TensorSpec([size, 2], tf.int32),
-            tf.TensorSpec([size], tf.int64),
+            tf.TensorSpec([size, 2] if with_places else [size], tf.int64),
         ),
     )
     return _deterministic(_transformed(drawn, augmentation, size, num_threads), num_threads)

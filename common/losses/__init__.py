@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from common.losses.decorrelation import DecorrelationLoss
     from common.losses.distance_adapted_contrast import DistanceAdaptedContrastLoss
     from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
+    from common.losses.group_labels import GroupLabelsLoss
     from common.losses.histogram import HistogramLoss
     from common.losses.in_turn import InTurnLoss
+    from common.losses.label_column import LabelColumnLoss, class_column
     from common.losses.lifted_structure import LiftedStructureLoss
     from common.losses.loss_layer import LossLayer
     from common.losses.margin import MarginLoss
@@ -48,8 +50,10 @@ __all__ = [
     "CrossBatchMemoryLoss",
     "DecorrelationLoss",
     "DistanceAdaptedContrastLoss",
+    "GroupLabelsLoss",
     "HistogramLoss",
     "InTurnLoss",
+    "LabelColumnLoss",
     "LiftedStructureLoss",
     "LossLayer",
     "MarginLoss",
@@ -68,6 +72,7 @@ __all__ = [
     "TripletLoss",
     "ViewLoss",
     "WeightedSumLoss",
+    "class_column",
     "class_ids",
     "feature_sizes",
     "feature_tasks_loss",

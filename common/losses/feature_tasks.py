@@ -8,11 +8,13 @@ from common.errors import check_non_negative, invalid
 from common.losses.component_loss import ComponentLoss
 from common.losses.decorrelation import DecorrelationLoss
 from common.losses.in_turn import InTurnLoss
+from common.losses.label_column import CLASS, PLACE, LabelColumnLoss
 from common.losses.metric_loss import MetricLoss
 from common.losses.views import ViewLoss
 from common.losses.weighted_sum import WeightedSumLoss
 
-TASKS = ("shared", "intra", "dance")
+TASKS = ("shared", "groups", "intra", "dance")
+_IN_TURN = (["shared"], ["groups"])
 
 
 def feature_sizes(embedding_dim: int, num_features: int) -> tuple[int, ...]:
@@ -46,23 +48,26 @@ def feature_tasks_loss(
     hidden: int = 512,
     in_turn: bool = False,
 ) -> MetricLoss:
-    """`L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`: DiVA and its subsets, or shared features.
+    """`L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`: DiVA and its subsets, shared features, or MIC's groups.
 
-    The slices stand in the order disc, shared, intra, dance, as far as they are there. With `dance` the loss is of
-    batches of two views: the other tasks see the first view, `dance` compares the two. With `in_turn` the
-    discriminative task and `shared` take turns from step to step, and decorrelate in each.
+    The slices stand in the order disc, shared, groups, intra, dance, as far as they are there. With `dance` the loss is
+    of batches of two views: the other tasks see the first view, `dance` compares the two. With `groups` labels are rows
+    of class and place `[batch, 2]` (`LabelColumnLoss`). With `in_turn` the discriminative task and `shared` or `groups`
+    take turns from step to step, and decorrelate in each.
 
-    Reference: Milbich's dissertation, equations 4.11 and 4.12 (all α and all weights equal), and algorithm 1
-    (`in_turn`). With decorrelation, its public code decorrelates (shared, dance) as well if there is no intra.
+    Reference: Milbich's dissertation, equations 4.11 and 4.12 (all α and all weights equal), equation 3.3 (`groups`),
+    and algorithm 1 (`in_turn`). With decorrelation, its public code decorrelates (shared, dance) as well if there is no
+    intra.
 
     Args:
         discriminative: the loss of the first slice; each loss is made for embeddings of its slice's size.
-        tasks: losses by their names in `TASKS`, at least one; those of one sum need seeds of their own.
+        tasks: losses by their names in `TASKS`, at least one; those of one sum need seeds of their own. The one of
+            `groups` takes places for labels, as `GroupLabelsLoss` does.
         sizes: components of the slices; see `feature_sizes`.
         weight: α, at least 0.
         decorrelation: w, at least 0; with 0 there is no `DecorrelationLoss`.
         reduction, hidden: of the decorrelation; see `DecorrelationLoss`.
-        in_turn: for `shared` as the only task.
+        in_turn: for `shared` or `groups` as the only task.
 
     Returns:
         A `MetricLoss` of embeddings `[batch, sum(sizes)]`.
@@ -77,11 +82,9 @@ def feature_tasks_loss(
     check_non_negative("weight", weight)
     check_non_negative("decorrelation", decorrelation)
     sizes, names = tuple(sizes), _checked_names(tasks, sizes, in_turn)
-    places = {name: (sum(sizes[:slot]), sizes[slot]) for slot, name in enumerate(names, 1)}
-    parts = {name: ComponentLoss(tasks[name], *places[name]) for name in names}
-    first = ComponentLoss(discriminative, 0, sizes[0])
-    one_view = [(parts[name], weight) for name in names if name != "dance"]
-    total = [(InTurnLoss([first, parts["shared"]]), 1.0)] if in_turn else [(first, 1.0), *one_view]
+    parts = _on_slices({"disc": discriminative, **{name: tasks[name] for name in names}}, sizes)
+    first, *one_view = (part for name, part in parts.items() if name != "dance")
+    total = [(InTurnLoss([first, *one_view]), 1.0)] if in_turn else [(first, 1.0), *((x, weight) for x in one_view)]
     if decorrelation:
         pairs = [(0, slot) for slot in range(1, len(sizes))]
         total.append((DecorrelationLoss(sizes, pairs, decorrelation, hidden, reduction), 1.0))
@@ -99,9 +102,19 @@ def _checked_names(tasks: Mapping[str, MetricLoss], sizes: Sequence[int], in_tur
     if len(sizes) != len(names) + 1:
         expected = f"{len(names) + 1} numbers, for disc, {', '.join(names)}"
         raise invalid("sizes", received=tuple(sizes), expected=expected)
-    if in_turn and names != ["shared"]:
-        raise invalid("in_turn", received=names, expected="shared as the only task")
+    if in_turn and names not in _IN_TURN:
+        raise invalid("in_turn", received=names, expected="shared or groups as the only task")
     return names
+
+
+def _on_slices(losses: Mapping[str, MetricLoss], sizes: Sequence[int]) -> dict[str, MetricLoss]:
+    """Each loss on its slice, in their order; beside `groups` each with its column of the labels."""
+    parts: dict[str, MetricLoss] = {}
+    for slot, (name, loss) in enumerate(losses.items()):
+        parts[name] = ComponentLoss(loss, sum(sizes[:slot]), sizes[slot])
+        if "groups" in losses and name != "dance":  # whose labels are its own
+            parts[name] = LabelColumnLoss(parts[name], PLACE if name == "groups" else CLASS)
+    return parts
 
 
 def _sum(weighted: list[tuple[MetricLoss, float]]) -> WeightedSumLoss:

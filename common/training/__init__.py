@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from common.training.metric_model import MetricModel
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
     from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
+    from common.training.regrouping import Regrouping, classes_per_group, without_classes
     from common.training.sampling_policy import SamplingPolicy
     from common.training.sampling_record import SamplingRecord
     from common.training.step_schedule import StepSchedule
@@ -56,6 +57,7 @@ __all__ = [
     "PlateauSchedule",
     "ProgressBar",
     "RecordMetrics",
+    "Regrouping",
     "ResumableCallback",
     "RetrievalEvaluation",
     "RunDirectory",
@@ -69,10 +71,12 @@ __all__ = [
     "ProxyRateOptimizer",
     "cache_features",
     "check_callback_order",
+    "classes_per_group",
     "fit",
     "held_back_figures",
     "model_above_cut",
     "train_in",
     "training_session",
+    "without_classes",
 ]
 import_when_used(__name__)

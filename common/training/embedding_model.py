@@ -11,6 +11,7 @@ from tensorflow import keras
 
 from common.backbones.folded_network import FeatureFunction, folded_network
 from common.errors import check_choice, check_fraction, invalid
+from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
 from common.training.devices import check_devices
@@ -115,7 +116,7 @@ class EmbeddingModel(keras.Model):
         outputs = self.outputs_of(inputs, training=False)
         self.metric_loss(outputs["embeddings"], labels)
         if self.attribute_loss is not None:
-            self.attribute_loss(outputs["attributes"], labels)
+            self.attribute_loss(outputs["attributes"], class_column(labels))
         self.built = True
 
     def compile_training(

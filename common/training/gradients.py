@@ -7,6 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 from tensorflow import keras
 
+from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.replicas import gather_over_replicas, num_replicas, of_the_global_batch, sum_over_replicas
 
@@ -28,7 +29,7 @@ def weighted_loss(
 
     Args:
         outputs: `embeddings` `[batch, dim]` and, for an attribute loss, `attributes` `[batch, prototypes]`.
-        labels: integers, `[batch]`.
+        labels: integers, `[batch]`, or rows of class and place `[batch, 2]`, of which the second sees the class.
         metric_loss, attribute_loss: the two losses; the second may be None.
         attribute_weight: w, in [0, 1].
         training: whether memories and counters of the metric loss advance.
@@ -43,7 +44,9 @@ def weighted_loss(
         metric_value = metric_loss(embeddings, labels, training=training)
         if attribute_loss is None:
             return metric_value
-        return (1 - attribute_weight) * metric_value + attribute_weight * attribute_loss(attributes, labels)
+        return (1 - attribute_weight) * metric_value + attribute_weight * attribute_loss(
+            attributes, class_column(labels)
+        )
 
 
 def loss_and_gradients(

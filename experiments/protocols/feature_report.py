@@ -11,7 +11,7 @@ from common.files import read_arrays, write_text
 from experiments import reports
 from experiments.reports.sampling_plot import SamplingHistory, mean_history, sampling_over_steps
 from experiments.settings.loss_building import DISCRIMINATIVE
-from experiments.settings.method_names import FEATURES
+from experiments.settings.method_names import FEATURES, GROUPS
 from experiments.units.feature_figures import CONCATENATED, METRICS
 from experiments.units.sampling_teacher import SAMPLING
 
@@ -38,7 +38,8 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
     if not rows:
         return ""
     header = ("feature", "runs", "dim", *FEATURE_COLUMNS)
-    table = reports.PlainTable("Features, each on its own", header, rows, [_NOTE])
+    notes = [_NOTE, *(note for method, units in runs.items() if (note := _of_groups(method, units)))]
+    table = reports.PlainTable("Features, each on its own", header, rows, notes)
     write_text(folder / "features.md", table.as_markdown())
     write_text(folder / "features.csv", table.as_csv())
     return table.as_text()
@@ -47,6 +48,16 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
 def _rows(method: str, units: Sequence[reports.UnitRun]) -> list[list[str]]:
     found = [unit.measured["features"] for unit in units if unit.measured.get("features")]
     return [[f"{method}, {line[0]}", *line[1:]] for line in feature_lines(found)]
+
+
+def _of_groups(method: str, units: Sequence[reports.UnitRun]) -> str:
+    """The mean number of classes that the images of a group are of (Milbich's dissertation, figure 3.4)."""
+    found = [unit.measured.get("features", {}).get(GROUPS) for unit in units]
+    groups = [each for each in found if each]
+    if not groups:
+        return ""
+    mean = {name: np.mean([each[name] for each in groups]) for name in ("groups", "classes_per_group")}
+    return f"{method}: images of {mean['groups']:.0f} groups, each of {mean['classes_per_group']:.1f} classes (means)."
 
 
 def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:

@@ -16,6 +16,7 @@ from experiments.settings.loss_building import build_loss as build_loss  # these
 from experiments.settings.loss_building import check_loss_name as check_loss_name
 from experiments.settings.loss_building import drawing_seed as drawing_seed
 from experiments.settings.loss_building import feature_sizes_of, num_views_of
+from experiments.settings.loss_building import has_places as has_places
 from experiments.settings.method_names import FEATURES, parse_loss, split_loss
 from experiments.settings.methods import LOSSES as LOSSES  # one of this module's names
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
@@ -26,6 +27,7 @@ from experiments.settings.update_settings import CLASS_TOKEN_POOLING, TRANSFORME
 if TYPE_CHECKING:
     from tensorflow import keras
 
+    from common.losses import MetricLoss
     from common.training import EmbeddingHead, EmbeddingModel
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
@@ -344,7 +346,11 @@ def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShot
 
 
 def build_model(
-    config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None = None
+    config: ExperimentConfig,
+    dataset: data.Dataset,
+    num_classes: int,
+    seed: int | None = None,
+    num_examples: int | None = None,
 ) -> EmbeddingModel:
     """The model that a configuration describes, with the backbone's initial parameters, in its precision.
 
@@ -353,14 +359,17 @@ def build_model(
         dataset: gives the number of channels.
         num_classes: training classes, for proxies and label embeddings.
         seed: of the unit, see `build_loss`; None for a model that is not trained.
+        num_examples: training images, see `build_loss`.
     """
     from common.training.devices import precision_policy
 
     with precision_policy(config.precision):
-        return _model_of(config, dataset, num_classes, seed)
+        return _model_of(config, dataset, num_classes, build_loss(config, num_classes, seed, num_examples))
 
 
-def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None) -> EmbeddingModel:
+def _model_of(
+    config: ExperimentConfig, dataset: data.Dataset, num_classes: int, metric_loss: MetricLoss
+) -> EmbeddingModel:
     head = build_head(config)
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:
@@ -370,7 +379,7 @@ def _model_of(config: ExperimentConfig, dataset: data.Dataset, num_classes: int,
     model = training.EmbeddingModel(
         backbone,
         head,
-        build_loss(config, num_classes, seed),
+        metric_loss,
         normalization=config.normalization,
         attribute_loss=build_attribute_loss(config, num_classes),
         attribute_weight=config.zero_shot_weight or 0.0,

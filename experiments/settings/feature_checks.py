@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from common.errors import InvalidInput
-from experiments.settings.method_names import DANCE, INTRA, PADS, SHARED, LossName, parse_loss
-from experiments.settings.methods.features import IN_TURN, SharedSettings
+from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName, parse_loss
+from experiments.settings.methods.features import IN_TURN, SharedSettings, TurnSettings
 
 if TYPE_CHECKING:
     from experiments.settings.config import ExperimentConfig
@@ -58,20 +58,27 @@ def _objections(config: ExperimentConfig, name: LossName) -> Iterator[str]:
             f"Invalid --embedding_dim: received {config.embedding_dim} for the {count} features of {config.loss}, "
             f"expected {count} or more: it is the total, which they share. Give more."
         )
+    if SHARED in name.features or GROUPS in name.features:
+        yield from _of_turns(config, name, config.part(TurnSettings))
     if SHARED in name.features:
         yield from _of_shared(config, name, config.part(SharedSettings))
+    if GROUPS in name.features and config.replicas:
+        yield (
+            f"--strategy=mirrored does not go with {config.loss}, whose groups are found on one device. Remove "
+            "--strategy and --replicas."
+        )
     if INTRA in name.features:
         yield from _of_intra(config, name)
     if DANCE in name.features:
         yield from _of_dance(config)
 
 
-def _of_shared(config: ExperimentConfig, name: LossName, shared: SharedSettings) -> Iterator[str]:
-    in_turn = shared.feature_schedule == IN_TURN
-    if in_turn and name.features != (SHARED,):
+def _of_turns(config: ExperimentConfig, name: LossName, turns: TurnSettings) -> Iterator[str]:
+    in_turn = turns.feature_schedule == IN_TURN
+    if in_turn and len(name.features) > 1:
         yield (
             f"Invalid --feature_schedule: received in_turn with {config.loss}, expected joint: turns are for `shared` "
-            "as the only other feature (algorithm 1). Give --feature_schedule=joint."
+            "or `groups` as the only other feature (algorithm 1). Give --feature_schedule=joint."
         )
     if in_turn and config.method == "ccp":
         yield (
@@ -80,6 +87,9 @@ def _of_shared(config: ExperimentConfig, name: LossName, shared: SharedSettings)
         )
     if in_turn and config.jit_compile:
         yield "--jit_compile cannot compile losses that take turns. Remove it, or give --feature_schedule=joint."
+
+
+def _of_shared(config: ExperimentConfig, name: LossName, shared: SharedSettings) -> Iterator[str]:
     if shared.single_encoder and (name.features != (SHARED,) or config.decorrelation):
         yield (
             f"--single_encoder puts both tasks on all components, and received {config.loss} with "

@@ -1,9 +1,9 @@
 """The hyper-parameters of features and of PADS, as the dissertation prints them or its code has them.
 
 Reference: Milbich, Visual Similarity and Representation Learning, chapter 3 ("Sharing Matters for Generalization in
-Deep Metric Learning"), chapter 4 (DiVA; table 4.1) and chapter 5 (PADS). `published_code` has what the authors' run
-scripts differ in. Other networks than BN-Inception take the values of ResNet-50; data sets drawn here are shaped like
-SOP and take its values, photographs of one's own those of CUB.
+Deep Metric Learning", with MIC's groups), chapter 4 (DiVA; table 4.1) and chapter 5 (PADS). `published_code` has what
+the authors' run scripts differ in. Other networks than BN-Inception take the values of ResNet-50; data sets drawn here
+are shaped like SOP and take its values, photographs of one's own those of CUB.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.settings.layers import OPEN, Layers
-from experiments.settings.method_names import DANCE, INTRA, PADS, SHARED, LossName
-from experiments.settings.methods.features import IN_TURN, JOINT
+from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName
+from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
 from experiments.settings.methods.pads import FIXED, RANDOM, is_interval
 from experiments.settings.revisiting_recipe import RECIPE, STEPS_PER_EPOCH
 
@@ -37,6 +37,9 @@ _CODE = {
 _DROP = 0.3  # the factor of the learning rate
 _SHARED_ALONE = 1000.0  # chapter 3 searches 500 to 2000 for each data set and prints no choice
 _SHARED_ALONE_CODE = 1500.0
+_MIC = {_CUB: (30, 2500.0), _CARS: (200, 500.0), _SOP: (50, 250.0), "inshop": (150, 250.0)}  # groups, decorrelation
+_GROUP_EPOCHS = 4  # three in name: the code compares its counter before it raises it
+_FEW_GROUPS = 4
 _SHORT_OUTSIDE = 1e-2  # at 1.25 a decision, a weight of 1e-15 needs 155 decisions to become one
 
 
@@ -66,13 +69,20 @@ def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, o
     if dataset not in (_CUB, _CARS, _SOP):
         source = f"ours, after {source}"
     schedule = None
-    if SHARED in name.features:
-        _set_shared(layers, name, overrides)
+    if _may_take_turns(name):
+        _set_turns(layers, name)
         schedule = overrides.get("feature_schedule", values["feature_schedule"])
+    if SHARED in name.features:
+        _set_shared(layers, overrides)
+    if GROUPS in name.features:
+        _set_groups(layers, dataset)
     if name.features == (SHARED,):
         single = bool(overrides.get("single_encoder"))
         gamma = 0.0 if single else (_SHARED_ALONE_CODE if of_code else _SHARED_ALONE)
         layers.set("--single_encoder" if single else OPEN, {"decorrelation": gamma})
+    elif name.features == (GROUPS,):
+        gamma = _MIC.get(dataset, _MIC[place[1]])[1] if of_code else _SHARED_ALONE
+        layers.set("published code of MIC" if of_code else OPEN, {"decorrelation": gamma})
     else:
         layers.set(source, {"decorrelation": decorrelation})
     layers.set(OPEN, {"decorrelation_reduction": "mean"})
@@ -85,10 +95,29 @@ def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, o
     _set_images_per_class(layers, name)
 
 
-def _set_shared(layers: Layers, name: LossName, overrides: Mapping[str, Any]) -> None:
-    in_turn = name.features == (SHARED,) and layers.values["method"] != "ccp"
+def _may_take_turns(name: LossName) -> bool:
+    return SHARED in name.features or GROUPS in name.features
+
+
+def _set_turns(layers: Layers, name: LossName) -> None:
+    in_turn = len(name.features) == 1 and layers.values["method"] != "ccp"
     source = "shared features, algorithm 1" if in_turn else "DiVA, equation 4.11"
     layers.set(source, {"feature_schedule": IN_TURN if in_turn else JOINT})
+
+
+def _set_groups(layers: Layers, dataset: str) -> None:
+    of_code = layers.values["recipe"] == "published_code"
+    num_groups, _ = _MIC.get(dataset, _MIC[_LIKE.get(dataset, _SOP)])
+    layers.set("published code of MIC", {"num_groups": num_groups, "group_epochs": _GROUP_EPOCHS})
+    if of_code:
+        layers.set("published code of MIC", {"group_by": BY_SLICE})
+    else:
+        layers.set("shared features, chapter 3", {"group_by": STANDARDIZED})
+    if layers.values["budget"] == "smoke":
+        layers.set("--budget=smoke", {"num_groups": _FEW_GROUPS, "group_epochs": 1})
+
+
+def _set_shared(layers: Layers, overrides: Mapping[str, Any]) -> None:
     layers.set("shared features, chapter 3", {"shared_triplets": "inter_class"})
     if overrides.get("shared_triplets", "inter_class") == "inter_class":
         layers.set("shared features, chapter 3", {"shared_negatives": "distance"})
@@ -111,7 +140,7 @@ def _set_steps(layers: Layers, name: LossName, dataset: str, backbone: str, over
     """
     values = layers.values
     schedule = overrides.get("feature_schedule", values.get("feature_schedule"))
-    if SHARED in name.features and schedule == IN_TURN:
+    if _may_take_turns(name) and schedule == IN_TURN:
         doubled = {each: 2 * values[each] for each in ("max_steps", "steps_per_evaluation")}
         layers.set("tasks that take turns", doubled)
     place = ("ibn" if backbone == "bn_inception" else "r50", dataset)

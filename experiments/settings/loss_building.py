@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from common import losses
 from common.errors import invalid, nearest_choice
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.method_names import DANCE, FEATURES, FORM, INTRA, MINERS, PADS, SHARED, parse_loss
+from experiments.settings.method_names import DANCE, FORM, GROUPS, INTRA, MINERS, PADS, SHARED, parse_loss
 from experiments.settings.methods import LOSSES, LossContext, LossSettings
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
-from experiments.settings.methods.features import DanceSettings, FeatureSettings, SharedSettings
+from experiments.settings.methods.features import DanceSettings, FeatureSettings, GroupSettings, SharedSettings
 from experiments.settings.methods.loss_table import PAIR_LOSSES
 from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.methods.pair_losses import MarginLossSettings, TripletSettings
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from common.losses import MetricLoss
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
+_DRAWS = {SHARED: 1, INTRA: 2, DANCE: 3, GROUPS: 4}  # what is added to a seed; a new one is the last, for older runs
 
 
 def check_loss_name(name: str) -> None:
@@ -47,13 +48,20 @@ def num_views_of(config: ExperimentConfig) -> int:
     return 2 if DANCE in parse_loss(config.loss).features else 1
 
 
+def has_places(config: ExperimentConfig) -> bool:
+    """Whether the labels of a batch say which training images it holds, too."""
+    return GROUPS in parse_loss(config.loss).features
+
+
 def drawing_seed(config: ExperimentConfig, seed: int) -> int:
     """With which seed the losses of a unit draw, see `build_loss`; the unit's, or that of the configuration."""
     name = parse_loss(config.loss)
     return seed if name.features or name.miner == PADS else config.seed
 
 
-def build_loss(config: ExperimentConfig, num_classes: int, seed: int | None = None) -> MetricLoss:
+def build_loss(
+    config: ExperimentConfig, num_classes: int, seed: int | None = None, num_examples: int | None = None
+) -> MetricLoss:
     """The metric loss, over drawn triplets, inside a cross-batch memory, and beside other tasks if its name says so.
 
     A single mined loss draws with the seed of the configuration, the same one in each fold, as it has from the first:
@@ -64,6 +72,7 @@ def build_loss(config: ExperimentConfig, num_classes: int, seed: int | None = No
         config: the configuration.
         num_classes: training classes, for proxies and boundaries.
         seed: of the unit; None: that of the configuration.
+        num_examples: training images, for groups of them; None: as many as groups.
     """
     check_loss_name(config.loss)
     seed = config.seed if seed is None else drawing_seed(config, seed)
@@ -74,9 +83,9 @@ def build_loss(config: ExperimentConfig, num_classes: int, seed: int | None = No
     sizes = feature_sizes_of(config)
     if sizes is None:
         dim = config.embedding_dim
-        shared = _task(config, SHARED, num_classes, dim, seed)
+        shared = _task(config, SHARED, num_classes, dim, seed, num_examples)
         return features.on_one_feature(_first_loss(config, num_classes, dim, seed), shared, schedule)
-    tasks = {name: _task(config, name, num_classes, size, seed) for name, size in zip(names, sizes[1:])}
+    tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in zip(names, sizes[1:])}
     return features.around(_first_loss(config, num_classes, sizes[0], seed), tasks, sizes, schedule)
 
 
@@ -96,11 +105,17 @@ def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int)
     return memory.around(loss, config.batch_size, dim) if memory else loss
 
 
-def _task(config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int) -> MetricLoss:
+def _task(
+    config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None
+) -> MetricLoss:
     """The loss of another feature, one of `FEATURES`."""
     if name == DANCE:
         return config.part(DanceSettings).build(config.batch_size, dim, config.normalization)
-    seed += 1 + FEATURES.index(name)
+    seed += _DRAWS[name]
+    if name == GROUPS:
+        groups = config.part(GroupSettings)
+        loss = _loss_of_tasks(config).build(LossContext(groups.num_groups, dim, config.normalization))
+        return groups.around(loss, num_examples or groups.num_groups, seed)
     loss = _loss_of_tasks(config).build(LossContext(num_classes, dim, config.normalization))
     if name == INTRA:
         return losses.MinedLoss(loss, "intra_class", seed=seed)

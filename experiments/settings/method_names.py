@@ -16,8 +16,8 @@ MINERS = {
     "interclass": "inter_class",
     PADS: PADS,
 }
-SHARED, INTRA, DANCE = FEATURES = ("shared", "intra", "dance")
-FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+shared][+intra][+dance]"
+SHARED, GROUPS, INTRA, DANCE = FEATURES = ("shared", "groups", "intra", "dance")
+FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+shared or +groups][+intra][+dance]"
 
 
 class LossName(NamedTuple):
@@ -51,9 +51,12 @@ def parse_loss(name: str) -> LossName:
     """The parts of a loss's name, whether or not there is such a loss.
 
     Raises:
-        InvalidInput: it has another form, or parts that only pair losses have.
+        InvalidInput: it has another form, parts that only pair losses have, or two that exclude one another.
     """
     loss, rest = split_loss(name.split("+"))
+    if {SHARED, GROUPS} <= {*loss.features}:
+        fix = "Leave one out: groups are another way to find what classes share."
+        raise invalid("--loss", received=name, expected=f"either {SHARED} or {GROUPS}", fix=fix)
     over_proxies = loss.base in PROXY_LOSSES and not (loss.miner or loss.memory)
     if rest or (name != loss.base and loss.base not in PAIR_LOSSES and not over_proxies):
         words = ", ".join(FEATURES)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from experiments.settings.method_names import DANCE, PADS, SHARED, parse_loss, uses_gsp
+from experiments.settings.method_names import DANCE, GROUPS, PADS, SHARED, parse_loss, uses_gsp
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
-from experiments.settings.methods.features import DanceSettings, FeatureSettings, SharedSettings
+from experiments.settings.methods.features import (
+    DanceSettings,
+    FeatureSettings,
+    GroupSettings,
+    SharedSettings,
+    TurnSettings,
+)
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.methods.loss_table import ANCHORED_LOSSES, LOSSES
 from experiments.settings.methods.pads import PadsSettings
@@ -17,7 +23,9 @@ AROUND: tuple[type[Settings], ...] = (
     PadsSettings,
     MemorySettings,
     FeatureSettings,
+    TurnSettings,
     SharedSettings,
+    GroupSettings,
     DanceSettings,
     ProjectionSettings,
     AnchorSettings,
@@ -49,7 +57,9 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
         PadsSettings: name.miner == PADS,
         MemorySettings: name.memory,
         FeatureSettings: bool(name.features),
+        TurnSettings: SHARED in name.features or GROUPS in name.features,
         SharedSettings: SHARED in name.features,
+        GroupSettings: GROUPS in name.features,
         DanceSettings: DANCE in name.features,
         ProjectionSettings: method == "ccp",
         AnchorSettings: method == "ccp" and name.base in ANCHORED_LOSSES,

@@ -24,8 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from experiments.reports.published_values import DISSERTATION
 from experiments.reports.revisiting_values import LATER_ROWS
 from experiments.settings.build import parse_method
-from experiments.settings.method_names import FEATURES, SHARED, parse_loss
-from experiments.settings.methods.features import IN_TURN, JOINT
+from experiments.settings.method_names import DANCE, GROUPS, INTRA, SHARED, parse_loss
+from experiments.settings.methods.features import BY_FEATURES, IN_TURN, JOINT
 from experiments.settings.methods.pads import FIXED, RANDOM
 from experiments.studies.fair_table import FairRow, FairTable
 from experiments.studies.final_sampling import FinalSamplingTable
@@ -34,7 +34,9 @@ from experiments.studies.tuned_table import TunedRow, TunedTable
 from experiments.studies.warm_benchmark import RATES, warm_settings
 
 _MARGIN, _TWO_TASKS = "margin+distance+gap", "margin+distance+shared+gap"
+_GROUPS, _T_G = "margin+distance+groups+gap", "T^G_l {} feature standardization"
 _DIVA = "margin+distance+shared+intra+dance+gap"
+_TASKS = (SHARED, INTRA, DANCE)  # DiVA's
 _PADS = "margin+pads+gap"
 _LEFT_OUT = {"left_out_images": 0.15}
 _DECORRELATION = (0.0, 250.0, 500.0, 750.0, 1000.0, 1500.0, 2500.0)  # seven, the last one as printed
@@ -77,6 +79,8 @@ def _table_3_9() -> Sequence[FairRow]:
 def _table_3_10() -> Sequence[FairRow]:
     return (
         FairRow(_MARGIN, "Base (Margin)"),
+        FairRow(_GROUPS, _T_G.format("without"), _MARGIN, {"group_by": BY_FEATURES}, "groups of features"),
+        FairRow(_GROUPS, f"{_T_G.format('with')} (MIC)", _MARGIN),
         FairRow(_TWO_TASKS, "min d(a;p) positive", _MARGIN, {"shared_positives": "nearest"}, "nearest positives"),
         FairRow(_TWO_TASKS, "NoConstr (random a;p;n)", _MARGIN, {"shared_triplets": "permuted"}, "permuted labels"),
         FairRow(_TWO_TASKS, "T* (proposed)", _MARGIN),
@@ -94,8 +98,8 @@ def _table_3_11() -> Sequence[FairRow]:
 
 def _table_4_2() -> Sequence[FairRow]:
     rows = [_row("margin+distance", 512, "bn_inception")]
-    for count in range(1, len(FEATURES) + 1):
-        for tasks in itertools.combinations(FEATURES, count):
+    for count in range(1, len(_TASKS) + 1):
+        for tasks in itertools.combinations(_TASKS, count):
             loss, dim = "+".join(["margin+distance", *tasks]), 510 if count == 2 else 512  # a multiple of three
             joint = {"feature_schedule": JOINT} if tasks == (SHARED,) else {}
             rows.append(_row(loss, dim, "bn_inception", _MARGIN, **joint))
@@ -202,7 +206,7 @@ def _study(table: str, options: StudyOptions) -> Study:
 def _doubled(row: FairRow, options: StudyOptions) -> FairRow:
     """A row whose two tasks take turns, with twice the steps of the schedule; recipes have that by themselves."""
     features = parse_loss(parse_method(row.method)[0]).features
-    in_turn = features == (SHARED,) and row.settings.get("feature_schedule", IN_TURN) == IN_TURN
+    in_turn = features in ((SHARED,), (GROUPS,)) and row.settings.get("feature_schedule", IN_TURN) == IN_TURN
     steps = {name: 2 * int(value) for name, value in warm_settings(options).items() if name in _STEPS}
     if not in_turn or {*steps} & {*options.overrides}:
         return row

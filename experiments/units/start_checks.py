@@ -16,6 +16,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
 from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.methods.features import GroupSettings
 from experiments.settings.samplers import SAMPLERS_OF_CLASSES
 from experiments.settings.setting import Settings
 from experiments.settings.update_settings import may_be_transformer
@@ -104,6 +105,9 @@ def _check_batches(config: ExperimentConfig, training: Examples) -> None:
             expected=f"at most the number of training classes, {training.num_classes}",
             fix=f"Give --classes_per_batch={training.num_classes} or fewer.",
         )
+    groups = config.find(GroupSettings)
+    if groups is not None:
+        groups.check(len(training))
     build.build_batches(config, training.labels, 0)
 
 

@@ -125,9 +125,11 @@ def load_trained_model(
     dataset = build.prepare_dataset(dataset, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
     training = split_of(dataset, config, *place).training
-    model = build.build_model(config, dataset, training.num_classes)
-    two_classes = training.subset(np.unique(training.labels, return_index=True)[1][:2])
-    model.build_from_batch(next(iter(image_batches(two_classes, config, dataset))), tf.constant(two_classes.labels))
+    model = build.build_model(config, dataset, training.num_classes, num_examples=len(training))
+    places = np.unique(training.labels, return_index=True)[1][:2]
+    two_classes = training.subset(places)
+    labels = np.stack([two_classes.labels, places], axis=1) if build.has_places(config) else two_classes.labels
+    model.build_from_batch(next(iter(image_batches(two_classes, config, dataset))), tf.constant(labels))
     if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
         raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
     model.set_weights(weights)

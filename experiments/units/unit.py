@@ -16,11 +16,13 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
 from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
 from experiments.units.feature_figures import feature_figures
+from experiments.units.image_groups import group_figures, regrouping_of
 from experiments.units.pooling_weights import EvaluationInputs, perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.sampling_teacher import SAMPLING, teacher_of
@@ -32,7 +34,14 @@ if TYPE_CHECKING:
 
     from ccp_dml import AlternatingProjections
     from common.retrieval import RetrievalResult
-    from common.training import EmbeddingModel, SamplingRecord, TracedFunctions, Training, TrainingSchedule
+    from common.training import (
+        EmbeddingModel,
+        Regrouping,
+        SamplingRecord,
+        TracedFunctions,
+        Training,
+        TrainingSchedule,
+    )
     from common.training.optimizers import GradientTransform
     from common.training.trackers import TrackedRun
 
@@ -122,6 +131,7 @@ class Unit:
         with model.distribute_strategy.scope():
             transforms, callbacks, projections = self._training_parts(model)
             taught = teacher_of(model, self.config, self._inputs, self.watched, self.seed)
+            regrouping = self._regrouping(model)
         return training.Training(
             model,
             self._batches_from,
@@ -131,7 +141,7 @@ class Unit:
             lambda history: self._figures(model, untrained, projections, taught[1] if taught else None),
             cost,
             gradient_transforms=transforms,
-            callbacks=[*callbacks, *(taught or ()), *([projections] if projections is not None else [])],
+            callbacks=[*callbacks, *(taught or ()), *regrouping, *([projections] if projections is not None else [])],
             description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
             deviations=self.dataset.deviations,
             whole=whole,
@@ -150,7 +160,8 @@ class Unit:
         from common.training.devices import mirrored_strategy, synchronize_batch_normalization
 
         with mirrored_strategy(self.config.replicas or 1).scope():
-            model = build.build_model(self.config, self.dataset, self.training.num_classes, self.seed)
+            num_classes, num_examples = self.training.num_classes, len(self.training)
+            model = build.build_model(self.config, self.dataset, num_classes, self.seed, num_examples)
             inputs, labels = next(iter(self._batches_from(0)))
             model.build_from_batch(inputs, labels)
         if self.config.replicas:
@@ -169,7 +180,16 @@ class Unit:
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
         augmentation = build.build_augmentation(self.config, self.dataset)
-        return data.training_batches(self.training, self.batches, augmentation, self.seed, start_step=step)
+        with_places = build.has_places(self.config)
+        return data.training_batches(
+            self.training, self.batches, augmentation, self.seed, start_step=step, with_places=with_places
+        )
+
+    def _regrouping(self, model: EmbeddingModel) -> list[Regrouping]:
+        """The callback that groups the training images anew, for a method that has groups."""
+        batches_per_epoch = self.batches.batches_per_epoch
+        found = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
+        return [] if found is None else [found]
 
     def _untrained_metrics(self, model: EmbeddingModel) -> dict:
         """Metrics of the backbone's average features on the test set, before any training here."""
@@ -261,6 +281,8 @@ class Unit:
         features = feature_figures(self.config, embeddings)
         if features:
             result["features"] = features
+        if build.has_places(self.config):
+            result["features"][GROUPS] |= group_figures(model, self.training.labels)
         if sampling is not None:
             write_arrays(self.run.path / SAMPLING, sampling.as_arrays())
             result["sampling"] = {"decisions": len(sampling), "watched_images": len(self.watched or ())}

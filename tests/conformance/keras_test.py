@@ -189,7 +189,8 @@ def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
     start = [np.array(weight) for weight in model.metric_loss.weights]
     assert_trains_on_alike(model, tmp_path)
     for weight, value in zip(model.metric_loss.weights, start):
-        assert np.any(np.array(weight) != value), "proxies move, memories fill and counters advance"
+        changed = np.any(np.array(weight) != value)
+        assert changed != ("groups" in weight.name), "proxies move, memories fill, counters advance; groups stay"
 
 
 @pytest.mark.parametrize("name", WITHOUT_WEIGHTS)

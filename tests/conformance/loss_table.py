@@ -2,6 +2,8 @@
 
 import inspect
 
+import numpy as np
+
 from common import losses
 from common.miners import SamplingDistribution
 
@@ -73,10 +75,23 @@ ROWS = {
     "PermutedLabelsLoss": lambda dtype="float32", **kw: losses.PermutedLabelsLoss(
         losses.TripletLoss(0.3, dtype=dtype, **kw), seed=1, dtype=dtype
     ),
+    "LabelColumnLoss": lambda dtype="float32", **kw: losses.LabelColumnLoss(
+        losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "class", dtype=dtype
+    ),
+    "GroupLabelsLoss": lambda dtype="float32", **kw: _grouped(
+        losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), dtype
+    ),
     "ViewLoss": lambda dtype="float32", **kw: losses.ViewLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), first_alone=True, dtype=dtype
     ),
 }
+
+
+def _grouped(loss, dtype):
+    """Each place in a group of its own, as if places were classes."""
+    grouped = losses.GroupLabelsLoss(loss, NUM_CLASSES, dtype=dtype)
+    grouped.set_groups(np.arange(NUM_CLASSES))
+    return grouped
 
 
 def exported_losses():

@@ -20,7 +20,7 @@ GIVEN += [
 
 @pytest.mark.slow
 def test_names_of_features_and_pads_are_trained_and_reported(image_folder, tmp_path):
-    methods = f"--methods=margin+distance+shared+gap,{DIVA},margin+pads+gap"
+    methods = f"--methods=margin+distance+shared+gap,margin+distance+groups+gap,{DIVA},margin+pads+gap"
     places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", f"--runs_dir={tmp_path / 'runs'}"]
     pads = ["--fold=0", "--num_folds=2"]
     finished = run_small("experiments.fair_eval", *GIVEN, *places, *pads, methods)
@@ -28,6 +28,8 @@ def test_names_of_features_and_pads_are_trained_and_reported(image_folder, tmp_p
     results = {path.parts[-3].rsplit("-", 1)[0]: json.loads(path.read_text()) for path in tmp_path.rglob("result.json")}
     assert sorted(results[DIVA]["features"]) == ["concatenated", "dance", "disc", "intra", "shared"]
     assert sorted(results["margin+distance+shared+gap"]["features"]) == ["concatenated", "disc", "shared"]
+    assert sorted(results["margin+distance+groups+gap"]["features"]) == ["concatenated", "disc", "groups"]
+    assert "margin+distance+groups+gap: images of 4 groups, each of " in finished.stdout
     assert results["margin+pads+gap"]["sampling"]["decisions"] == 2
     (record,) = tmp_path.rglob("sampling.npz")
     assert np.load(record)["probabilities"].shape == (2, 30)

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
-from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
+from common.errors import invalid
+from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRange
 from experiments.settings.setting import Settings, setting
 
 if TYPE_CHECKING:
     from common.losses import MetricLoss
 
 IN_TURN, JOINT = SCHEDULES = ("in_turn", "joint")
+STANDARDIZED, BY_FEATURES, BY_SLICE = GROUP_BY = ("standardized", "features", "slice")
 _MINERS = {  # of (--shared_negatives, --shared_positives)
     ("distance", "uniform"): "inter_class",
     ("random", "uniform"): "inter_class_random_negatives",
@@ -25,9 +27,9 @@ _MINERS = {  # of (--shared_negatives, --shared_positives)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FeatureSettings(Settings):
-    """`+shared`, `+intra` or `+dance` of a loss's name."""
+    """`+shared`, `+groups`, `+intra` or `+dance` of a loss's name."""
 
-    title: ClassVar[str] = "Several features in one embedding (+shared, +intra, +dance)"
+    title: ClassVar[str] = "Several features in one embedding (+shared, +groups, +intra, +dance)"
 
     feature_weight: float | None = setting(
         "features that are trained jointly: weight of each task beside the discriminative one (alpha) (default: the "
@@ -80,15 +82,24 @@ class FeatureSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class TurnSettings(Settings):
+    """`+shared` or `+groups` of a loss's name: a task that may take turns with the first one."""
+
+    title: ClassVar[str] = FeatureSettings.title
+
+    feature_schedule: str = setting(
+        "shared, groups: the tasks take turns from step to step (`in_turn`, without other features) or are added "
+        "(`joint`)",
+        choices=SCHEDULES,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SharedSettings(Settings):
     """`+shared` of a loss's name: features that classes have in common."""
 
     title: ClassVar[str] = FeatureSettings.title
 
-    feature_schedule: str = setting(
-        "shared: the tasks take turns from step to step (`in_turn`, without other features) or are added (`joint`)",
-        choices=SCHEDULES,
-    )
     single_encoder: bool = setting("shared: both tasks on all components (default: no)", False, omit_default=True)
     shared_triplets: str = setting(
         "shared: triplets of three classes (`inter_class`), or of labels that are `permuted` in the batch",
@@ -123,6 +134,41 @@ class SharedSettings(Settings):
         """
         mined = losses.MinedLoss(loss, self.miner or "inter_class", seed=seed)
         return losses.PermutedLabelsLoss(mined, seed) if self.shared_triplets == "permuted" else mined
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GroupSettings(Settings):
+    """`+groups` of a loss's name: MIC's groups of images, across classes."""
+
+    title: ClassVar[str] = FeatureSettings.title
+
+    num_groups: int = setting("groups: number of groups that k-means finds", within=NumberRange(2, low_included=True))
+    group_epochs: int = setting("groups: epochs until images are grouped anew", within=POSITIVE)
+    group_by: str = setting(
+        "groups: of pooled features that are `standardized` within their class, of the `features` as they are, or of "
+        "the groups' own `slice` of the embedding, after a first round of features less their class's mean",
+        choices=GROUP_BY,
+    )
+
+    def around(self, loss: MetricLoss, num_examples: int, seed: int) -> MetricLoss:
+        """`loss` over triplets of groups.
+
+        Args:
+            loss: over pairs or triplets, of `num_groups` groups.
+            num_examples: images of the training set.
+            seed: of the draws.
+        """
+        return losses.GroupLabelsLoss(losses.MinedLoss(loss, "distance_weighted", seed=seed), num_examples)
+
+    def check(self, num_examples: int) -> None:
+        """Raises `InvalidInput` where there are fewer images than groups.
+
+        Args:
+            num_examples: images of the training set.
+        """
+        if self.num_groups > num_examples:
+            expected = f"2 to {num_examples}, the images that a run learns from"
+            raise invalid("--num_groups", received=self.num_groups, expected=expected, fix="Give fewer.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from common.data.dataset import Examples
 from common.data.image_files import read_image
 from common.data.images import CenterCrop, Identity, PublishedCodeCrop, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
+from common.data.two_views import TwoViews
 from common.errors import InvalidInput
 
 LABELS = np.repeat(np.arange(8), 5)
@@ -122,6 +123,21 @@ def test_batches_hold_the_examples_that_were_drawn(in_memory):
     for indices, (inputs, labels) in zip(batches.epoch(0), dataset):
         np.testing.assert_array_equal(inputs, in_memory.inputs[indices])
         np.testing.assert_array_equal(labels, LABELS[indices])
+
+
+@pytest.mark.parametrize("num_views", [1, 2])
+def test_labels_with_places_say_which_examples_a_batch_holds(in_memory, num_views):
+    batches = ClassBalancedBatches(in_memory.labels, 2, 2, seed=1)
+    batches = TwoViews(batches) if num_views == 2 else batches
+    images, rows = next(iter(training_batches(in_memory, batches, Identity(), 0, start_step=3, with_places=True)))
+    labels, places = rows.numpy().T
+    assert rows.dtype == tf.int64
+    assert rows.shape == (batches.batch_size, 2)
+    np.testing.assert_array_equal(images, in_memory.arrays[places])
+    np.testing.assert_array_equal(labels, in_memory.labels[places])
+    plain_images, plain_labels = next(iter(training_batches(in_memory, batches, Identity(), 0, start_step=3)))
+    np.testing.assert_array_equal(plain_images, images)
+    np.testing.assert_array_equal(plain_labels, labels)
 
 
 def test_files_are_augmented_with_the_seed_of_their_place(files):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from common.errors import InvalidInput
 from common.losses import (
     DistanceAdaptedContrastLoss,
+    GroupLabelsLoss,
     InTurnLoss,
     MarginLoss,
     MinedLoss,
@@ -16,7 +17,8 @@ from common.losses import (
 from common.losses.feature_tasks import TASKS
 from common.references import References
 
-SUBSETS = [subset for number in (1, 2, 3) for subset in itertools.combinations(TASKS, number)]
+OF_CLASSES = tuple(name for name in TASKS if name != "groups")
+SUBSETS = [subset for number in (1, 2, 3) for subset in itertools.combinations(OF_CLASSES, number)]
 SIZE, LABELS = 8, np.arange(8) % 3
 
 
@@ -78,9 +80,47 @@ def test_shared_features_take_turns():
     np.testing.assert_allclose(values, [first, second, step(disc(), embeddings[:, :5], 1)], rtol=1e-5)
 
 
+GROUPS = np.array([0, 1, 1, 0, 2, 2, 1, 0, 2])
+PLACES = np.array([8, 0, 3, 1, 5, 4, 7, 2])
+
+
+def groups_of(dim):
+    loss = GroupLabelsLoss(task("intra", dim), len(GROUPS))
+    loss.set_groups(GROUPS)
+    return loss
+
+
+@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize("others", [(), ("intra", "dance")], ids="+".join)
+def test_groups_see_places_and_all_other_tasks_classes(others, in_turn):
+    """Beside the sum of the same tasks over classes alone, and one of group labels."""
+    if in_turn and others:
+        pytest.skip("turns are of two tasks")
+    count, num_views = 2 + len(others), 2 if others else 1
+    sizes = (4,) * count
+    tasks = {name: task(name, 4) for name in others}
+    loss = feature_tasks_loss(disc(), {**tasks, "groups": groups_of(4)}, sizes, weight=0.3, in_turn=in_turn)
+    embeddings, labels = batch(4 * count, num_views)
+    rows = np.stack([labels, np.tile(PLACES, num_views)], axis=1)
+    values = [float(loss(embeddings, rows, training=True)) for _ in range(2)]
+    apart = task("intra", 4)
+    own = [float(apart(embeddings[:SIZE, 4:8], GROUPS[PLACES], training=True)) for _ in range(2)]
+    assert min(own) > 0
+    if in_turn:
+        np.testing.assert_allclose(values, [step(disc(), embeddings[:, :4], 0), own[0]], rtol=1e-5)
+        return
+    if others:
+        rest = feature_tasks_loss(disc(), {name: task(name, 4) for name in others}, (4, 4, 4), weight=0.3)
+        without = np.delete(embeddings, np.arange(4, 8), axis=1)
+        expected = [float(rest(without, labels, training=True)) for _ in range(2)]
+    else:
+        expected = [step(disc(), embeddings[:, :4], number) for number in range(2)]
+    np.testing.assert_allclose(values, np.add(expected, np.multiply(0.3, own)), rtol=1e-5)
+
+
 def test_weight_zero_leaves_the_gradient_of_the_first_slice():
     sizes = (5, 3, 3, 3)
-    tasks = {name: task(name, 3) for name in TASKS}
+    tasks = {name: task(name, 3) for name in OF_CLASSES}
     loss = feature_tasks_loss(disc(), tasks, sizes, weight=0.0)
     embeddings, labels = (tf.constant(part) for part in batch(14, 2))
     with tf.GradientTape() as tape:
@@ -108,13 +148,16 @@ def test_sizes_add_up_with_the_rest_first(dim, number, expected):
 def test_what_does_not_fit_is_refused():
     shared = {"shared": task("shared", 4)}
     for arguments, message in (
-        (({}, (4,)), "tasks: received .* expected at least one of shared, intra, dance"),
-        (({"groups": disc()}, (4, 4)), "tasks: received .*groups.*, expected at least one of shared, intra, dance"),
+        (({}, (4,)), "tasks: received .* expected at least one of shared, groups, intra, dance"),
+        (
+            ({"other": disc()}, (4, 4)),
+            "tasks: received .*other.*, expected at least one of shared, groups, intra, dance",
+        ),
         ((shared, (4, 4, 4)), "sizes: received .* expected 2 numbers, for disc, shared"),
     ):
         with pytest.raises(InvalidInput, match=message):
             feature_tasks_loss(disc(), *arguments)
-    with pytest.raises(InvalidInput, match="in_turn: received .*intra.* expected shared as the only task"):
+    with pytest.raises(InvalidInput, match="in_turn: received .*intra.* expected shared or groups as the only task"):
         feature_tasks_loss(disc(), {"intra": task("intra", 4)}, (4, 4), in_turn=True)
     with pytest.raises(InvalidInput, match="num_features: received 6, expected 1 to 5, the components"):
         feature_sizes(5, 6)

@@ -33,6 +33,16 @@ def test_figures_of_features_are_means_over_runs_in_the_order_of_the_embedding(t
     assert not (tmp_path / "sampling.png").exists()
 
 
+def test_groups_are_told_with_the_classes_of_their_images(tmp_path):
+    units = [unit(tmp_path / str(number), 0.5) for number in range(2)]
+    for number, each in enumerate(units):
+        each.measured["features"]["groups"] = {**each.measured["features"].pop("shared"), "groups": 30}
+        each.measured["features"]["groups"]["classes_per_group"] = 4.0 + number
+    text = write_parts({"margin+groups+gap": units, "margin+gap": [unit(tmp_path / "2")]}, tmp_path)
+    assert "margin+groups+gap: images of 30 groups, each of 4.5 classes (means)." in text
+    assert "groups" not in write_parts({"margin+shared+gap": [unit(tmp_path / "3", 0.5)]}, tmp_path)
+
+
 def test_sampling_is_drawn_of_the_runs_that_decided(tmp_path):
     units = [unit(tmp_path / "0", decisions=2), unit(tmp_path / "1", decisions=0)]
     text = write_parts({"margin+pads+gap": units}, tmp_path)

@@ -46,6 +46,20 @@ def test_shared_features_take_turns_and_twice_the_steps():
     assert config_of("margin+shared", shared_triplets="permuted").shared_negatives is None
 
 
+@pytest.mark.parametrize(
+    ("dataset", "of_code"),
+    [("cub200", (30, 2500.0)), ("cars196", (200, 500.0)), ("sop", (50, 250.0)), ("inshop", (150, 250.0))],
+)
+def test_groups_are_as_many_as_in_the_code_of_mic(dataset, of_code):
+    printed, code = (config_of("margin+distance+groups", dataset, recipe) for recipe in ("thesis", "published_code"))
+    assert (code.num_groups, code.decorrelation) == of_code
+    assert (code.group_epochs, code.group_by) == (4, "slice")
+    assert (printed.num_groups, printed.decorrelation, printed.group_by) == (of_code[0], 1000.0, "standardized")
+    plain = config_of("margin+distance", dataset, "thesis")
+    assert (printed.feature_schedule, printed.max_steps) == ("in_turn", 2 * plain.max_steps)
+    assert config_of("c1+groups+intra", dataset, "thesis").feature_schedule == "joint"
+
+
 def test_pads_has_the_printed_values_and_gentler_ones_where_training_is_short():
     printed, short = config_of("margin+pads", recipe="thesis"), config_of("margin+pads", "glyphs", "thesis", "demo")
     assert (printed.pads_bins, printed.pads_steps, printed.pads_images, printed.pads_outside) == (30, 30, 0.15, 1e-15)

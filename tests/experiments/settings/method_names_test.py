@@ -8,7 +8,8 @@ from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.method_names import FEATURES, method_name, parse_loss, without_features
 
-SUBSETS = [words for count in range(4) for words in itertools.combinations(FEATURES, count)]
+BOTH = {"shared", "groups"}
+SUBSETS = [words for count in range(4) for words in itertools.combinations(FEATURES, count) if not {*words} >= BOTH]
 
 
 @pytest.mark.parametrize("words", SUBSETS, ids="+".join)
@@ -27,8 +28,15 @@ def test_names_are_read_as_they_are_written(start, words):
     "name", ["margin+intra+shared", "margin+shared+shared", "margin+dance+xbm", "pnca+pads+shared"]
 )
 def test_another_order_is_refused(name):
-    with pytest.raises(InvalidInput, match=r"\[\+shared\]\[\+intra\]\[\+dance\]"):
+    with pytest.raises(InvalidInput, match=r"\[\+shared or \+groups\]\[\+intra\]\[\+dance\]"):
         parse_loss(name)
+
+
+def test_groups_stand_where_shared_features_would():
+    with pytest.raises(
+        InvalidInput, match=r"--loss: received 'margin\+shared\+groups', expected either shared or groups"
+    ):
+        parse_loss("margin+shared+groups")
 
 
 def test_a_feature_out_of_order_is_no_pooling():

@@ -2,12 +2,13 @@
 
 import contextlib
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import losses
+from common import losses, training
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from experiments.units.pooling_weights import image_batches
@@ -66,6 +67,11 @@ def trained(study, config, stop_after=()):
     [
         ("margin+distance+shared", SIZES, ["disc", "shared", "concatenated"]),
         (DIVA, SIZES, ["disc", "shared", "intra", "dance", "concatenated"]),
+        (
+            "c2+groups+dance",
+            {"method": "ccp", "pool_size": 4, "ccp_start": 2, "max_steps": 4, **SIZES},
+            ["disc", "groups", "dance", "concatenated"],
+        ),
         ("pnca+shared+intra", {**SIZES, "classes_per_batch": 3}, ["disc", "shared", "intra", "concatenated"]),
         (
             "c2+shared",
@@ -95,10 +101,16 @@ def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("loss", "given"), [(DIVA, SIZES), ("margin+distance+shared", SIZES), ("margin+pads", {**PADS, "pads_steps": 2})]
+    ("loss", "given"),
+    [
+        (DIVA, SIZES),
+        ("margin+distance+shared", SIZES),
+        ("margin+distance+groups", {"num_groups": 3, **SIZES}),
+        ("margin+pads", {**PADS, "pads_steps": 2}),
+    ],
 )
 def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_path):
-    """Stopped in the middle of a queue, of two tasks' turns, and of the steps between two decisions."""
+    """Stopped in the middle of a queue, of two tasks' turns, of an epoch between groupings, and between decisions."""
     found = []
     for name, stops in (("whole", ()), ("parts", (3,))):
         study = TinyStudy(tmp_path / name)
@@ -110,6 +122,39 @@ def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_pa
     assert found[0][2] == found[1][2]
     for name, expected in found[0][1].items():
         np.testing.assert_array_equal(found[1][1][name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize("group_by", ["standardized", "features", "slice"])
+def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
+    """Found again from the features (or the slice) of the weights that a run began its last round with."""
+    given = {"num_groups": 3, "group_by": group_by, "feature_schedule": "joint", **SIZES}
+    config = config_of(study, "margin+distance+groups", max_steps=2, **given)
+    rounds = []
+
+    def group(regrouping, whole=training.Regrouping.group):
+        number = regrouping.state()["rounds"]
+        whole(regrouping)
+        rounds.append((number, regrouping.vectors(number), np.array(regrouping.loss.groups)))
+
+    with mock.patch.object(training.Regrouping, "group", group):
+        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash")
+        unit.train()
+    (first, vectors, groups), *later = rounds
+    assert first == 0
+    assert [number for number, _, _ in later] == [
+        *range(1, 1 + 2 // (config.group_epochs * unit.batches.batches_per_epoch))
+    ]
+    assert len(vectors) == len(groups) == len(unit.training)
+    inertia = sum(
+        np.var(vectors[groups == group], axis=0).sum() * (groups == group).sum() for group in np.unique(groups)
+    )
+    assert inertia < 0.9 * np.var(vectors, axis=0).sum() * len(vectors)
+    result = json.loads((unit.run.path / "result.json").read_text())["features"]["groups"]
+    assert 1 <= result["classes_per_group"] <= unit.training.num_classes
+    assert result["groups"] == 3
+    if group_by == "standardized":
+        means = [np.mean(vectors[unit.training.labels == label], axis=0) for label in range(unit.training.num_classes)]
+        assert np.abs(means).max() < 1e-5
 
 
 def test_pads_watches_training_images_alone_and_keeps_its_decisions(study):

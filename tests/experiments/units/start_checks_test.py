@@ -79,6 +79,11 @@ def test_missing_data_are_left_to_loading_which_says_what_to_fetch(tmp_path):
         ({"classes_per_batch": 10}, dataset_of(), "classes_per_batch: received 10, .*training classes, 9"),
         ({}, dataset_of(copies=1), "classes of one image alone.*to validate on"),
         ({"num_folds": 12}, dataset_of(), "received 1, expected two .* on in fold 0 of 12.*--num_folds"),
+        (
+            {"loss": "margin+groups", "samples_per_class": 3, "num_groups": 28},
+            dataset_of(),
+            "--num_groups: received 28, expected 2 to 27, the images that a run learns from. Give fewer",
+        ),
         ({"num_folds": 2}, dataset_of(3), "received 1, expected two or more to validate on in fold 0 of 2"),
         ({"num_folds": 13}, dataset_of(), "num_folds: received 13"),
         ({}, dataset_of(test=(90, 90, 90)), "received 1, expected two or more to test on. Add classes"),

@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.losses import GroupLabelsLoss, LabelColumnLoss, TripletLoss, class_column
+
+PLACES = np.array([6, 0, 3, 1, 5, 4])
+
+
+def embeddings():
+    return np.random.default_rng(0).normal(size=(6, 4))
+
+
+def test_a_column_of_the_labels_is_handed_on():
+    rows = np.stack([[3, 3, 4, 4, 4, 3], PLACES], axis=1)
+    of_classes = float(TripletLoss(0.3)(embeddings(), rows[:, 0]))
+    assert float(LabelColumnLoss(TripletLoss(0.3), "class")(embeddings(), rows)) == of_classes
+    assert float(LabelColumnLoss(TripletLoss(0.3), "class")(embeddings(), rows[:, 0])) == of_classes
+    groups = GroupLabelsLoss(TripletLoss(0.3), 7)
+    groups.set_groups(np.array([0, 2, 2, 1, 0, 1, 2]))
+    of_groups = float(LabelColumnLoss(groups, "place")(embeddings(), rows))
+    assert of_groups == float(groups(embeddings(), PLACES)) != of_classes
+    np.testing.assert_array_equal(class_column(rows), rows[:, 0])
+    np.testing.assert_array_equal(class_column(PLACES), PLACES)
+
+
+def test_columns_that_are_not_there_are_refused():
+    with pytest.raises(InvalidInput, match="column: received 'name', expected one of class, place"):
+        LabelColumnLoss(TripletLoss(), "name")
+    with pytest.raises(InvalidInput, match=r"shape of labels: received \(6,\), expected \[batch, 2\]"):
+        LabelColumnLoss(TripletLoss(), "place")(embeddings(), PLACES)
