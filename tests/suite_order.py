@@ -27,6 +27,9 @@ FRONT_ENDS = (
     # and tested there on either stack, as other units are.
     *(f"experiments/{file}_test.py" for file in ("feature_commands", "units/feature_runs", "units/transformer_runs")),
 )
+# What holds of formulas for drawn batches: the tests of each loss and pooling have their numbers on either stack.
+FORMULAS = ("properties", "common/losses/shared_content_test.py", "common/pooling/pooling_properties_test.py")
+ONE_STACK = "default_stack"  # a marker of tests that run on the default stack alone
 
 
 def slow_files_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -36,15 +39,21 @@ def slow_files_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def split_by_stack(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Tests that may depend on the stack, and those that mean the same on either or are of front ends."""
-    independent = [item for item in items if is_front_end(item.path) or is_independent(item.path, fixture_files(item))]
+    """Tests that may depend on the stack, and those that mean the same on either or that one stack is enough for."""
+    independent = [
+        item
+        for item in items
+        if needs_one_stack(item.path)
+        or item.get_closest_marker(ONE_STACK)
+        or is_independent(item.path, fixture_files(item))
+    ]
     left_out = set(independent)
     return [item for item in items if item not in left_out], independent
 
 
-def is_front_end(path: pathlib.Path) -> bool:
-    """Whether a file is one of `FRONT_ENDS`, or in one of its folders."""
-    return any(path == TESTS / place or TESTS / place in path.parents for place in FRONT_ENDS)
+def needs_one_stack(path: pathlib.Path) -> bool:
+    """Whether a file is one of `FRONT_ENDS` or `FORMULAS`, or in one of their folders."""
+    return any(path == TESTS / place or TESTS / place in path.parents for place in (*FRONT_ENDS, *FORMULAS))
 
 
 def fixture_files(item: pytest.Item) -> tuple[pathlib.Path, ...]:

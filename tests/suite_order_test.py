@@ -5,17 +5,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.suite_order import FRONT_ENDS, TESTS, fixture_files, is_front_end, slow_files_first, split_by_stack
+from tests.suite_order import (
+    FORMULAS,
+    FRONT_ENDS,
+    ONE_STACK,
+    TESTS,
+    fixture_files,
+    needs_one_stack,
+    slow_files_first,
+    split_by_stack,
+)
 
 
 class _Item:
-    def __init__(self, path, is_slow=False, fixture=None):
-        self.path, self._is_slow = pathlib.Path(path), is_slow
+    def __init__(self, path, is_slow=False, fixture=None, marker=None):
+        self.path, self._markers = pathlib.Path(path), {"slow"} if is_slow else {marker}
         definitions = {} if fixture is None else {"fixture": [SimpleNamespace(func=_function_in(fixture))]}
         self._fixtureinfo = SimpleNamespace(name2fixturedefs=definitions)
 
     def get_closest_marker(self, name):
-        return "marked" if name == "slow" and self._is_slow else None
+        return "marked" if name in self._markers else None
 
 
 def _function_in(path):
@@ -36,8 +45,9 @@ def test_tests_are_split_and_keep_their_order():
         _Item(losses),
         _Item(statistics),
         _Item(statistics, fixture=TESTS / "gsp_dml/readme_test.py"),
+        _Item(losses, marker=ONE_STACK),
     ]
-    assert split_by_stack(items) == ([items[1], items[3]], [items[0], items[2]])
+    assert split_by_stack(items) == ([items[1], items[3]], [items[0], items[2], items[4]])
 
 
 @pytest.mark.parametrize(
@@ -49,7 +59,7 @@ def test_fixtures_of_other_files_count(path, counts):
 
 
 def test_front_ends_are_there_and_run_on_one_stack():
-    assert [place for place in FRONT_ENDS if not (TESTS / place).exists()] == []
+    assert [place for place in (*FRONT_ENDS, *FORMULAS) if not (TESTS / place).exists()] == []
     page, table = TESTS / "experiments/photo_page/app_test.py", TESTS / "experiments/studies_test.py"
     assert split_by_stack([_Item(page), _Item(table)])[0] == []
 
@@ -59,5 +69,5 @@ def test_front_ends_are_there_and_run_on_one_stack():
 )
 def test_what_trains_and_embeds_runs_on_either_stack(place):
     own = {"feature_runs_test.py", "transformer_runs_test.py"}  # kinds of units, whose parts the library's tests train
-    assert {path.name for path in (TESTS / place).glob("*_test.py") if is_front_end(path)} <= own
-    assert not is_front_end(TESTS / "experiments/fair_eval_test.py")
+    assert {path.name for path in (TESTS / place).glob("*_test.py") if needs_one_stack(path)} <= own
+    assert not needs_one_stack(TESTS / "experiments/fair_eval_test.py")

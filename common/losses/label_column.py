@@ -45,7 +45,7 @@ class LabelColumnLoss(LossAround):
         >>> loss(tf.random.normal([4, 8]), tf.constant([[0, 17], [0, 5], [1, 3], [1, 4]]))
     """
 
-    def __init__(self, loss: MetricLoss, column: str = CLASS, **kwargs: Any) -> None:
+    def __init__(self, loss: MetricLoss, column: str = "class", **kwargs: Any) -> None:
         super().__init__(loss, **kwargs)
         self.column = check_choice("column", column, _COLUMNS)
 

@@ -16,10 +16,9 @@ from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.training import ProxyRateOptimizer
 from tests.ccp_dml.scripted_training import CLASSES, DIM, PROXIES, RATE, ScriptedTraining, assert_all_equal
-from tests.eager_functions import eagerly
 
 keras = tf.keras
-pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+pytestmark = pytest.mark.usefixtures("traces_are_shared")
 # Problem 0 has its best at evaluation 1 and ends at 4; problem 1 has its best at 6 and ends at 9; problem 2 continues.
 GIVEN = [0.3, 0.5, 0.5, 0.4, 0.5, 0.1, 0.2, 0.2, 0.1, 0.15, 0.9, 0.95]
 
@@ -164,20 +163,15 @@ def problem_in_checkpoint(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rules", "makes_graphs"),
+    "rules",
     [
-        (ProjectionRules(patience=1), False),
-        (ProjectionRules.published_code(patience=1), False),
-        (ProjectionRules(patience=1, start_step=5), False),
-        (ProjectionRules(patience=1, start_step=5, start_patience=1, goes_back=True), True),
+        ProjectionRules(patience=1),
+        ProjectionRules.published_code(patience=1),
+        ProjectionRules(patience=1, start_step=5),
+        ProjectionRules(patience=1, start_step=5, start_patience=1, goes_back=True),
     ],
 )
-def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules, makes_graphs):
-    with eagerly(not makes_graphs):
-        check_that_an_interrupted_run_goes_on(tmp_path, rules)
-
-
-def check_that_an_interrupted_run_goes_on(tmp_path, rules):
+def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
     whole = ScriptedTraining(rules)
     history = whole.run(tmp_path / "whole", warm_up_steps=2)
     assert len(whole.projections.problems) > 2

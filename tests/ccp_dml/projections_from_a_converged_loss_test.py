@@ -9,7 +9,7 @@ import pytest
 from ccp_dml import ProjectionRules
 from tests.ccp_dml.scripted_training import RATE, ScriptedTraining, assert_all_equal
 
-pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+pytestmark = pytest.mark.usefixtures("traces_are_shared")
 # The in-batch loss is best at evaluation 2; after two more it has converged.
 CONVERGES = [0.3, 0.5, 0.6, 0.55, 0.6]
 

@@ -110,6 +110,7 @@ def test_function_of_unknown_batch_size_equals_eager(passes):
 
 
 @pytest.mark.slow
+@pytest.mark.default_stack  # each loss with weights is compiled in a model on either stack (`keras_test`)
 def test_xla_equals_eager(create, passes):
     if isinstance(create(), losses.InTurnLoss):
         pytest.skip("XLA cannot compile the gradient of a branch with an unknown batch size")

@@ -23,7 +23,7 @@ from tests.common.training.fit_test import (
     run_training,
 )
 
-pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+pytestmark = pytest.mark.usefixtures("traces_are_shared")
 
 
 def two_views_from(step):

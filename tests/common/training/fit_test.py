@@ -25,11 +25,11 @@ from common.training import (
     TrainingSchedule,
     fit,
 )
-from tests.eager_functions import eagerly
+from tests.shared_traces import share
 
 keras = tf.keras
 CLASSES, DIM = 4, 6
-pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+pytestmark = pytest.mark.usefixtures("traces_are_shared")
 
 
 def batches_from(step):
@@ -46,7 +46,7 @@ def batches_from(step):
     return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
 
-def make_model(metric_loss=None, seed=3, **settings):
+def make_model(metric_loss=None, seed=3, shares_traces=True, **settings):
     keras.utils.set_random_seed(seed)
     backbone = keras.Sequential(
         [
@@ -60,7 +60,7 @@ def make_model(metric_loss=None, seed=3, **settings):
     head = EmbeddingHead(GlobalAveragePooling(), DIM)
     model = EmbeddingModel(backbone, head, metric_loss or ProxyNCALoss(CLASSES, DIM), **settings)
     model.build_from_batch(*next(iter(batches_from(0))))
-    return model
+    return share(model, str(settings)) if shares_traces else model
 
 
 class Validation:
@@ -110,10 +110,10 @@ def metric_lines(run):
     return [{key: line[key] for key in ("step", "loss", "validation")} for line in lines]
 
 
-def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
+def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, shares_traces=True):
     def new_model():
         memory_loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), memory_size=30, embedding_dim=DIM, start_step=3)
-        return make_model(memory_loss if loss == "xbm" else None)
+        return make_model(memory_loss if loss == "xbm" else None, shares_traces=shares_traces)
 
     whole, expected, whole_run = run_training(tmp_path / "whole", new_model(), **schedule)
     for evaluations in (1, 3):
@@ -133,9 +133,8 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss)
 
 
-def test_an_interrupted_run_of_graphs_goes_on_bit_for_bit(tmp_path):
-    with eagerly(False):
-        assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, {"warm_up_steps": 3}, "xbm")
+def test_an_interrupted_run_with_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
+    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, {"warm_up_steps": 3}, "xbm", shares_traces=False)
 
 
 class EndAfter(ResumableCallback):
@@ -234,7 +233,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
     model = make_model()
     run_training(tmp_path, model, max_steps=2)
     kept = (tmp_path / "checkpoint.npz").read_bytes()
-    model = make_model()
+    model = make_model(shares_traces=False)
     original = model.training_loss
     model.training_loss = lambda inputs, labels: original(inputs, labels) * float("nan")
     with pytest.raises(NotFinite, match=r"loss became nan at training batch 2 \(from 0; number 1 of") as caught:
@@ -244,7 +243,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def whole(functions_run_eagerly, tmp_path_factory):
+def whole(traces_are_shared, tmp_path_factory):
     """Weights, history and curve of a run that nothing disturbs."""
     model, history, run = run_training(tmp_path_factory.mktemp("whole"), max_steps=8)
     return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
@@ -272,7 +271,7 @@ def test_who_watches_is_told_of_each_evaluation_and_again_of_one_without_checkpo
 
 
 def test_a_gradient_that_is_not_finite_stops_at_its_batch_and_keeps_the_state_before(tmp_path, whole):
-    model, steps = make_model(), itertools.count()
+    model, steps = make_model(shares_traces=False), itertools.count()
     original = model.training_loss
 
     def factor():

@@ -6,7 +6,7 @@ import pytest
 from common.records import RunDirectory
 from tests.common.training.fit_test import Validation, batches_from, make_model, run_training
 
-pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+pytestmark = pytest.mark.usefixtures("traces_are_shared")
 
 
 def test_a_warm_up_of_everything_moves_the_backbone_with_an_optimiser_of_its_own(tmp_path):

@@ -11,7 +11,7 @@ from common.training import PolicyAdaptedSampling, PolicyRules, held_back_figure
 from common.training import policy_adapted_sampling as module
 from common.training.policy_adapted_sampling import FACTORS
 from tests.common.training.fit_test import Validation, batches_from, make_model, metric_lines, run_training
-from tests.eager_functions import eagerly
+from tests.shared_traces import shared_traces
 
 
 def teacher_of(values, num_bins=3, observe=None, steps_per_decision=1, rules=None, seed=0, **settings):
@@ -194,7 +194,7 @@ def taught_run(path, stop_after=None):
 
 
 def test_a_run_that_is_killed_between_decisions_goes_on_bit_for_bit(tmp_path):
-    with eagerly(True):
+    with shared_traces():
         expected = taught_run(tmp_path / "whole")
         for _ in range(3):
             with pytest.raises(KeyboardInterrupt):
