@@ -36,6 +36,7 @@ TABLES: Mapping[str, str] = {
     "ICCV-2": "iccv_table_2.csv",
     "PR-1": "posterior_table_1.csv",
     "milbich_3.4": "milbich_table_3_4.csv",
+    "milbich_3.6": "milbich_table_3_6.csv",
     "milbich_3.8": "milbich_table_3_8.csv",
     "milbich_3.9": "milbich_table_3_9.csv",
     "milbich_3.10": "milbich_table_3_10.csv",

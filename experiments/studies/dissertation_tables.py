@@ -1,10 +1,10 @@
 """Shared features, DiVA and PADS beside their baselines: the tables of Milbich's dissertation, chapters 3 to 5.
 
-Regenerates: its tables 3.4 (`--id=milbich_3.4`), 3.8 (`--id=milbich_3.8`), 3.9 (`--id=milbich_3.9`), 3.10
-    (`--id=milbich_3.10`), 3.11 (`--id=milbich_3.11`), 4.2 (`--id=milbich_4.2`), 4.3 (`--id=milbich_4.3`), 4.4
-    (`--id=milbich_4.4`), 5.1 (`--id=milbich_5.1`), 5.7 (`--id=milbich_5.7`), 5.11 (`--id=milbich_5.11`) and 5.13
-    (`--id=milbich_5.13`) under the fair protocol: four folds, held-out classes, one total size for all rows of a table,
-    intervals.
+Regenerates: its tables 3.4 (`--id=milbich_3.4`), 3.6 (`--id=milbich_3.6`), 3.8 (`--id=milbich_3.8`), 3.9
+    (`--id=milbich_3.9`), 3.10 (`--id=milbich_3.10`), 3.11 (`--id=milbich_3.11`), 4.2 (`--id=milbich_4.2`), 4.3
+    (`--id=milbich_4.3`), 4.4 (`--id=milbich_4.4`), 5.1 (`--id=milbich_5.1`), 5.7 (`--id=milbich_5.7`), 5.11
+    (`--id=milbich_5.11`) and 5.13 (`--id=milbich_5.13`) under the fair protocol: four folds, held-out classes, one
+    total size for all rows of a table, intervals. Table 3.6 measures representations inside of finished runs.
 Command: python -m experiments.table --id=milbich_3.8 --dataset=cars196 --data_dir=data --weights=mobilenet_v2.npz
     --trained_from=head --run (trained features: every row is tuned by three learning rates, on the schedule of
     `--id=warm`); without --trained_from the recipe's settings hold.
@@ -29,6 +29,7 @@ from experiments.settings.methods.features import BY_FEATURES, IN_TURN, JOINT
 from experiments.settings.methods.pads import FIXED, RANDOM
 from experiments.studies.fair_table import FairRow, FairTable
 from experiments.studies.final_sampling import FinalSamplingTable
+from experiments.studies.generalization_gap import GeneralizationGapTable
 from experiments.studies.study import Study, StudyOptions
 from experiments.studies.tuned_table import TunedRow, TunedTable
 from experiments.studies.warm_benchmark import RATES, warm_settings
@@ -36,6 +37,7 @@ from experiments.studies.warm_benchmark import RATES, warm_settings
 _MARGIN, _TWO_TASKS = "margin+distance+gap", "margin+distance+shared+gap"
 _GROUPS, _T_G = "margin+distance+groups+gap", "T^G_l {} feature standardization"
 _DIVA = "margin+distance+shared+intra+dance+gap"
+_MODELS = {_MARGIN: "Margin (discr. only)", _TWO_TASKS: "Ours (T*)"}  # of table 3.6
 _TASKS = (SHARED, INTRA, DANCE)  # DiVA's
 _PADS = "margin+pads+gap"
 _LEFT_OUT = {"left_out_images": 0.15}
@@ -54,6 +56,14 @@ def _table_3_4() -> Sequence[FairRow]:
         rows.append(_row(loss, 256))
         rows.append(_row(f"{loss}+shared", 256, baseline=f"{loss}+gap"))
     return rows
+
+
+def _table_3_6() -> Sequence[FairRow]:
+    return (
+        FairRow(_MARGIN, f"{_MODELS[_MARGIN]} / phi"),
+        FairRow(_TWO_TASKS, f"{_MODELS[_TWO_TASKS]} / phi", _MARGIN),
+        FairRow(_GROUPS, None, _MARGIN),
+    )
 
 
 def _table_3_8() -> Sequence[FairRow]:
@@ -164,6 +174,7 @@ def _table_5_13() -> Sequence[FairRow]:
 
 _ROWS: Mapping[str, Callable[[], Sequence[FairRow]]] = {
     "3.4": _table_3_4,
+    "3.6": _table_3_6,
     "3.8": _table_3_8,
     "3.9": _table_3_9,
     "3.10": _table_3_10,
@@ -200,6 +211,8 @@ def _study(table: str, options: StudyOptions) -> Study:
 
     make = by_recipe if options.overrides.get("trained_from") is None else tuned
     rows = _ROWS[table]()
+    if table == "3.6":
+        return GeneralizationGapTable(make(rows), name, _MODELS)
     return FinalSamplingTable(make, rows, _ADAPTED) if table == "5.1" else make(rows)
 
 

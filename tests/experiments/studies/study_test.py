@@ -22,7 +22,7 @@ from experiments.studies.unit_command import unit_command
 from tests.command_line import run_program
 
 TRAINED_NOTHING = ("5.2",)
-DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6")  # see study_command_test
+DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6", "milbich_3.6")  # see study_command_test
 OF_DISSERTATION = tuple(dissertation_tables())
 CONVENTIONAL = ("3.2a", "3.2b", "5.2a", "5.2b")
 ISSUE = (

@@ -1,0 +1,53 @@
+"""Representations inside of finished runs: P@1 of the images that were learned from and of the test set."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.retrieval import evaluate_retrieval
+from experiments.analyses.representations import FEATURES, KEPT, REDRAWN, generalization_of
+from experiments.reports import UnitRun
+from experiments.units.pooling_weights import image_batches
+from experiments.units.trained_model import load_trained_model
+from tests.experiments.tiny_study import TinyStudy
+from tests.experiments.units.feature_runs_test import SIZES, config_of
+
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
+
+
+@pytest.mark.parametrize(
+    ("loss", "given", "sizes"),
+    [
+        ("margin+distance", {"embedding_dim": 16}, {"disc": 16}),
+        ("margin+distance+shared", SIZES, {"disc": 8, "shared": 8}),
+    ],
+)
+def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(loss, given, sizes, tmp_path):
+    study = TinyStudy(tmp_path / "study")
+    config = config_of(study, loss, max_steps=2, **given)
+    study.runs.train(config, 0, 0, checkpoint_seconds=0)
+    unit = UnitRun(study.runs.unit_dir(config, 0, 0), 0, 0, config.as_dict(), {})
+    found = generalization_of(unit, study.dataset, None)
+    assert list(found) == [*sizes, FEATURES, REDRAWN]
+    trained = load_trained_model(unit.path, dataset=study.dataset)
+    labels = {"training": trained.training.labels, "test": trained.dataset.test.labels}
+    parts = {"training": trained.training, "test": trained.dataset.test}
+    dims = {**sizes, FEATURES: trained.model.backbone.output_shape[-1], REDRAWN: sizes["disc"]}
+    assert {name: figures["dim"] for name, figures in found.items()} == dims
+    start = 0
+    for name, size in sizes.items():
+        for side, examples in parts.items():
+            vectors = trained.model.embed(image_batches(examples, trained.config, trained.dataset))
+            vectors = vectors[:, start : start + size]
+            distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+            np.fill_diagonal(distances, np.inf)
+            expected = np.mean(labels[side][distances.argmin(axis=1)] == labels[side])
+            assert found[name][side] == pytest.approx(expected)
+        start += size
+    features = trained.model.embed(image_batches(parts["test"], trained.config, trained.dataset), output="features")
+    assert found[FEATURES]["test"] == evaluate_retrieval(features, labels["test"]).as_dict()["P@1"]
+    kept = json.loads((unit.path / KEPT).read_text())
+    assert kept == found
+    (unit.path / KEPT).write_text(json.dumps({**kept, "as": "kept"}))
+    assert "as" in generalization_of(unit, study.dataset, None)
