@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from common import retrieval
-from common.data import Examples
 from common.files import read_json, write_json
 from experiments.reports import UnitRun
-from experiments.settings.loss_building import DISCRIMINATIVE, feature_names, feature_sizes_of
-from experiments.units.pooling_weights import image_batches
+from experiments.settings.loss_building import DISCRIMINATIVE, feature_slices
+from experiments.units.pooling_weights import EvaluationInputs
 from experiments.units.trained_model import TrainedModel, load_trained_model
+from experiments.units.unit import embedded, evaluate_embeddings
 
 FEATURES, REDRAWN = "features", "drawn head"
 KEPT = "generalization.json"  # in a run's folder
+_OUTPUTS = ("embeddings", "features")  # of a model
 
 
 def generalization_of(unit: UnitRun, dataset, cache_dir: str | None) -> dict[str, dict[str, float]]:
@@ -48,30 +50,29 @@ def generalization(trained: TrainedModel, *seed: int) -> dict[str, dict[str, flo
         trained: the run.
         *seed: of the drawn head.
     """
-    dataset = trained.dataset
-    parts = {"training": trained.training, "queries": dataset.test, "gallery": dataset.gallery}
-    vectors = {name: _vectors(trained, examples) for name, examples in parts.items() if examples is not None}
-    channels, dim = vectors["training"][FEATURES].shape[1], vectors["training"][DISCRIMINATIVE].shape[1]
-    head = np.random.default_rng(seed).normal(size=(channels, dim)).astype(np.float32)
-    for of_part in vectors.values():
-        projected = of_part[FEATURES] @ head
-        of_part[REDRAWN] = projected / np.linalg.norm(projected, axis=1, keepdims=True)
-    return {name: _figures(name, vectors, trained) for name in vectors["training"]}
+    dataset, inputs = trained.dataset, EvaluationInputs(trained.config, trained.dataset)
+    sides = {"training": (trained.training, None), "test": (dataset.test, dataset.gallery)}
+    found: dict[str, dict[str, float]] = {}
+    for side, examples in sides.items():
+        embeddings, features = (embedded(trained.model, inputs, *examples, output) for output in _OUTPUTS)
+        slices = feature_slices(trained.config) or {DISCRIMINATIVE: slice(None)}
+        kinds = {name: _mapped(embeddings, operator.itemgetter((..., columns))) for name, columns in slices.items()}
+        dim = kinds[DISCRIMINATIVE]["queries"].shape[1]
+        shape = features["queries"].shape[1], dim
+        head = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+        kinds |= {FEATURES: features, REDRAWN: _mapped(features, functools.partial(_projected, head=head))}
+        for name, arrays in kinds.items():
+            figures = found.setdefault(name, {"dim": arrays["queries"].shape[1]})
+            figures[side] = evaluate_embeddings(arrays).as_dict()["P@1"]
+    return found
 
 
-def _vectors(trained: TrainedModel, examples: Examples) -> dict[str, np.ndarray]:
-    """Each representation of examples."""
-    batches = image_batches(examples, trained.config, trained.dataset)
-    embeddings = trained.model.embed(batches)
-    names, sizes = feature_names(trained.config) or (DISCRIMINATIVE,), feature_sizes_of(trained.config) or ()
-    slices = dict(zip(names, np.split(embeddings, np.cumsum(sizes)[:-1].astype(int), axis=1)))
-    return {**slices, FEATURES: trained.model.embed(batches, output="features")}
+def _mapped(arrays: Mapping[str, np.ndarray], change: Callable[[np.ndarray], np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays as `embedded` gives them, with other vectors."""
+    return {name: array if name.endswith("labels") else change(array) for name, array in arrays.items()}
 
 
-def _figures(name: str, vectors: Mapping[str, Mapping[str, np.ndarray]], trained: TrainedModel) -> dict[str, float]:
-    dataset = trained.dataset
-    of_training = retrieval.evaluate_retrieval(vectors["training"][name], trained.training.labels)
-    gallery = (vectors["gallery"][name], dataset.gallery.labels) if dataset.gallery is not None else ()
-    of_test = retrieval.evaluate_retrieval(vectors["queries"][name], dataset.test.labels, *gallery)
-    scores = {"training": of_training.as_dict()["P@1"], "test": of_test.as_dict()["P@1"]}
-    return {"dim": vectors["training"][name].shape[1], **scores}
+def _projected(features: np.ndarray, head: np.ndarray) -> np.ndarray:
+    """Behind a linear head, of unit length."""
+    projected = features @ head
+    return projected / np.linalg.norm(projected, axis=1, keepdims=True)

@@ -58,7 +58,7 @@ def _objections(config: ExperimentConfig, name: LossName) -> Iterator[str]:
             f"Invalid --embedding_dim: received {config.embedding_dim} for the {count} features of {config.loss}, "
             f"expected {count} or more: it is the total, which they share. Give more."
         )
-    if SHARED in name.features or GROUPS in name.features:
+    if name.may_take_turns:
         yield from _of_turns(config, name, config.part(TurnSettings))
     if SHARED in name.features:
         yield from _of_shared(config, name, config.part(SharedSettings))

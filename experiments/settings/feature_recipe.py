@@ -69,7 +69,7 @@ def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, o
     if dataset not in (_CUB, _CARS, _SOP):
         source = f"ours, after {source}"
     schedule = None
-    if _may_take_turns(name):
+    if name.may_take_turns:
         _set_turns(layers, name)
         schedule = overrides.get("feature_schedule", values["feature_schedule"])
     if SHARED in name.features:
@@ -93,10 +93,6 @@ def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, o
         batches = 70 if place[1] == _SOP and dataset == _SOP else 30
         layers.set("published code of DiVA", {"dance_queue_batches": batches, "dance_weights": "anchor"})
     _set_images_per_class(layers, name)
-
-
-def _may_take_turns(name: LossName) -> bool:
-    return SHARED in name.features or GROUPS in name.features
 
 
 def _set_turns(layers: Layers, name: LossName) -> None:
@@ -140,7 +136,7 @@ def _set_steps(layers: Layers, name: LossName, dataset: str, backbone: str, over
     """
     values = layers.values
     schedule = overrides.get("feature_schedule", values.get("feature_schedule"))
-    if _may_take_turns(name) and schedule == IN_TURN:
+    if name.may_take_turns and schedule == IN_TURN:
         doubled = {each: 2 * values[each] for each in ("max_steps", "steps_per_evaluation")}
         layers.set("tasks that take turns", doubled)
     place = ("ibn" if backbone == "bn_inception" else "r50", dataset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from common import losses
@@ -41,6 +42,13 @@ def feature_sizes_of(config: ExperimentConfig) -> tuple[int, ...] | None:
     """Components of each of `feature_names`; None for an embedding that is one feature."""
     names = feature_names(config)
     return losses.feature_sizes(config.embedding_dim, len(names)) if names else None
+
+
+def feature_slices(config: ExperimentConfig) -> dict[str, slice]:
+    """Where each of `feature_names` stands in an embedding; empty for an embedding that is one feature."""
+    sizes = feature_sizes_of(config) or ()
+    ends = itertools.accumulate(sizes)
+    return {name: slice(end - size, end) for name, size, end in zip(feature_names(config), sizes, ends)}
 
 
 def num_views_of(config: ExperimentConfig) -> int:
@@ -83,7 +91,7 @@ def build_loss(
     sizes = feature_sizes_of(config)
     if sizes is None:
         dim = config.embedding_dim
-        shared = _task(config, SHARED, num_classes, dim, seed, num_examples)
+        shared = _task(config, SHARED, num_classes, dim, seed)
         return features.on_one_feature(_first_loss(config, num_classes, dim, seed), shared, schedule)
     tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in zip(names, sizes[1:])}
     return features.around(_first_loss(config, num_classes, sizes[0], seed), tasks, sizes, schedule)
@@ -106,7 +114,7 @@ def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int)
 
 
 def _task(
-    config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None
+    config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
 ) -> MetricLoss:
     """The loss of another feature, one of `FEATURES`."""
     if name == DANCE:

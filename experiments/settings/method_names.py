@@ -29,6 +29,11 @@ class LossName(NamedTuple):
     memory: bool  # in a cross-batch memory
     features: tuple[str, ...] = ()  # more features beside the discriminative one, in the order of `FEATURES`
 
+    @property
+    def may_take_turns(self) -> bool:
+        """Whether one of the features is what classes have in common, which can be trained in turn with the first."""
+        return SHARED in self.features or GROUPS in self.features
+
 
 def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
     """The loss that a list of parts of a name begins with, and the parts behind it."""

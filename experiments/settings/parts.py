@@ -57,7 +57,7 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
         PadsSettings: name.miner == PADS,
         MemorySettings: name.memory,
         FeatureSettings: bool(name.features),
-        TurnSettings: SHARED in name.features or GROUPS in name.features,
+        TurnSettings: name.may_take_turns,
         SharedSettings: SHARED in name.features,
         GroupSettings: GROUPS in name.features,
         DanceSettings: DANCE in name.features,

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from experiments.reports.published_values import DISSERTATION
 from experiments.reports.revisiting_values import LATER_ROWS
 from experiments.settings.build import parse_method
-from experiments.settings.method_names import DANCE, GROUPS, INTRA, SHARED, parse_loss
+from experiments.settings.method_names import DANCE, INTRA, SHARED, parse_loss
 from experiments.settings.methods.features import BY_FEATURES, IN_TURN, JOINT
 from experiments.settings.methods.pads import FIXED, RANDOM
 from experiments.studies.fair_table import FairRow, FairTable
@@ -218,8 +218,10 @@ def _study(table: str, options: StudyOptions) -> Study:
 
 def _doubled(row: FairRow, options: StudyOptions) -> FairRow:
     """A row whose two tasks take turns, with twice the steps of the schedule; recipes have that by themselves."""
-    features = parse_loss(parse_method(row.method)[0]).features
-    in_turn = features in ((SHARED,), (GROUPS,)) and row.settings.get("feature_schedule", IN_TURN) == IN_TURN
+    name = parse_loss(parse_method(row.method)[0])
+    in_turn = (
+        name.may_take_turns and len(name.features) == 1 and row.settings.get("feature_schedule", IN_TURN) == IN_TURN
+    )
     steps = {name: 2 * int(value) for name, value in warm_settings(options).items() if name in _STEPS}
     if not in_turn or {*steps} & {*options.overrides}:
         return row

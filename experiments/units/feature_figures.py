@@ -8,7 +8,7 @@ import numpy as np
 
 from common import diagnostics, retrieval
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.loss_building import feature_names, feature_sizes_of
+from experiments.settings.loss_building import feature_slices
 
 CONCATENATED = "concatenated"
 METRICS = ("P@1", "MAP@R")
@@ -21,11 +21,9 @@ def feature_figures(config: ExperimentConfig, embeddings: Mapping[str, np.ndarra
         config: names the features.
         embeddings: what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
     """
-    sizes = feature_sizes_of(config)
-    if sizes is None:
+    slices = feature_slices(config)
+    if not slices:
         return {}
-    ends = np.cumsum(sizes)
-    slices = {name: slice(end - size, end) for name, end, size in zip(feature_names(config), ends, sizes)}
     return {name: _figures(embeddings, columns) for name, columns in {**slices, CONCATENATED: slice(None)}.items()}
 
 

@@ -10,7 +10,7 @@ from common import losses, training
 from common.data import Examples
 from common.errors import check_given
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.loss_building import feature_names, feature_sizes_of
+from experiments.settings.loss_building import feature_slices
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.features import BY_FEATURES, BY_SLICE, STANDARDIZED, GroupSettings
 from experiments.units.pooling_weights import EvaluationInputs
@@ -43,7 +43,7 @@ def regrouping_of(
     if groups is None:
         return None
     loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
-    columns = _slice_of(config)
+    columns = feature_slices(config)[GROUPS]
 
     def vectors(number: int) -> np.ndarray:
         """Of each training image, for a round."""
@@ -67,9 +67,3 @@ def group_figures(model: EmbeddingModel, labels: np.ndarray) -> dict[str, float]
     loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
     groups = np.array(loss.groups)
     return {"groups": len(np.unique(groups)), "classes_per_group": training.classes_per_group(groups, labels)}
-
-
-def _slice_of(config: ExperimentConfig) -> slice:
-    """The components of the groups' feature."""
-    sizes, place = feature_sizes_of(config) or (), feature_names(config).index(GROUPS)
-    return slice(sum(sizes[:place]), sum(sizes[: place + 1]))
