@@ -27,7 +27,6 @@ from experiments.settings.update_settings import CLASS_TOKEN_POOLING, TRANSFORME
 if TYPE_CHECKING:
     from tensorflow import keras
 
-    from common.losses import MetricLoss
     from common.training import EmbeddingHead, EmbeddingModel
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
@@ -364,12 +363,13 @@ def build_model(
     from common.training.devices import precision_policy
 
     with precision_policy(config.precision):
-        return _model_of(config, dataset, num_classes, build_loss(config, num_classes, seed, num_examples))
+        return _model_of(config, dataset, num_classes, seed, num_examples)
 
 
 def _model_of(
-    config: ExperimentConfig, dataset: data.Dataset, num_classes: int, metric_loss: MetricLoss
+    config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None, num_examples: int | None
 ) -> EmbeddingModel:
+    # In this order, for first weights are drawn one after the other: a loss's proxies come after the network.
     head = build_head(config)
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:
@@ -379,7 +379,7 @@ def _model_of(
     model = training.EmbeddingModel(
         backbone,
         head,
-        metric_loss,
+        build_loss(config, num_classes, seed, num_examples),
         normalization=config.normalization,
         attribute_loss=build_attribute_loss(config, num_classes),
         attribute_weight=config.zero_shot_weight or 0.0,

@@ -39,6 +39,20 @@ def built(pooling, collages, **overrides):
     return config, model
 
 
+@pytest.mark.parametrize(("loss", "method"), [("pnca", "plain"), ("c2", "ccp"), ("margin+distance+shared", "plain")])
+def test_a_network_begins_alike_whatever_its_loss_draws(loss, method, collages):
+    """Proxies and boundaries are drawn after the network: a run of the same seed has the same first weights."""
+    found = []
+    for name, kind in (("c2", "plain"), (loss, method)):
+        config = resolve("glyph_collage", name, "gap", "thesis", "smoke", {"samples_per_class": 4}, kind)
+        keras.utils.set_random_seed(3)
+        model = build.build_model(config, collages, num_classes=4, num_examples=16)
+        found.append([np.array(weight) for weight in model.backbone.weights])
+    assert len(found[0]) > 0
+    for first, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(first, other)
+
+
 @pytest.mark.parametrize("pooling", build.MAP_POOLINGS)
 def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
     config, model = built(pooling, collages)
