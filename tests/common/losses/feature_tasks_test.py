@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.losses import (
+    DecorrelationLoss,
     DistanceAdaptedContrastLoss,
     GroupLabelsLoss,
     InTurnLoss,
@@ -13,6 +14,7 @@ from common.losses import (
     MinedLoss,
     feature_sizes,
     feature_tasks_loss,
+    loss_of_kind,
 )
 from common.losses.feature_tasks import TASKS
 from common.references import References
@@ -63,6 +65,15 @@ def test_subsets_are_the_sums_of_their_tasks(subset):
         else:
             expected += 0.3 * step(task(name, sizes[slot]), part[:SIZE], 2)
     np.testing.assert_allclose(float(apart(embeddings, labels)), expected, rtol=1e-5)
+
+
+def test_the_first_feature_is_predicted_from_each_other_one():
+    tasks = {name: task(name, 4) for name in ("shared", "intra", "dance")}
+    loss = feature_tasks_loss(disc(), tasks, (5, 4, 4, 4), decorrelation=5.0, hidden=3)
+    decorrelation = loss_of_kind(loss, DecorrelationLoss)
+    assert decorrelation.pairs == ((0, 1), (0, 2), (0, 3))
+    kernels = [[tuple(weight.shape) for weight in network] for network in decorrelation.networks]
+    assert kernels == [[(4, 3), (3,), (3, 5), (5,)]] * 3
 
 
 def step(loss, embeddings, number):

@@ -84,6 +84,19 @@ def test_the_older_policy_follows_every_fifth_update():
         assert same == (decision in (0, 5, 10))
 
 
+def test_the_average_of_the_rewards_moves_by_its_rate():
+    teacher = teacher_of([0.1, 0.3, 0.2, 0.2, 0.5], rules=PolicyRules("reinforce_ema", average_rate=0.25))
+    found = []
+    for _ in range(5):
+        teacher.decide()
+        found.append(teacher.state()["average_reward"])
+    rewards = [1.0, -1.0, 0.0, 1.0]
+    expected = [0.0]
+    for reward in rewards:
+        expected.append(0.75 * expected[-1] + 0.25 * reward)
+    assert found == expected  # all of them sums of powers of two
+
+
 @pytest.mark.parametrize("estimator", ["ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c"])
 def test_a_restored_teacher_decides_the_same_bit_for_bit(estimator):
     values = np.random.default_rng(1).uniform(size=12)

@@ -66,6 +66,19 @@ def test_a_round_finds_the_clusters_and_is_the_same_when_it_is_repeated():
     assert len(pairs) == 3
 
 
+def test_each_round_and_each_seed_draws_first_centres_of_its_own():
+    points = np.random.default_rng(0).uniform(size=(60, 2))
+    found = []
+    for seed in (4, 5):
+        loss = GroupLabelsLoss(TripletLoss(), 60)
+        regrouping = Regrouping(loss, lambda number: points, 9, 5, seed=seed)
+        for _ in range(2):
+            regrouping.group()
+            groups = np.array(loss.groups)
+            found.append(tuple((groups[:, None] == groups).ravel()))
+    assert len(set(found)) == 4
+
+
 def test_rounds_come_every_so_many_steps_and_a_restored_one_goes_on_counting():
     loss, asked = GroupLabelsLoss(TripletLoss(), 12), []
 

@@ -1,15 +1,18 @@
 """Representations inside of finished runs: P@1 of the images that were learned from and of the test set."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from common.retrieval import evaluate_retrieval
+from experiments.analyses import representations
 from experiments.analyses.representations import FEATURES, KEPT, REDRAWN, generalization_of
 from experiments.reports import UnitRun
 from experiments.units.pooling_weights import image_batches
 from experiments.units.trained_model import load_trained_model
+from experiments.units.unit import evaluate_embeddings
 from tests.experiments.tiny_study import TinyStudy
 from tests.experiments.units.feature_runs_test import SIZES, config_of
 
@@ -35,6 +38,7 @@ def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(l
     parts = {"training": trained.training, "test": trained.dataset.test}
     dims = {**sizes, FEATURES: trained.model.backbone.output_shape[-1], REDRAWN: sizes["disc"]}
     assert {name: figures["dim"] for name, figures in found.items()} == dims
+    drawn = np.random.default_rng([0, 0]).normal(size=(dims[FEATURES], dims[REDRAWN])).astype(np.float32)
     start = 0
     for name, size in sizes.items():
         for side, examples in parts.items():
@@ -47,6 +51,11 @@ def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(l
         start += size
     features = trained.model.embed(image_batches(parts["test"], trained.config, trained.dataset), output="features")
     assert found[FEATURES]["test"] == evaluate_retrieval(features, labels["test"]).as_dict()["P@1"]
+    projected = features @ drawn
+    projected /= np.linalg.norm(projected, axis=1, keepdims=True)
+    with mock.patch.object(representations, "evaluate_embeddings", wraps=evaluate_embeddings) as evaluated:
+        representations.generalization(trained, 0, 0)
+    np.testing.assert_allclose(evaluated.call_args.args[0]["queries"], projected, atol=1e-6)
     kept = json.loads((unit.path / KEPT).read_text())
     assert kept == found
     (unit.path / KEPT).write_text(json.dumps({**kept, "as": "kept"}))

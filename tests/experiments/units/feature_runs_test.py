@@ -152,7 +152,11 @@ def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
     result = json.loads((unit.run.path / "result.json").read_text())["features"]["groups"]
     assert 1 <= result["classes_per_group"] <= unit.training.num_classes
     assert result["groups"] == 3
-    if group_by == "standardized":
+    backbone = load_trained_model(unit.run.path, dataset=study.dataset).model.backbone
+    assert vectors.shape[1] == backbone.output_shape[-1] != result["dim"]  # the first round has no slice to go by
+    by_slice = [of_round.shape[1] == result["dim"] for _, of_round, _ in later]
+    assert by_slice == [group_by == "slice"] * len(later)
+    if group_by != "features":
         means = [np.mean(vectors[unit.training.labels == label], axis=0) for label in range(unit.training.num_classes)]
         assert np.abs(means).max() < 1e-5
 
