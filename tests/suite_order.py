@@ -14,9 +14,10 @@ TESTS = ROOT / "tests"
 # Front ends, and the reading of sources. The TensorFlow of these tests is that of units, protocols, deployment,
 # the evaluation commands and the library, whose own tests run on either stack.
 FRONT_ENDS = (
-    *("benchmarks/faults_test.py", "benchmarks/index_test.py", "benchmarks/input_pipeline_test.py"),
-    *("benchmarks/losses_test.py", "benchmarks/mutation_test.py", "benchmarks/retrieval_scaling_test.py"),
-    *("benchmarks/retrieval_test.py", "common/index"),
+    *("benchmarks/faults_test.py", "benchmarks/features_test.py", "benchmarks/index_test.py"),
+    *("benchmarks/input_pipeline_test.py", "benchmarks/losses_test.py", "benchmarks/mutation_test.py"),
+    *("benchmarks/retrieval_scaling_test.py", "benchmarks/retrieval_test.py", "benchmarks/training_step_test.py"),
+    *("common/index", "contributing_test.py", "experiments/preparation/data_sets_test.py"),
     *(f"experiments/{room}" for room in ("blocks", "evidence", "launch", "photo_page", "photo_search", "reports")),
     *(f"experiments/{room}" for room in ("site", "studies", "tuning")),
     *("experiments/export_test.py", "experiments/installed_package_test.py", "experiments/launched_fair_eval_test.py"),

@@ -12,7 +12,7 @@ from common.retrieval.search.distinct_rows import DistinctRows, find_distinct_ro
 from common.retrieval.search.neighbor_lists import NeighborLists
 from common.retrieval.search.similarity_bounds import SimilarityBounds
 
-_PENDING_BYTES = 64 * 2**20  # candidates that wait for a decision
+_PENDING_BYTES = 512 * 2**20  # candidates that wait for a decision: a million queries in one symmetric pass
 _BYTES_PER_WANTED = 24  # three candidates of eight bytes wait for each that is wanted
 _ROW_SEARCH_FRACTION = 1 / 32  # a query that wants more of the gallery is searched in full float64 rows
 
@@ -25,7 +25,7 @@ def find_nearest_neighbors(
     similarity: str = "euclidean",
     num_threads: int | None = None,
 ) -> np.ndarray:
-    """The nearest gallery items of each query, nearest first: exact, in a few tens of MB besides the result.
+    """The nearest gallery items of each query, nearest first: exact, in at most about half a GB besides the result.
 
     Equal similarities (in float64) are ordered by gallery index, smaller first, whatever the blocks and threads.
 

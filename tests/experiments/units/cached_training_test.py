@@ -61,7 +61,7 @@ def runs(dataset, tmp_path_factory):
     return UnitRuns(dataset, str(folder / "runs"), str(folder / "cache"))
 
 
-slow = pytest.mark.slow
+slow = [pytest.mark.slow, pytest.mark.default_stack]  # cuts, features and resume are tested apart on either stack
 CASES = {
     "average": {},
     "memory": {"loss": "c1+xbm", "xbm_batches": 3},
@@ -72,7 +72,7 @@ CASES = {
 
 
 def by_speed(*cases):
-    return [pytest.param(case, marks=slow if case in ("last_stage", "gsp", "ccp") else ()) for case in cases]
+    return [pytest.param(case, marks=slow if case in ("last_stage", "memory", "ccp") else ()) for case in cases]
 
 
 @pytest.mark.parametrize("case", by_speed("average", "ccp"))
