@@ -22,6 +22,7 @@ from experiments.evidence.fair_rows import table_rows, untrained_means
 from experiments.evidence.rows import as_line
 from experiments.evidence.scores import scores_of_trainings
 from experiments.evidence.store import StudyRows
+from experiments.reports.figures import Curve, validation_curves
 from experiments.reports.selection_plot import selection_plot
 from experiments.reports.token_panels import token_panels
 from experiments.studies.fair_table import draw_rows
@@ -87,6 +88,18 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
     draw_rows(rows, path, title=title, untrained=untrained)
 
 
+def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """MAP@R of the validation set while each run trained.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the axes.
+    """
+    curves = [(row["label"], np.array(row["extras"]["validation_curve"])) for row in study.rows]
+    validation_curves([Curve(label, *points.T) for label, points in curves], path, title=title)
+
+
 def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
     """Rank correlations of a study with the printed tables.
 
@@ -136,6 +149,11 @@ PICTURES: Mapping[str, Picture] = {
         "warm_cars_batch_size",
         draw_recorded_sweep,
         {"title": "C2 alone and with CCP: a head on Cars features, four folds, one run each (as figure 3.8)"},
+    ),
+    "docs/figures/collages_converged.png": Picture(
+        "collages_converged",
+        draw_curves,
+        {"title": "Glyph collages from a pre-trained backbone: 8,000 steps, three seeds"},
     ),
     "docs/figures/table_losses.png": Picture(
         "table_losses", draw_fair_table, {"title": "Losses on glyphs, demo budget, four folds", "table": "losses"}

@@ -61,8 +61,8 @@ class ExtrasReader:
         name = str(unit.config.get("dataset"))
         if name == _TOKENS:
             return self._of_tokens(unit)
-        if name.startswith(_COLLAGES) and not name.endswith("_distilled"):
-            return self._of_collages(unit)
+        if name.startswith(_COLLAGES):
+            return Extras({**self._target_shares(unit), "validation_curve": _curve_of(unit)}, {})
         return no_extras(unit)
 
     def _of_tokens(self, unit: UnitRun) -> Extras:
@@ -73,17 +73,23 @@ class ExtrasReader:
         arrays = {"tokens": plane.tokens, "samples": plane.samples, "labels": plane.labels}
         return Extras(values, arrays if unit.fold == unit.repeat == 0 else {})
 
-    def _of_collages(self, unit: UnitRun) -> Extras:
+    def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
+        """`target_shares` of collages; nothing where the images are the target alone."""
         shares = read_json(unit.path / "target_shares.json")
-        if shares is None:
+        if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
             dataset = self._dataset(unit)
             trained = load_trained_model(unit.path, dataset=dataset, cache_dir=self._places[1])
             shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
         rounded = {name: round(value, _DIGITS) for name, value in (shares or {}).items()}
-        return Extras({"target_shares": rounded} if rounded else {}, {})
+        return {"target_shares": rounded} if rounded else {}
 
     def _dataset(self, unit: UnitRun) -> Dataset:
         key = unit.config["dataset"], unit.config.get("seed", 0), unit.config.get("train_fraction")
         if key not in self._datasets:
             self._datasets[key] = build.load_dataset(key[0], *self._places, *key[1:])
         return self._datasets[key]
+
+
+def _curve_of(unit: UnitRun) -> list[list[float]]:
+    """Pairs of step and MAP@R of the validation set."""
+    return [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
