@@ -15,7 +15,7 @@ from experiments.evidence.fair_rows import MINUS, SINGLE
 from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import labels_of, scores_of_trainings
 from experiments.evidence.store import StudyRows
-from experiments.protocols.feature_report import FEATURE_COLUMNS, feature_lines
+from experiments.protocols.feature_report import FEATURE_COLUMNS, feature_lines, group_note
 from experiments.protocols.one_split import cell
 from experiments.reports.tables import DETECTABLE_NOTE
 
@@ -101,11 +101,12 @@ def feature_slices(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
         raise InvalidInput(
             f"{study.folder} has no runs with several features, such as those of margin+distance+shared."
         )
-    lines = []
+    lines, notes = [], ["Each feature is a slice of the embedding, and `concatenated` is all of them. Means over runs."]
     for label in _labels(rows):
         found = [row["extras"]["features"] for row in rows if row["label"] == label]
-        lines += [[f"`{label.removesuffix('+gap')}`, {line[0]}", *line[1:]] for line in feature_lines(found)]
-    notes = ["Each feature is a slice of the embedding, and `concatenated` is all of them. Means over runs."]
+        method = f"`{label.removesuffix('+gap')}`"
+        lines += [[f"{method}, {line[0]}", *line[1:]] for line in feature_lines(found)]
+        notes += [note] if (note := group_note(method, found)) else []
     return reports.PlainTable("", ["method, feature", "runs", "dim", *FEATURE_COLUMNS], lines, notes), _labels(rows)
 
 

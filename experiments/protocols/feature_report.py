@@ -34,26 +34,28 @@ def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.P
 
 
 def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
-    rows = [row for method, units in runs.items() for row in _rows(method, units)]
+    found = {method: [of for unit in units if (of := unit.measured.get("features"))] for method, units in runs.items()}
+    rows = [[f"{method}, {line[0]}", *line[1:]] for method, of in found.items() for line in feature_lines(of)]
     if not rows:
         return ""
     header = ("feature", "runs", "dim", *FEATURE_COLUMNS)
-    notes = [_NOTE, *(note for method, units in runs.items() if (note := _of_groups(method, units)))]
+    notes = [_NOTE, *(note for method, of in found.items() if (note := group_note(method, of)))]
     table = reports.PlainTable("Features, each on its own", header, rows, notes)
     write_text(folder / "features.md", table.as_markdown())
     write_text(folder / "features.csv", table.as_csv())
     return table.as_text()
 
 
-def _rows(method: str, units: Sequence[reports.UnitRun]) -> list[list[str]]:
-    found = [unit.measured["features"] for unit in units if unit.measured.get("features")]
-    return [[f"{method}, {line[0]}", *line[1:]] for line in feature_lines(found)]
+def group_note(method: str, found: Sequence[Mapping]) -> str:
+    """The mean number of classes that the images of a group are of; empty for a method without groups.
 
+    Reference: Milbich's dissertation, figure 3.4.
 
-def _of_groups(method: str, units: Sequence[reports.UnitRun]) -> str:
-    """The mean number of classes that the images of a group are of (Milbich's dissertation, figure 3.4)."""
-    found = [unit.measured.get("features", {}).get(GROUPS) for unit in units]
-    groups = [each for each in found if each]
+    Args:
+        method: its name.
+        found: `features` of the `result.json` of each run of it.
+    """
+    groups = [each[GROUPS] for each in found if GROUPS in each]
     if not groups:
         return ""
     mean = {name: np.mean([each[name] for each in groups]) for name in ("groups", "classes_per_group")}

@@ -25,8 +25,9 @@ def find_nearest_neighbors(
     similarity: str = "euclidean",
     num_threads: int | None = None,
 ) -> np.ndarray:
-    """The nearest gallery items of each query, nearest first: exact, in at most about half a GB besides the result.
+    """The nearest gallery items of each query, nearest first: exact, in bounded memory.
 
+    Besides the result it takes a float32 copy of the embeddings, and half a GB at most.
     Equal similarities (in float64) are ordered by gallery index, smaller first, whatever the blocks and threads.
 
     Args:

@@ -172,5 +172,10 @@ def test_features_have_a_line_each_and_all_together_one(recorded):
     lines = lines_of(markdown_of(block, study))
     assert lines[0] == ["method, feature", "runs", "dim", "P@1", "MAP@R", "rho", "pi_intra", "pi_inter"]
     assert [line[0] for line in lines[2:]] == [f"`pnca`, {name}" for name in ("disc", "shared", "concatenated")]
+    assert "groups" not in markdown_of(block, study)
+    for place, row in enumerate(rows):
+        row["extras"]["features"]["groups"] = {**figures, "groups": 3, "classes_per_group": 2.0 + place}
+    told = f"`pnca`: images of 3 groups, each of {2 + sum(range(len(rows))) / len(rows):.1f} classes (means)."
+    assert told in markdown_of(block, study)
     mean = 25 + 10 * sum(range(len(rows))) / len(rows)
     assert lines[3][1:] == [str(len(rows)), "4", "50.00", f"{mean:.2f}", "0.100", "0.200", "0.300"]
