@@ -1,19 +1,22 @@
 """Time and memory of the exact retrieval evaluation as the number of embeddings grows.
 
 Command: python -m benchmarks.retrieval_scaling [--sizes=10000,30000,60000,120000] [--dim=128] [--repeats=3]
-    [--sample_queries=10000] [--figure=docs/figures/retrieval_scaling.png]
+    [--noproduct] [--sample_queries=10000] [--figure=docs/figures/retrieval_scaling.png]
 
 Self-retrieval of the embeddings of `benchmarks.retrieval` (small classes, as Stanford Online Products has): P@1, R@k,
-P@R and MAP@R. Memory is what a first evaluation takes above the embeddings and labels. Beside it the bare float32
-product of all pairs, in turn with ours. The exponent is the slope of the time in log-log over the last doubling.
-With `--sample_queries` also a random sample of the queries, each against all: its time, its 95 % interval for MAP@R of
-all queries, and that MAP@R. Last line: one JSON object.
+P@R and MAP@R. Memory is what a first evaluation takes above the embeddings and labels; with `--repeats=1` it is the
+one that is timed. Beside it the bare float32 product of all pairs, in turn with ours (`--noproduct`: not). The
+exponent is the slope of the time in log-log over the last doubling. With `--sample_queries` also a random sample of the
+queries, each against all: its time, its 95 % interval for MAP@R of all queries, and that MAP@R.
+Last line: one JSON object.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import time
+from collections.abc import Callable
 
 from absl import app, flags
 
@@ -30,30 +33,35 @@ _BUDGET_GB = 1.0  # the aim for the largest size
 _FLAGS = flags.FLAGS
 
 
-def measure_size(num_images: int, dim: int, repeats: int, sample_queries: int | None = None) -> dict:
-    """Figures of one size: `seconds` and `product_seconds` (lists), `extra_gb`, `embeddings_gb`, `map_at_r`.
+def measure_size(
+    num_images: int, dim: int, repeats: int, sample_queries: int | None = None, product: bool = True
+) -> dict:
+    """Figures of one size: `seconds` (a list), `extra_gb`, `embeddings_gb`, `map_at_r`.
 
-    With a sample also `sampled_seconds` (a list) and `interval` of MAP@R.
+    With the product also `product_seconds` (a list), with a sample `sampled_seconds` (a list) and `interval` of MAP@R.
     """
     embeddings, labels = clustered_embeddings(num_images, max(2, round(num_images / _ITEMS_PER_CLASS)), dim, seed=0)
+    started = time.perf_counter()
     result, extra_gb = measure.peak_growth_gb(lambda: evaluate_retrieval(embeddings, labels))
-    functions = {
-        "ours": lambda: evaluate_retrieval(embeddings, labels),
-        "product": lambda: full_product(embeddings, embeddings),
-    }
+    first = time.perf_counter() - started
     intervals = []
 
     def sample() -> None:
         drawn = evaluate_retrieval(embeddings, labels, sample_queries=sample_queries)
         intervals.append(check_given("intervals", drawn.intervals)["MAP@R"])
 
+    functions: dict[str, Callable[[], object]] = {}
+    if repeats > 1:
+        functions["ours"] = lambda: evaluate_retrieval(embeddings, labels)
+    if product:
+        functions["product"] = lambda: full_product(embeddings, embeddings)
     if sample_queries is not None:
         functions["sampled"] = sample
-    seconds = measure.paired_seconds(functions, repeats)
-    sampled = {"sampled_seconds": seconds["sampled"], "interval": intervals[-1]} if intervals else {}
-    return sampled | {
+    seconds = {"ours": [first]} | (measure.paired_seconds(functions, repeats) if functions else {})
+    return {
+        **({"product_seconds": seconds["product"]} if product else {}),
+        **({"sampled_seconds": seconds["sampled"], "interval": intervals[-1]} if intervals else {}),
         "seconds": seconds["ours"],
-        "product_seconds": seconds["product"],
         "extra_gb": extra_gb,
         "embeddings_gb": embeddings.nbytes / 1e9,
         "map_at_r": result.map_at_r,
@@ -71,8 +79,7 @@ def table(found: dict[int, dict]) -> list[list]:
         [
             f"{size:,}",
             measure.spread(figures["seconds"]),
-            measure.spread(figures["product_seconds"]),
-            f"{measure.paired_ratio(figures['seconds'], figures['product_seconds']):.2f}",
+            *_beside_product(figures),
             f"{figures['extra_gb']:.3f}",
             f"{figures['embeddings_gb']:.3f}",
         ]
@@ -86,13 +93,22 @@ def table(found: dict[int, dict]) -> list[list]:
     return rows
 
 
+def _beside_product(figures: dict) -> tuple[str, str]:
+    """The product's seconds and ours over it; dashes where it was not timed."""
+    if "product_seconds" not in figures:
+        return "-", "-"
+    ratio = measure.paired_ratio(figures["seconds"], figures["product_seconds"])
+    return measure.spread(figures["product_seconds"]), f"{ratio:.2f}"
+
+
 def summary(found: dict[int, dict]) -> dict:
     """The figures by size, and the exponent of the time over the last two sizes."""
     medians = {size: statistics.median(figures["seconds"]) for size, figures in found.items()}
     figures = {}
     for size, values in found.items():
         figures |= {f"seconds_{size}": medians[size], f"extra_gb_{size}": values["extra_gb"]}
-        figures[f"over_product_{size}"] = measure.paired_ratio(values["seconds"], values["product_seconds"])
+        if "product_seconds" in values:
+            figures[f"over_product_{size}"] = measure.paired_ratio(values["seconds"], values["product_seconds"])
         if "interval" in values:
             figures[f"sampled_over_exact_{size}"] = measure.paired_ratio(values["sampled_seconds"], values["seconds"])
             low, high = values["interval"]
@@ -116,8 +132,9 @@ def draw(path: str, found: dict[int, dict]) -> None:
     sizes = list(found)
     figure, (time_axes, memory_axes) = plt.subplots(1, 2, figsize=(9, 3.6), constrained_layout=True)
     for key, label, style in (("seconds", "evaluation", "o-"), ("product_seconds", "bare product of all pairs", "s--")):
-        medians = [statistics.median(found[size][key]) for size in sizes]
-        time_axes.loglog(sizes, medians, style, label=label)
+        if all(key in figures for figures in found.values()):
+            medians = [statistics.median(found[size][key]) for size in sizes]
+            time_axes.loglog(sizes, medians, style, label=label)
     time_axes.set(xlabel="embeddings", ylabel="seconds", title="time")
     memory_axes.plot(sizes, [found[size]["extra_gb"] for size in sizes], "o-", label="evaluation")
     memory_axes.plot(sizes, [found[size]["embeddings_gb"] for size in sizes], "s--", label="the embeddings themselves")
@@ -142,7 +159,9 @@ def main(argv) -> None:
         )
     small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
     evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads
-    found = {size: measure_size(size, _FLAGS.dim, _FLAGS.repeats, _FLAGS.sample_queries) for size in sizes}
+    found = {
+        size: measure_size(size, _FLAGS.dim, _FLAGS.repeats, _FLAGS.sample_queries, _FLAGS.product) for size in sizes
+    }
     header = ["embeddings", "ours, s", "product, s", "ours / product", "extra GB", "embeddings, GB"]
     if _FLAGS.sample_queries is not None:
         header += ["sampled, s", "95 % of MAP@R", "MAP@R"]
@@ -156,6 +175,7 @@ if __name__ == "__main__":
     flags.DEFINE_list("sizes", ["10000", "30000", "60000", "120000"], "Numbers of embeddings.")
     flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=1)
     flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
+    flags.DEFINE_bool("product", True, "Also time the bare product of all pairs.")
     help_text = "Also evaluate so many random queries; at most half of the smallest size. By default none."
     flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=100)
     flags.DEFINE_string("figure", None, "PNG file to draw; by default none.")

@@ -30,5 +30,11 @@ def test_a_small_size_is_measured_and_drawn(tmp_path):
     assert 0 < sampled["interval"][0] < sampled["interval"][1] < 1
     assert len(table({600: sampled})[0]) == 9
     assert summary({600: sampled})["sampled_over_exact_600"] > 0
+    assert len(measure_size(600, 16, repeats=2, product=False)["seconds"]) == 2
+    alone = measure_size(600, 16, repeats=1, product=False)
+    assert len(alone["seconds"]) == 1
+    assert table({600: alone})[0][2:4] == ["-", "-"]
+    assert [name for name in summary({600: alone}) if "product" in name] == []
+    draw(tmp_path / "alone.png", {600: alone})
     draw(tmp_path / "scaling.png", found)
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
