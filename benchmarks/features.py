@@ -1,13 +1,15 @@
 """Training steps with several features over plain ones, and the share of PADS' decisions in training.
 
 Command: python -m benchmarks.features [--repeats=15] [--backbone=mobilenet_v2] [--image_size=160] [--watched=300]
+    [--fold_batch_norm]
 
 The steps: MobileNetV2 at 160 pixels with frozen batch normalisation, 128 dimensions, a batch of 32 (8 classes x 4),
 the margin loss over distance-weighted triplets, coupled weight decay, Adam. `shared` adds the shared feature and the
 decorrelation, both tasks in each step; `diva` all three features and the second view. Steps alternate, so that a busy
 machine slows all of them alike; ratios are medians over the rounds. PADS is the plain step with a distribution of 30
-bins, and one decision (embedding the images held back, their figures, one update of the policy) in 30 steps. Last
-line: one JSON object.
+bins, and one decision (embedding the images held back, their figures, one update of the policy) in 30 steps. With
+`--fold_batch_norm` all of them compute the frozen batch normalisation inside the convolutions, as the flag of runs
+does. Last line: one JSON object.
 
 `shared_ratio`, `diva_ratio`: time of a step over that of the plain step (goals: 1.1 and 2.2).
 `pads_share`: time of a decision over that of a decision and the steps between two (goal: at most 0.1).
@@ -81,6 +83,8 @@ class Step:
         self.labels = tf.tile(tf.repeat(tf.range(CLASSES, dtype=tf.int64), PER_CLASS), [views])
         head = EmbeddingHead(GlobalAveragePooling(), DIM)
         self.model = EmbeddingModel(BACKBONES[_FLAGS.backbone](), head, loss, feature_sizes=sizes, num_views=views)
+        if _FLAGS.fold_batch_norm:
+            self.model.fold_batch_norm()
         self.model.build_from_batch(self.images, self.labels)
         update = ProxyRateOptimizer(keras.optimizers.Adam(1e-5))
         self.model.compile_training(update, [CoupledWeightDecay(4e-4, self.model)])
@@ -140,6 +144,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("repeats", 15, "Rounds of the paired timing.", lower_bound=1)
     flags.DEFINE_integer("image_size", 160, "Height and width of the images in pixels.", lower_bound=32)
     flags.DEFINE_integer("watched", 300, "Images that PADS' policy watches.", lower_bound=12)
+    flags.DEFINE_bool("fold_batch_norm", False, "Compute frozen batch normalisation inside the convolutions.")
     flags.DEFINE_enum("backbone", "mobilenet_v2", sorted(BACKBONES), "The network.")
 
 

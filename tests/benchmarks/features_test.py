@@ -10,7 +10,7 @@ from tests.command_line import run_module
 
 @pytest.mark.slow
 def test_the_last_line_has_the_figures():
-    small = ["--repeats=1", "--image_size=32", "--watched=12", "--backbone=resnet10"]
+    small = ["--repeats=1", "--image_size=32", "--watched=12", "--backbone=resnet10", "--fold_batch_norm"]
     finished = run_module("benchmarks.features", *small)
     assert finished.returncode == 0, finished.stderr
     figures = json.loads(finished.stdout.splitlines()[-1])
