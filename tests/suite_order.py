@@ -29,7 +29,7 @@ FRONT_ENDS = (
     *(f"experiments/{file}_test.py" for file in ("feature_commands", "units/feature_runs", "units/transformer_runs")),
 )
 # What holds of formulas for drawn batches: the tests of each loss and pooling have their numbers on either stack.
-FORMULAS = ("properties", "common/losses/shared_content_test.py", "common/pooling/pooling_properties_test.py")
+FORMULAS = ("properties", "common/pooling/pooling_properties_test.py")
 ONE_STACK = "default_stack"  # a marker of tests that run on the default stack alone
 
 
