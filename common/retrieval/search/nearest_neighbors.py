@@ -27,7 +27,7 @@ def find_nearest_neighbors(
 ) -> np.ndarray:
     """The nearest gallery items of each query, nearest first: exact, in bounded memory.
 
-    Besides the result it takes a float32 copy of the embeddings, and half a GB at most.
+    Besides the result it takes a float32 copy of the embeddings, and candidates that wait: some hundred MB at most.
     Equal similarities (in float64) are ordered by gallery index, smaller first, whatever the blocks and threads.
 
     Args:

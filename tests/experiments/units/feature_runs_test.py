@@ -134,14 +134,15 @@ def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
     def group(regrouping, whole=training.Regrouping.group):
         number = regrouping.state()["rounds"]
         whole(regrouping)
-        rounds.append((number, regrouping.vectors(number), np.array(regrouping.loss.groups)))
+        vectors = [regrouping.vectors(of_round) for of_round in (number, number + 1)]
+        rounds.append((number, vectors[0], np.array(regrouping.loss.groups), vectors[1].shape[1]))
 
     with mock.patch.object(training.Regrouping, "group", group):
         unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash")
         unit.train()
-    (first, vectors, groups), *later = rounds
+    (first, vectors, groups, dim_of_next), *later = rounds
     assert first == 0
-    assert [number for number, _, _ in later] == [
+    assert [number for number, *_ in later] == [
         *range(1, 1 + 2 // (config.group_epochs * unit.batches.batches_per_epoch))
     ]
     assert len(vectors) == len(groups) == len(unit.training)
@@ -154,8 +155,7 @@ def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
     assert result["groups"] == 3
     backbone = load_trained_model(unit.run.path, dataset=study.dataset).model.backbone
     assert vectors.shape[1] == backbone.output_shape[-1] != result["dim"]  # the first round has no slice to go by
-    by_slice = [of_round.shape[1] == result["dim"] for _, of_round, _ in later]
-    assert by_slice == [group_by == "slice"] * len(later)
+    assert (dim_of_next == result["dim"]) == (group_by == "slice")
     if group_by != "features":
         means = [np.mean(vectors[unit.training.labels == label], axis=0) for label in range(unit.training.num_classes)]
         assert np.abs(means).max() < 1e-5
