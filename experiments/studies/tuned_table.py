@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from common.errors import InvalidInput
@@ -30,10 +30,18 @@ class TunedRow(NamedTuple):
         row: of the table; its `settings` hold in every trial.
         trials: values of configuration fields, by field name, one mapping a trial; of several fields in all, at least
             one trial.
+        last_trial: of a trial that depends on the others: from their validation MAP@R, in order, its values of
+            configuration fields; None: there is no such trial.
     """
 
     row: FairRow
     trials: Sequence[Mapping[str, object]]
+    last_trial: Callable[[Sequence[float]], Mapping[str, object]] | None = None
+
+    @property
+    def num_trials(self) -> int:
+        """How many trials the row has in all."""
+        return len(self.trials) + (self.last_trial is not None)
 
 
 class TunedTable(Study):
@@ -63,18 +71,17 @@ class TunedTable(Study):
         settings: Mapping[str, object],
         notes: Sequence[str] = (),
     ):
-        counts = {len(tuned.trials) for tuned in rows}
+        counts = {tuned.num_trials for tuned in rows}
         if len(counts) != 1:
             raise InvalidInput(f"Rows are tuned alike: received {sorted(counts)} trials, expected one number.")
         self.title, self.table, self.repeats = title, table, options.repeats
-        self._trials_of = {tuned.row.label: tuned.trials for tuned in rows}
         self.rows = {row.label: row for row in choose_rows([tuned.row for tuned in rows], options.losses)}
-        self._candidates = {
-            label: [_cells_of(label, row, trial, options, settings) for trial in self._trials_of[label]]
-            for label, row in self.rows.items()
-        }
+        self._tuned = {tuned.row.label: tuned for tuned in rows if tuned.row.label in self.rows}
+        self._options, self._settings = options, settings
+        self._cells: dict[str, list[Cell]] = {}
         (num_trials,) = counts
-        first = next(iter(self._candidates.values()))[0]
+        self._num_trials = num_trials
+        first = [self._candidate(tuned.row, trial) for tuned in self._tuned.values() for trial in tuned.trials][0]
         self.num_cells = len(self.rows) * (num_trials - 1 + len(first))
         self.protocol = (
             f"Each row: {trainings(num_trials)} on one split, of which the best on validation classes gives its "
@@ -85,30 +92,30 @@ class TunedTable(Study):
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """Row by row its trials and, once they are all finished, the rest of its runs."""
         known = []
-        for label, candidates in self._candidates.items():
-            chosen = self.chosen(label, finished)
-            known += [cells[0] for cells in candidates] + (candidates[chosen][1:] if chosen is not None else [])
+        for label, tuned in self._tuned.items():
+            known += [self._candidate(tuned.row, trial)[0] for trial in self._trials(label, finished)]
+            known += self.cells_of(label, finished)[1:]
         return known
 
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
         """The cells of a row with the settings that were chosen; none before all trials are finished."""
         chosen = self.chosen(label, finished)
-        return [] if chosen is None else self._candidates[label][chosen]
+        if chosen is None:
+            return []
+        return self._candidate(self.rows[label], self._trials(label, finished)[chosen])
 
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
         """Which trial of a row validates best; None before all of them are finished."""
-        values = self._validations(label, finished)
-        return None if None in values else max(range(len(values)), key=lambda place: (values[place], -place))
+        values = self._validations(label, self._trials(label, finished), finished)
+        if None in values or len(values) < self._num_trials:
+            return None
+        return max(range(len(values)), key=lambda place: (values[place], -place))
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the trials, the table of complete rows and their picture, and says what the others have reached."""
         tried = {label: self._tried(label, finished) for label in self.rows}
         text = write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
-        cells = {}
-        for label, candidates in self._candidates.items():
-            chosen = self.chosen(label, finished)
-            if chosen is not None:
-                cells[label] = candidates[chosen]
+        cells = {label: of_row for label in self.rows if (of_row := self.cells_of(label, finished))}
         if cells:
             rows = {label: self.rows[label] for label in cells}
             text += "\n" + write_fair_table(
@@ -127,24 +134,45 @@ class TunedTable(Study):
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
         """The runs with the settings that were chosen, each with its label and what was tried for it."""
         methods = []
-        for label, candidates in self._candidates.items():
-            chosen = self.chosen(label, finished)
-            if chosen is not None:
-                units = tuple(finished_units(candidates[chosen], finished))
+        for label in self.rows:
+            if cells := self.cells_of(label, finished):
+                units = tuple(finished_units(cells, finished))
                 methods.append(RecordedMethod(units, label, {"trials": self._tried(label, finished)}))
         return methods
 
-    def _validations(self, label: str, finished: FinishedCells) -> list[float | None]:
+    def _trials(self, label: str, finished: FinishedCells) -> list[Mapping[str, object]]:
+        """The trials of a row that are known: the last one may depend on the others."""
+        tuned = self._tuned[label]
+        trials = list(tuned.trials)
+        if tuned.last_trial is not None:
+            values = [value for value in self._validations(label, trials, finished) if value is not None]
+            trials += [tuned.last_trial(values)] if len(values) == len(trials) else []
+        return trials
+
+    def _validations(
+        self, label: str, trials: Sequence[Mapping[str, object]], finished: FinishedCells
+    ) -> list[float | None]:
         """Best validation MAP@R of each trial of a row, or None."""
-        first = [finished_units(cells[:1], finished) for cells in self._candidates[label]]
+        first = [finished_units(self._candidate(self.rows[label], trial)[:1], finished) for trial in trials]
         return [best_validation(units)[0] if units else None for units in first]
+
+    def _candidate(self, row: FairRow, trial: Mapping[str, object]) -> list[Cell]:
+        """The runs that a row has with the settings of a trial; the first one is the trial."""
+        name = f"{row.label} ({_in_words(trial)})"
+        if name not in self._cells:
+            loss, method, pooling = parse_method(row.method)
+            options = self._options.with_pooling(pooling)
+            config = options.configuration(loss, method, settings=self._settings, **{**row.settings, **trial})
+            self._cells[name] = options.cells(name, config, all_folds=True)
+        return self._cells[name]
 
     def _tried(self, label: str, finished: FinishedCells) -> list[dict]:
         """The finished trials of a row, as rows of a recorded study keep them."""
         chosen = self.chosen(label, finished)
+        trials = self._trials(label, finished)
         return [
             {"settings": dict(trial), "validation": value, "chosen": place == chosen}
-            for place, (trial, value) in enumerate(zip(self._trials_of[label], self._validations(label, finished)))
+            for place, (trial, value) in enumerate(zip(trials, self._validations(label, trials, finished)))
             if value is not None
         ]
 
@@ -165,14 +193,6 @@ def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> Plain
     header = ["method", "settings", "validation MAP@R (%)", ""]
     notes = ("One run each, on the validation classes of the first fold.",)
     return PlainTable(title, header, lines, notes)
-
-
-def _cells_of(label: str, row: FairRow, trial: Mapping, options: StudyOptions, settings: Mapping) -> list[Cell]:
-    """The runs that a row has with the settings of a trial; the first one is the trial."""
-    loss, method, pooling = parse_method(row.method)
-    chosen_pooling = options.with_pooling(pooling)
-    config = chosen_pooling.configuration(loss, method, settings=settings, **{**row.settings, **trial})
-    return options.cells(f"{label} ({_in_words(trial)})", config, all_folds=True)
 
 
 def _in_words(trial: Mapping[str, object]) -> str:

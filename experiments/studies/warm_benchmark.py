@@ -15,6 +15,7 @@ Cost: full on CUB 459 runs (six trials per method, three repeats) of .53 minutes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,11 +30,12 @@ _PROXY_LOSSES = {"pnca": "PNCA", "panchor": "PAnchor"}
 _EMBEDDED = ("glyph_scripts",)
 _PRETRAINING = "python -m experiments.pretrain --dataset=glyphs_latin --backbone=resnet10 --output=glyphs_latin.npz"
 RATES = (1e-4, 3e-4, 1e-3)
-_MORE_RATES = (3e-5, 1e-4, 2e-4, 3e-4, 5e-4, 1e-3)
-# What is tried beside the learning rate for a method that has more to set than its loss.
-_BATCHES = {"xbm_batches": (3, 25)}
-_PATIENCE = {"projection_patience": (1, 3)}
-_SMOOTHING = {"smoothing": (0.5, 5.0)}
+_ALL_RATES = (3e-5, *RATES, 3e-3)
+# What is tried beside the learning rate for a method that has more to set than its loss: the recipe's value, another.
+_BATCHES = ("xbm_batches", 25, 3)
+_PATIENCE = ("projection_patience", 3, 1)
+_SMOOTHING = ("smoothing", 5.0, 0.5)
+_PROXY_SMOOTHING = ("smoothing", 0.5, 5.0)
 _PHOTOGRAPHS = {"backbone": "mobilenet_v2", "image_size": 160, "trained_from": "head"}
 _SCHEDULES = {
     "full": {"max_steps": 3000, "steps_per_evaluation": 100, "patience": 15},
@@ -64,7 +66,7 @@ def warm_benchmark(options: StudyOptions) -> TunedTable:
             f"makes one: {_PRETRAINING}"
         )
     settings = warm_settings(options)
-    rows = [TunedRow(row, _trials(row, options.budget)) for row in _rows(options.budget)]
+    rows = [_tuned(row, options.budget) for row in _rows(options.budget)]
     return TunedTable(f"Warm benchmark on {options.dataset}", "3.1", rows, options, settings)
 
 
@@ -96,15 +98,50 @@ def _rows(budget: str) -> Iterator[FairRow]:
     yield FairRow("softtriple+gap")
 
 
-def _trials(row: FairRow, budget: str) -> Sequence[Mapping[str, object]]:
-    """Six trials per row: six learning rates, or three with each of two values of what the method has of its own."""
+def _tuned(row: FairRow, budget: str) -> TunedRow:
+    """A row and its trials; at the full budget five learning rates, the same for every row, and a sixth trial.
+
+    The sixth is the other value of what the method has of its own, at the best of the five rates; for a loss alone it
+    is the rate between the best one and the better of its neighbors.
+    """
     if budget == "smoke":
-        return [{"learning_rate": rate} for rate in RATES[:2]]
+        return TunedRow(row, _with_rates(RATES[:2]))
     if budget == "demo":
-        return [{"learning_rate": rate} for rate in RATES]
-    own = _SMOOTHING if "gsp" in row.method else _BATCHES if "xbm" in row.method else {}
-    own = own or (_PATIENCE if "ccp" in row.method else {})
-    if not own:
-        return [{"learning_rate": rate} for rate in _MORE_RATES]
-    ((name, values),) = own.items()
-    return [{"learning_rate": rate, name: value} for value in values for rate in RATES]
+        return TunedRow(row, _with_rates(RATES))
+    own = _own_setting(row.method)
+    if own is None:
+        return TunedRow(row, _with_rates(_ALL_RATES), lambda values: {"learning_rate": _rate_between(values)})
+    name, first, second = own
+
+    def other_value(values: Sequence[float]) -> Mapping[str, object]:
+        return {"learning_rate": _ALL_RATES[_best(values)], name: second}
+
+    return TunedRow(row, [{**trial, name: first} for trial in _with_rates(_ALL_RATES)], other_value)
+
+
+def _own_setting(method: str) -> tuple[str, float, float] | None:
+    """What is tried for a method beside the learning rate: field, first and second value."""
+    if "gsp" in method:
+        return _PROXY_SMOOTHING if method.partition("+")[0] in _PROXY_LOSSES else _SMOOTHING
+    return _BATCHES if "xbm" in method else _PATIENCE if "ccp" in method else None
+
+
+def _with_rates(rates: Sequence[float]) -> list[Mapping[str, object]]:
+    return [{"learning_rate": rate} for rate in rates]
+
+
+def _best(values: Sequence[float]) -> int:
+    """The first place of the largest value."""
+    return max(range(len(values)), key=lambda place: (values[place], -place))
+
+
+def _rate_between(values: Sequence[float]) -> float:
+    """The geometric mean of the best rate and the better of its neighbors, to two digits.
+
+    Args:
+        values: validation MAP@R at each of all rates.
+    """
+    best = _best(values)
+    neighbors = [place for place in (best - 1, best + 1) if 0 <= place < len(values)]
+    neighbor = max(neighbors, key=lambda place: values[place])
+    return float(f"{math.sqrt(_ALL_RATES[best] * _ALL_RATES[neighbor]):.1e}")

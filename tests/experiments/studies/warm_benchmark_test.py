@@ -23,14 +23,15 @@ def by_row(cells):
     return rows
 
 
-@pytest.mark.parametrize(("budget", "trials"), [("full", 6), ("demo", 3), ("smoke", 2)])
-def test_every_method_has_as_many_trials_as_its_baseline(budget, trials):
+@pytest.mark.parametrize(("budget", "rates"), [("full", 5), ("demo", 3), ("smoke", 2)])
+def test_every_method_tries_the_rates_of_its_baseline(budget, rates):
     study = TABLES["warm"](options(budget=budget))
     rows = by_row(study.cells(NothingFinished()))
     assert rows.keys() == study.rows.keys()
     for cells in rows.values():
-        assert len(cells) == len({cell.config for cell in cells}) == trials
+        assert len(cells) == len({cell.config for cell in cells}) == rates
         assert {(cell.fold, cell.repeat) for cell in cells} == {(0, 0)}
+    assert len({tuple(cell.config.learning_rate for cell in cells) for cells in rows.values()}) == 1
     assert all(row.baseline in (None, *study.rows) for row in study.rows.values())
     assert len(rows) == (27 if budget == "full" else 23)  # one proxy per class at the full budget alone
 
@@ -44,9 +45,45 @@ def test_methods_of_a_table_differ_in_what_their_name_says_and_in_what_is_tuned(
     }
     assert (first["c2+ccp+gap"].proxies_per_class, first["c2+ccp+gap, S"].proxies_per_class) == (8, 1)
     assert first["c2+xbm+gap"].selection_start == first["c2+xbm+gap"].xbm_start == 200
-    tuned = {label: {(c.config.learning_rate, c.config.xbm_batches) for c in of} for label, of in cells.items()}
-    assert {batches for _, batches in tuned["c2+xbm+gap"]} == {3, 25}
-    assert len({rate for rate, _ in tuned["c2+gap"]}) == 6
+
+
+FIVE_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3]
+
+
+@pytest.mark.parametrize(
+    ("values", "between"),
+    [
+        ((0.1, 0.2, 0.3, 0.2, 0.1), 1.7e-4),
+        ((0.1, 0.2, 0.3, 0.25, 0.1), 5.5e-4),
+        ((0.3, 0.2, 0.1, 0.1, 0.1), 5.5e-5),
+        ((0.1, 0.2, 0.2, 0.2, 0.3), 1.7e-3),
+    ],
+)
+def test_the_sixth_trial_stays_within_the_five_rates(drawn_cells, values, between):
+    study = TABLES["warm"](options(losses=("c2", "pnca")))
+    value_at = dict(zip(FIVE_RATES, values))
+    finished = drawn_cells(lambda cell: value_at.get(cell.config.learning_rate, 0.0))
+    cells = {label: of[:6] for label, of in by_row(study.cells(finished)).items()}
+    best = FIVE_RATES[values.index(max(values))]
+    for label, of in cells.items():
+        assert [cell.config.learning_rate for cell in of[:5]] == FIVE_RATES, label
+    plain = {label for label in cells if label in ("c2+gap", "pnca+gap")}
+    assert {cells[label][5].config.learning_rate for label in plain} == {between}
+    assert {cells[label][5].config.learning_rate for label in cells.keys() - plain} == {best}
+    own = {"c2+xbm+gap": "xbm_batches", "c2+ccp+gap": "projection_patience", "c2+gsp": "smoothing"}
+    tried = {label: [getattr(cell.config, name) for cell in cells[label]] for label, name in own.items()}
+    assert tried == {"c2+xbm+gap": [25] * 5 + [3], "c2+ccp+gap": [3] * 5 + [1], "c2+gsp": [5.0] * 5 + [0.5]}
+    assert [cell.config.smoothing for cell in cells["pnca+gsp"]] == [0.5] * 5 + [5.0]
+
+
+def test_the_sixth_trial_waits_for_the_other_five_and_can_win(drawn_cells):
+    study = TABLES["warm"](options(losses=("c2",)))
+    missing = drawn_cells(lambda cell: None if cell.config.learning_rate == 3e-3 else 0.4)
+    assert len(by_row(study.cells(missing))["c2+gap"]) == 5
+    won = drawn_cells(lambda cell: 0.7 if cell.config.xbm_batches == 3 else cell.config.learning_rate)
+    assert study.chosen("c2+xbm+gap", won) == 5
+    assert {cell.config.xbm_batches for cell in study.cells_of("c2+xbm+gap", won)} == {3}
+    assert {cell.config.learning_rate for cell in study.cells_of("c2+xbm+gap", won)} == {3e-3}
 
 
 def test_the_best_on_validation_classes_is_trained_on_all_folds_whatever_it_does_on_test_classes(drawn_cells):
@@ -78,7 +115,7 @@ def test_nothing_is_chosen_before_every_trial_is_finished_and_the_first_of_a_tie
     study = TABLES["warm"](options(losses=("c2",)))
     some = drawn_cells(lambda cell: None if cell.config.learning_rate == 1e-3 else 0.4)
     assert study.chosen("c2+gap", some) is None
-    assert len(by_row(study.cells(some))["c2+gap"]) == 6
+    assert len(by_row(study.cells(some))["c2+gap"]) == 5
     assert study.chosen("c2+gap", drawn_cells(lambda cell: 0.4)) == 0
 
 
@@ -95,8 +132,8 @@ def test_the_table_says_what_was_tried_and_rows_keep_it(drawn_cells, tmp_path):
     assert recorded.keys() == study.rows.keys()
     kept = recorded["c2+gap"]
     assert len(kept.units) == 4
-    assert [trial["chosen"] for trial in kept.extras["trials"]] == [False, False, False, True, False, False]
-    assert kept.extras["trials"][3] == {"settings": {"learning_rate": 3e-4}, "validation": 0.6, "chosen": True}
+    assert [trial["chosen"] for trial in kept.extras["trials"]] == [False, False, True, False, False, False]
+    assert kept.extras["trials"][2] == {"settings": {"learning_rate": 3e-4}, "validation": 0.6, "chosen": True}
 
 
 @pytest.mark.parametrize(
