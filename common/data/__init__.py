@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         parts_of,
     )
     from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
+    from common.data.file_names import FileNames
     from common.data.fixed_views import fixed_views, view_numbers
     from common.data.glyph_collage import load_glyph_collage
     from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
@@ -57,6 +58,7 @@ __all__ = [
     "ClassBalancedBatches",
     "Dataset",
     "Examples",
+    "FileNames",
     "Identity",
     "Inspection",
     "ImageTransform",

@@ -9,9 +9,13 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
+import numpy as np
+
+from common.data.file_names import FileNames
 from common.data.regular_files import read_regular_file, regular_status
 from common.progress import progress_bar
 
@@ -19,13 +23,22 @@ _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two
 _log = logging.getLogger(__name__)
 
 
+class _Folder(NamedTuple):
+    """Files of one folder: its absolute path with a separator at the end, rows `[files]`, and names."""
+
+    place: str
+    rows: np.ndarray
+    files: list[str]
+
+
 def content_digests(
-    paths: Sequence[str | os.PathLike], cache_dir: str | os.PathLike, what: str = "images"
-) -> list[str]:
+    paths: Iterable[str | os.PathLike], cache_dir: str | os.PathLike, what: str = "images"
+) -> np.ndarray:
     """Hexadecimal SHA-256 of the contents of files.
 
     A digest is kept with the file's absolute path, size, time of modification and time of change (which no program can
     set back), and taken from there while these are the same. A file that was moved, touched or changed is read again.
+    Files are visited folder by folder; beside the result, memory is taken for one of 256 parts of them at a time.
 
     Args:
         paths: `[files]`, in any order; one may occur several times.
@@ -34,19 +47,38 @@ def content_digests(
         what: the files are, for the progress bar.
 
     Returns:
-        `[files]` digests, in the order of the paths.
+        `[files]` digests as bytes (`S64`), in the order of the paths.
 
     Raises:
         InvalidInput: a path is no file, or cannot be read; it names it.
     """
-    places = [os.path.abspath(str(path)) for path in paths]
+    names = paths if isinstance(paths, FileNames) else FileNames(paths)
     kept = _KeptDigests(os.path.join(cache_dir, "digests"))
-    found = {place: kept.find(place, _version(place)) for place in dict.fromkeys(places)}
-    digests = {place: digest for place, digest in found.items() if digest is not None}
-    unread = [place for place in found if place not in digests]
-    if unread:
-        digests.update(_read(unread, kept, what))
-    return [digests[place] for place in places]
+    digests = np.zeros(len(names), "S64")
+    for shard, folders in _by_shard(names):
+        entries = kept.read(shard)
+        for place, row in _places(folders):
+            digests[row] = _digest_in(entries, place, _version(place)).encode()
+    unread = np.flatnonzero(digests == b"")
+    if len(unread):
+        digests[unread] = _read(names[unread], kept, what)
+    return digests
+
+
+def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
+    """The folders of each shard; in the order of the shards' first files."""
+    of_shard: defaultdict[str, list[_Folder]] = defaultdict(list)
+    for folder, rows, files in names.by_folder():
+        place = os.path.join(os.path.abspath(folder or "."), "")
+        of_shard[_shard_of(place)].append(_Folder(place, rows, files))
+    return list(of_shard.items())
+
+
+def _places(folders: list[_Folder]) -> Iterator[tuple[str, int]]:
+    """Absolute path and row of the files of some folders."""
+    for folder in folders:
+        for row, name in zip(folder.rows.tolist(), folder.files):
+            yield folder.place + name, row
 
 
 def _version(place: str) -> list[int]:
@@ -54,18 +86,35 @@ def _version(place: str) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _read(places: list[str], kept: _KeptDigests, what: str) -> dict[str, str]:
-    """Digests by path, read in parallel; what was read is kept even if the rest is not."""
+def _digest_in(entries: dict, place: str, version: list[int]) -> str:
+    """The digest that was kept of this version of a file; empty if there is none."""
+    entry = entries.get(place)
+    if not (isinstance(entry, list) and len(entry) == 2 and entry[0] == version):
+        return ""
+    return str(entry[1])
+
+
+def _read(names: FileNames, kept: _KeptDigests, what: str) -> np.ndarray:
+    """Digests `[files]`, read in parallel; what was read is kept even if the rest is not."""
+    digests = np.zeros(len(names), "S64")
     pool = ThreadPoolExecutor()
-    entries = {}
     try:
-        read = pool.map(_entry, places)
-        for place, entry in zip(places, progress_bar(read, desc=f"reading {what}", total=len(places), unit="file")):
-            entries[place] = entry
+        with progress_bar(desc=f"reading {what}", total=len(names), unit="file") as bar:
+            for shard, folders in _by_shard(names):
+                rows_of: defaultdict[str, list[int]] = defaultdict(list)
+                for place, row in _places(folders):
+                    rows_of[place].append(row)
+                entries = {}
+                try:
+                    for place, entry in zip(rows_of, pool.map(_entry, rows_of)):
+                        entries[place] = entry
+                        digests[rows_of[place]] = entry[1].encode()
+                        bar.update(len(rows_of[place]))
+                finally:
+                    kept.keep(shard, {place: entry[:2] for place, entry in entries.items() if entry[2]})
     finally:
         pool.shutdown(cancel_futures=True)
-        kept.keep({place: entry[:2] for place, entry in entries.items() if entry[2]})
-    return {place: digest for place, (_, digest, _) in entries.items()}
+    return digests
 
 
 def _entry(place: str) -> tuple[list[int], str, bool]:
@@ -80,31 +129,36 @@ class _KeptDigests:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._shards: dict[str, dict] = {}
+        self._is_writable = True
+        self._damaged: set[str] = set()
 
-    def find(self, place: str, version: list[int]) -> str | None:
-        """The digest that was kept of this version of a file."""
-        entry = self._shard(_shard_of(place)).get(place)
-        return entry[1] if isinstance(entry, list) and len(entry) == 2 and entry[0] == version else None
-
-    def keep(self, entries: dict[str, tuple[list[int], str]]) -> None:
+    def keep(self, shard: str, added: dict[str, tuple[list[int], str]]) -> None:
         """Adds entries (version and digest by path) to what is on disk."""
-        of_shard: defaultdict[str, dict[str, tuple[list[int], str]]] = defaultdict(dict)
-        for place, entry in entries.items():
-            of_shard[_shard_of(place)][place] = entry
+        if not added or not self._is_writable:
+            return
         try:
-            for name, added in of_shard.items():
-                self._write(name, {**self._shard(name), **added})
+            self._write(shard, {**self.read(shard), **added})
         except OSError as error:
+            self._is_writable = False
             reason = error.strerror or error
             _log.warning(
                 "Digests of images cannot be kept in %s (%s); they are read again next time.", self.folder, reason
             )
 
-    def _shard(self, name: str) -> dict:
-        if name not in self._shards:
-            self._shards[name] = _read_shard(os.path.join(self.folder, name))
-        return self._shards[name]
+    def read(self, shard: str) -> dict:
+        """Entries on disk; none where the file is missing or damaged, since all of it can be read again."""
+        path = os.path.join(self.folder, shard)
+        try:
+            with open(path, encoding="ascii") as file:
+                entries = json.load(file)
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            if shard not in self._damaged:
+                _log.warning("%s cannot be read (%s); its images are read again.", path, error)
+            self._damaged.add(shard)
+            return {}
+        return entries if isinstance(entries, dict) else {}
 
     def _write(self, name: str, entries: dict) -> None:
         os.makedirs(self.folder, exist_ok=True)
@@ -120,18 +174,6 @@ class _KeptDigests:
 
 
 def _shard_of(place: str) -> str:
+    """The JSON file for the files of a folder."""
     folder = os.path.dirname(place).encode("utf-8", "surrogateescape")
     return f"{hashlib.sha256(folder).hexdigest()[:2]}.json"
-
-
-def _read_shard(path: str) -> dict:
-    """What a file holds; nothing where it is missing or damaged, since all of it can be read again."""
-    try:
-        with open(path, encoding="ascii") as file:
-            entries = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        _log.warning("%s cannot be read (%s); its images are read again.", path, error)
-        return {}
-    return entries if isinstance(entries, dict) else {}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.data.file_names import FileNames
 from common.errors import check_choice, invalid
 
 PARTS = ("train", "validation", "test", "gallery")
@@ -34,7 +35,7 @@ class Examples:
         labels: `[examples]` class identifiers, integers of any width; kept as int64 (a float cast would make large
             identifiers collide).
         inputs: `[examples, height, width, channels]` uint8 images or `[examples, tokens]` int32 token identifiers.
-        paths: `[examples]` file names of the images.
+        paths: `[examples]` file names of the images; other sequences of texts are made into `FileNames`.
         boxes: `[examples, 4]` bounding boxes of the objects in pixels, as the data set's loader documents them.
         positions: `[examples]` index of the tile (row by row, from 0) that shows the target of a collage.
         view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
@@ -46,13 +47,15 @@ class Examples:
 
     labels: np.ndarray
     inputs: np.ndarray | None = None
-    paths: np.ndarray | None = None
+    paths: FileNames | None = None
     boxes: np.ndarray | None = None
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _integer_labels(self.labels))
+        if self.paths is not None and not isinstance(self.paths, FileNames):
+            object.__setattr__(self, "paths", FileNames(self.paths))
         for name, values in self._per_example_fields().items():
             if len(values) != len(self.labels):
                 raise invalid(
@@ -81,7 +84,7 @@ class Examples:
         """The `paths` as text, or `InvalidInput` where there are none."""
         if self.paths is None:
             raise invalid("examples", received="no paths", expected="image files")
-        return [str(path) for path in self.paths]
+        return self.paths.tolist()
 
     def subset(self, indices: np.ndarray) -> Examples:
         """The examples at `indices` (`[chosen]` integers, or a `[examples]` mask), in that order."""
@@ -118,7 +121,7 @@ class Examples:
     def _with_labels(self, labels: np.ndarray) -> Examples:
         return Examples(**{**self._per_example_fields(), "labels": labels})
 
-    def _per_example_fields(self) -> dict[str, np.ndarray]:
+    def _per_example_fields(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -10,9 +10,11 @@ import numpy as np
 
 from common.data.content_digests import content_digests
 from common.data.dataset import Dataset, Examples, parts_of
+from common.data.file_names import FileNames
 
 _OF_FILES = "contents-"  # before it, fingerprints of image files were of their names and had no prefix
 _DIGITS = 16
+_BLOCK = 65_536  # labels that are Python's integers at the same time
 
 
 def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
@@ -51,16 +53,27 @@ def is_of_names(fingerprint: str | None, dataset: Dataset) -> bool:
 
 
 def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_dir: str | os.PathLike) -> str:
-    paths = [os.path.abspath(path) for _, examples in parts for path in examples.file_names]
-    root = os.path.commonpath({os.path.dirname(path) for path in paths})
+    files = [examples.paths for _, examples in parts if examples.paths is not None]
+    names = FileNames.joined(files)
+    places = {folder: os.path.abspath(folder or ".") for folder in names.folders()}
+    root = os.path.commonpath(places.values())
+    below = {folder: _relative(place, root) for folder, place in places.items()}
+    contents = content_digests(names, cache_dir)
     digest = hashlib.sha256(ascii(dataset.name).encode())
-    for (part, label), path, content in zip(_labelled(parts), paths, content_digests(paths, cache_dir)):
-        name = str(dataset.class_names[label]) if len(dataset.class_names) else ""
-        digest.update(ascii((part, label, name, os.path.relpath(path, root), content)).encode())
+    for (part, label), name, content in zip(_labelled(parts), names.with_folders(below), contents):
+        class_name = str(dataset.class_names[label]) if len(dataset.class_names) else ""
+        digest.update(ascii((part, label, class_name, name, content.decode())).encode())
     return digest.hexdigest()[:_DIGITS]
+
+
+def _relative(folder: str, root: str) -> str:
+    """A folder's path below `root`, with a separator at its end; empty for `root`."""
+    relative = os.path.relpath(folder, root)
+    return "" if relative == os.curdir else relative + os.sep
 
 
 def _labelled(parts: list[tuple[str, Examples]]) -> Iterator[tuple[str, int]]:
     for part, examples in parts:
-        for label in examples.labels.tolist():
-            yield part, label
+        for labels in np.array_split(examples.labels, max(1, len(examples) // _BLOCK)):
+            for label in labels.tolist():
+                yield part, label

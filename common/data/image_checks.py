@@ -28,11 +28,11 @@ def check_images(examples: Examples, cache_dir: str | os.PathLike) -> None:
         InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
     """
     paths = examples.file_names
-    contents = "".join(sorted(set(content_digests(paths, cache_dir))))
+    contents = "".join(sorted({digest.decode() for digest in content_digests(paths, cache_dir).tolist()}))
     mark = os.path.join(cache_dir, "sound", hashlib.sha256(f"{_VERSION} {contents}".encode()).hexdigest())
     if os.path.exists(mark):
         return
-    run_image_jobs([functools.partial(load_rgb, path, path) for path in paths], "checking images")
+    run_image_jobs((functools.partial(load_rgb, path, path) for path in paths), "checking images", len(paths))
     try:
         os.makedirs(os.path.dirname(mark), exist_ok=True)
         with open(mark, "w", encoding="ascii"):

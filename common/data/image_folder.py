@@ -9,6 +9,7 @@ import numpy as np
 
 from common.data.class_splits import random_class_split
 from common.data.dataset import Dataset, Examples, check_training_pairs
+from common.data.file_names import FileNames
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.regular_files import regular_status
 from common.errors import InvalidInput, invalid
@@ -80,9 +81,9 @@ def find_image_files(folder: str) -> list[tuple[str, str]]:
     return found
 
 
-def _find_classes(root: str) -> dict[str, list[str]]:
+def _find_classes(root: str) -> dict[str, FileNames]:
     """Image files of every class, by the class folder's path relative to `root`; hidden folders are left out."""
-    files_of_class: dict[str, list[str]] = {}
+    files_of_class: dict[str, FileNames] = {}
     class_of_folder: dict[tuple[int, int], str] = {}
     for directory, identity, images in _folders_with_images(root, ()):
         class_name = os.path.relpath(directory, root).replace(os.sep, "/")
@@ -99,7 +100,7 @@ def _find_classes(root: str) -> dict[str, list[str]]:
             if not image.is_file():
                 regular_status(image.path)  # raises, and says what it is
         class_of_folder[identity] = class_name
-        files_of_class[class_name] = [image.path for image in images]
+        files_of_class[class_name] = FileNames(image.path for image in images)
     return files_of_class
 
 
@@ -137,11 +138,11 @@ def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:
     return entries, (status.st_dev, status.st_ino)
 
 
-def _examples(files_of_class: dict[str, list[str]], class_names: list[str], first: int, end: int) -> Examples:
+def _examples(files_of_class: dict[str, FileNames], class_names: list[str], first: int, end: int) -> Examples:
     """Examples of the classes with the labels `first` to `end - 1`."""
-    labels = [label for label in range(first, end) for _ in files_of_class[class_names[label]]]
-    paths = [path for label in range(first, end) for path in files_of_class[class_names[label]]]
-    return Examples(labels=np.array(labels, np.int64), paths=np.array(paths))
+    files = [files_of_class[class_names[label]] for label in range(first, end)]
+    labels = np.repeat(np.arange(first, end), [len(of_class) for of_class in files])
+    return Examples(labels=labels, paths=FileNames.joined(files))
 
 
 def _invalid_folder(received: object) -> InvalidInput:

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from common.errors import InvalidInput, invalid
 from common.progress import progress_bar
 
 _NUM_SHOWN = 5  # unreadable images that an error names
+_WAITING_PER_THREAD = 64  # jobs that are made before they are begun
 
 
-def run_image_jobs(jobs: Sequence[Callable[[], object]], description: str) -> None:
+def run_image_jobs(jobs: Iterable[Callable[[], object]], description: str, total: int) -> None:
     """Calls each job once, in parallel threads (decoding, resizing and encoding release the interpreter).
 
     Args:
-        jobs: what is to be called; nothing happens where there are none.
+        jobs: what is to be called, taken as threads become free.
         description: for the progress bar.
+        total: number of jobs; nothing happens where there are none.
 
     Raises:
         InvalidInput: of all jobs that raised it, after the others have been done; or the cache cannot be written.
     """
-    if not jobs:
+    if total == 0:
         return
     unreadable = []
-    pool = ThreadPoolExecutor(max_workers=os.cpu_count())
+    num_threads = os.cpu_count() or 1
+    pool = ThreadPoolExecutor(max_workers=num_threads)
     try:
-        begun = [pool.submit(job) for job in jobs]
-        for job in progress_bar(as_completed(begun), desc=description, total=len(begun), unit="image"):
+        begun = _begun(pool, jobs, _WAITING_PER_THREAD * num_threads)
+        for job in progress_bar(begun, desc=description, total=total, unit="image"):
             try:
                 job.result()
             except OSError as error:
@@ -41,6 +45,16 @@ def run_image_jobs(jobs: Sequence[Callable[[], object]], description: str) -> No
         unreadable.sort()
         more = f" And {len(unreadable) - _NUM_SHOWN} more images." if len(unreadable) > _NUM_SHOWN else ""
         raise InvalidInput(" ".join(unreadable[:_NUM_SHOWN]) + more)
+
+
+def _begun(pool: ThreadPoolExecutor, jobs: Iterable[Callable[[], object]], most: int) -> Iterator[Future]:
+    """The jobs in order, at most so many of them ahead of the one that is waited for."""
+    waiting: deque[Future] = deque()
+    for job in jobs:
+        waiting.append(pool.submit(job))
+        if len(waiting) == most:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def cannot_write_cache(error: OSError) -> InvalidInput:

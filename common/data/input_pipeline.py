@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from common.data.batches import TrainingBatches
 from common.data.dataset import Examples
+from common.data.file_names import FileNames
 from common.data.fixed_views import view_numbers
 from common.data.image_files import read_image
 from common.data.images import ImageTransform
@@ -58,7 +59,7 @@ def training_batches(
                 views = examples.view_seeds[indices]  # [batch, views, 2]
                 seeds = views[np.arange(len(views)), view_numbers(seeds, views.shape[1])]
             labels = examples.labels[indices]
-            yield content[indices], seeds, np.stack([labels, indices], axis=1) if with_places else labels
+            yield _values(content[indices]), seeds, np.stack([labels, indices], axis=1) if with_places else labels
 
     size = batches.batch_size
     drawn = tf.data.Dataset.from_generator(
@@ -118,7 +119,7 @@ def view_batches(
     def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(indices), batch_size):
             part = slice(start, start + batch_size)
-            yield content[indices[part]], seeds[part]
+            yield _values(content[indices[part]]), seeds[part]
 
     signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
     drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
@@ -159,7 +160,7 @@ def invalid_input_behind(error: Exception) -> InvalidInput | None:
     return None
 
 
-def _content(examples: Examples, transform: ImageTransform) -> np.ndarray:
+def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | FileNames:
     if examples.paths is None:
         return examples.arrays
     if transform.output_size is None:
@@ -172,9 +173,15 @@ def _content(examples: Examples, transform: ImageTransform) -> np.ndarray:
     return examples.paths
 
 
-def _batch_spec(content: np.ndarray, batch_size: int | None) -> tf.TensorSpec:
-    dtype = tf.string if content.dtype.kind in "USO" else tf.as_dtype(content.dtype)
-    return tf.TensorSpec([batch_size, *content.shape[1:]], dtype)
+def _values(content: np.ndarray | FileNames) -> np.ndarray:
+    """What TensorFlow takes."""
+    return content.as_bytes() if isinstance(content, FileNames) else content
+
+
+def _batch_spec(content: np.ndarray | FileNames, batch_size: int | None) -> tf.TensorSpec:
+    if isinstance(content, FileNames):
+        return tf.TensorSpec([batch_size], tf.string)
+    return tf.TensorSpec([batch_size, *content.shape[1:]], tf.as_dtype(content.dtype))
 
 
 class _Transforms:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_training_pairs
+from common.data.file_names import FileNames
 from common.data.image_folder import OWN_IMAGES
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.errors import InvalidInput, invalid
@@ -180,20 +181,20 @@ def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tup
     return np.array([number_of[name] for name in names], np.int64), tuple(number_of)
 
 
-def _existing(table: str, relative_paths: list[str], places: list[str]) -> np.ndarray:
+def _existing(table: str, relative_paths: list[str], places: list[str]) -> FileNames:
     """Absolute paths `[images]` of files that are there."""
     folder = os.path.dirname(table)
     paths = [os.path.join(folder, path) for path in relative_paths]
     for path, place in zip(paths, places):
         if not os.path.isfile(path):
             raise _wrong(place, path, "an image file that exists")
-    return np.array(paths)
+    return FileNames(paths)
 
 
-def _check_agreement(paths: np.ndarray, labels: list[str], splits: list[str], places: list[str]) -> None:
+def _check_agreement(paths: FileNames, labels: list[str], splits: list[str], places: list[str]) -> None:
     """Raises `InvalidInput` that names the first row which gives an image another label or split than one before."""
     first_of: dict[str, int] = {}
-    for row, path in enumerate(paths.tolist()):
+    for row, path in enumerate(paths):
         first = first_of.setdefault(os.path.normpath(path), row)
         for what, values in (("label", labels), ("split", splits)):
             if values[row] != values[first]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
+from common.data.file_names import FileNames
 from common.errors import InvalidInput, invalid
 
 NO_DOWNLOAD_NEEDED = ("glyphs", "glyph_scripts", "glyph_collage", "synthetic_tokens")
@@ -118,7 +119,7 @@ def wrong_annotation(place: str, received: object, expected: str) -> InvalidInpu
     )
 
 
-def existing_files(folder: str, relative_paths: Sequence[str], places: Sequence[str]) -> np.ndarray:
+def existing_files(folder: str, relative_paths: Sequence[str], places: Sequence[str]) -> FileNames:
     """Absolute paths `[files]` of listed files, after a look into every folder that they are in.
 
     Args:
@@ -136,7 +137,7 @@ def existing_files(folder: str, relative_paths: Sequence[str], places: Sequence[
             present[directory] = _names_in(os.path.join(folder, directory))
         if name not in present[directory]:
             raise wrong_annotation(place, relative_path, f"a file in {folder}")
-    return np.array([os.path.join(folder, path) for path in relative_paths])
+    return FileNames(os.path.join(folder, path) for path in relative_paths)
 
 
 def official_dataset(

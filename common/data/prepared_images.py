@@ -15,6 +15,7 @@ from PIL import Image
 
 from common.data.content_digests import content_digests
 from common.data.dataset import Examples
+from common.data.file_names import FileNames
 from common.data.image_files import load_rgb
 from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
@@ -53,17 +54,24 @@ def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes:
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
     folder = os.path.join(cache_dir, "prepared", f"shorter_side_{shorter_side}" + ("_boxes" if boxes else ""))
-    crops = examples.boxes.tolist() if boxes and examples.boxes is not None else [None] * len(examples)
-    sources = examples.file_names
+    sources, crops = examples.paths, examples.boxes if boxes else None
     digests = content_digests(sources, cache_dir)
-    jobs = list(zip(sources, crops, digests))
-    copies = [os.path.join(folder, _copy_name(*job)) for job in jobs]
+    copies = FileNames(
+        os.path.join(folder, _copy_name(source, _box(crops, row), digests[row].decode()))
+        for row, source in enumerate(sources)
+    )
+    missing = _missing(copies)
 
-    present = _files_below(folder)
-    missing = {copy: job for copy, job in zip(copies, jobs) if copy not in present}
-    calls = [functools.partial(_prepare, *job, copy, shorter_side) for copy, job in missing.items()]
-    run_image_jobs(calls, "preparing images")
-    return dataclasses.replace(examples, paths=np.array(copies), boxes=None)
+    def prepare(row: int) -> None:
+        _prepare(sources[row], _box(crops, row), digests[row].decode(), copies[row], shorter_side)
+
+    jobs = (functools.partial(prepare, row) for row in missing.tolist())
+    run_image_jobs(jobs, "preparing images", len(missing))
+    return dataclasses.replace(examples, paths=copies, boxes=None)
+
+
+def _box(crops: np.ndarray | None, row: int) -> list[float] | None:
+    return None if crops is None else crops[row].tolist()
 
 
 def _copy_name(source: str, box: Sequence[float] | None, content: str) -> str:
@@ -73,8 +81,16 @@ def _copy_name(source: str, box: Sequence[float] | None, content: str) -> str:
     return os.path.join(digest[:2], f"{stem}-{digest[:20]}.jpg")
 
 
-def _files_below(folder: str) -> set[str]:
-    return {os.path.join(directory, name) for directory, _, names in os.walk(folder) for name in names}
+def _missing(copies: FileNames) -> np.ndarray:
+    """Rows of the copies that are not there, one of those that are the same file."""
+    missing: list[int] = []
+    for folder, rows, names in copies.by_folder():
+        seen = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+        for row, name in zip(rows.tolist(), names):
+            if name not in seen:
+                seen.add(name)
+                missing.append(row)
+    return np.array(sorted(missing), np.int64)
 
 
 def _prepare(source: str, box: Sequence[float] | None, content: str, copy: str, shorter_side: int) -> None:

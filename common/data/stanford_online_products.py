@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from common.data.dataset import Dataset, Examples
+from common.data.file_names import FileNames
 from common.data.official_files import (
     OfficialRelease,
     existing_files,
@@ -63,7 +64,7 @@ def load_stanford_online_products(data_dir: str | None, *, cache_dir: str | None
     )
 
 
-def _read_listing(root: str, name: str) -> tuple[np.ndarray, np.ndarray, list[str], list[str]]:
+def _read_listing(root: str, name: str) -> tuple[np.ndarray, FileNames, list[str], list[str]]:
     """Class identifiers `[images]`, paths `[images]`, names of their classes and places of the rows of a listing."""
     rows = read_rows(os.path.join(root, name), num_columns=4, num_header_lines=1)
     if not rows:

@@ -132,7 +132,7 @@ class FeatureStore:
         whole = {}
         for path, content in zip(found, content_digests(found, self.path, what="features")):
             number = path.name.split("-")[1]
-            if number.isdigit() and path.name == self._name(int(number), content):
+            if number.isdigit() and path.name == self._name(int(number), content.decode()):
                 whole[int(number)] = path
             else:
                 _log.warning("%s is damaged, or belongs elsewhere: it is removed and rebuilt.", path)

@@ -80,7 +80,6 @@ class TunedTable(Study):
         self._options, self._settings = options, settings
         self._cells: dict[str, list[Cell]] = {}
         (num_trials,) = counts
-        self._num_trials = num_trials
         first = [self._candidate(tuned.row, trial) for tuned in self._tuned.values() for trial in tuned.trials][0]
         self.num_cells = len(self.rows) * (num_trials - 1 + len(first))
         self.protocol = (
@@ -107,9 +106,7 @@ class TunedTable(Study):
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
         """Which trial of a row validates best; None before all of them are finished."""
         values = self._validations(label, self._trials(label, finished), finished)
-        if None in values or len(values) < self._num_trials:
-            return None
-        return max(range(len(values)), key=lambda place: (values[place], -place))
+        return None if None in values else max(range(len(values)), key=lambda place: (values[place], -place))
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the trials, the table of complete rows and their picture, and says what the others have reached."""

@@ -27,54 +27,58 @@ def reads(monkeypatch):
     return reads
 
 
+def digests_of(paths, cache_dir):
+    return [digest.decode() for digest in content_digests(paths, cache_dir).tolist()]
+
+
 def expected(paths):
     return [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in paths]
 
 
 def test_digests_are_those_of_the_contents_in_order(paths, tmp_path):
     asked = [*paths[::-1], paths[2], paths[2]]
-    assert content_digests(asked, tmp_path / "cache") == expected(asked)
+    assert digests_of(asked, tmp_path / "cache") == expected(asked)
 
 
 def test_what_was_read_is_not_read_again(paths, tmp_path, reads):
-    content_digests(paths[:4], tmp_path / "cache")
-    assert content_digests(paths, tmp_path / "cache") == expected(paths)
+    digests_of(paths[:4], tmp_path / "cache")
+    assert digests_of(paths, tmp_path / "cache") == expected(paths)
     assert sorted(reads) == sorted(paths)
-    content_digests(paths[::-1], tmp_path / "cache")
+    digests_of(paths[::-1], tmp_path / "cache")
     assert len(reads) == 6
 
 
 def test_a_relative_path_is_the_same_file(paths, tmp_path, reads, monkeypatch):
-    content_digests(paths, tmp_path / "cache")
+    digests_of(paths, tmp_path / "cache")
     monkeypatch.chdir(tmp_path / "a")
-    assert content_digests(["1.png"], tmp_path / "cache") == expected([paths[1]])
+    assert digests_of(["1.png"], tmp_path / "cache") == expected([paths[1]])
     assert len(reads) == 6
 
 
 @pytest.mark.parametrize("change", ["longer", "same size", "same size and time"])
 def test_a_change_in_place_is_noticed(paths, tmp_path, reads, change):
-    before, times = content_digests(paths, tmp_path / "cache"), os.stat(paths[4])
+    before, times = digests_of(paths, tmp_path / "cache"), os.stat(paths[4])
     with open(paths[4], "r+b") as file:
         file.write(b"longer than it was" if change == "longer" else b"B")
     if change == "same size and time":
         os.utime(paths[4], ns=(times.st_atime_ns, times.st_mtime_ns))
-    after = content_digests(paths, tmp_path / "cache")
+    after = digests_of(paths, tmp_path / "cache")
     assert after == expected(paths)
     assert [first != second for first, second in zip(before, after)] == [False] * 4 + [True, False]
     assert reads[6:] == [paths[4]]
 
 
 def test_a_moved_folder_is_read_again_and_has_the_same_digests(paths, tmp_path, reads):
-    before = content_digests(paths, tmp_path / "cache")
+    before = digests_of(paths, tmp_path / "cache")
     os.rename(tmp_path / "a", tmp_path / "c")
     moved = [path.replace("/a/", "/c/") for path in paths]
-    assert content_digests(moved, tmp_path / "cache") == before
+    assert digests_of(moved, tmp_path / "cache") == before
     assert sorted(reads[6:]) == moved[:3]
 
 
 def test_a_digest_of_a_file_that_has_just_changed_is_not_kept(paths, tmp_path):
     """Within the clock's grain, a second change could leave size and times as they are."""
-    content_digests(paths, tmp_path / "cache")
+    digests_of(paths, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
@@ -82,28 +86,28 @@ def test_what_was_read_before_an_interruption_is_kept(paths, tmp_path, reads):
     os.unlink(paths[5])
     os.mkfifo(paths[5])
     with pytest.raises(InvalidInput, match=r"5|2\.png.*named pipe"):
-        content_digests(paths, tmp_path / "cache")
+        digests_of(paths, tmp_path / "cache")
     os.unlink(paths[5])
     open(paths[5], "wb").close()
     reads.clear()
-    assert content_digests(paths, tmp_path / "cache") == expected(paths)
+    assert digests_of(paths, tmp_path / "cache") == expected(paths)
 
 
 @pytest.mark.parametrize("damage", [b"{", b"\xff", b"[]", b'{"path": 1}'])
 def test_a_damaged_cache_is_made_again(paths, tmp_path, reads, damage):
-    content_digests(paths, tmp_path / "cache")
+    digests_of(paths, tmp_path / "cache")
     for path in (tmp_path / "cache" / "digests").iterdir():
         path.write_bytes(damage.replace(b"path", paths[0].encode()))
-    assert content_digests(paths, tmp_path / "cache") == expected(paths)
+    assert digests_of(paths, tmp_path / "cache") == expected(paths)
     assert len(reads) == 12
-    assert content_digests(paths, tmp_path / "cache") == expected(paths)
+    assert digests_of(paths, tmp_path / "cache") == expected(paths)
     assert len(reads) == 12
 
 
 def test_a_cache_that_cannot_be_written_is_told_once(paths, tmp_path, reads, caplog):
     (tmp_path / "cache").write_text("a file")
     with caplog.at_level(logging.WARNING):
-        assert content_digests(paths, tmp_path / "cache") == expected(paths)
+        assert digests_of(paths, tmp_path / "cache") == expected(paths)
     assert [record.getMessage().count("cannot be kept") for record in caplog.records if "kept" in record.msg] == [1]
 
 
@@ -112,10 +116,10 @@ def test_names_that_are_no_text_are_kept_too(tmp_path, reads):
     with open(path, "wb") as file:
         file.write(b"contents")
     for _ in range(2):
-        assert content_digests([os.fsdecode(path)], tmp_path / "cache") == expected([path])
+        assert digests_of([os.fsdecode(path)], tmp_path / "cache") == expected([path])
     assert len(reads) == 1
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidInput, match="nowhere.png.*No such file"):
-        content_digests([str(tmp_path / "nowhere.png")], tmp_path / "cache")
+        digests_of([str(tmp_path / "nowhere.png")], tmp_path / "cache")

@@ -8,9 +8,9 @@ from common.errors import InvalidInput
 
 def test_every_job_is_done_once():
     done = []
-    run_image_jobs([functools.partial(done.append, number) for number in range(20)], "counting")
+    run_image_jobs([functools.partial(done.append, number) for number in range(20)], "counting", 20)
     assert sorted(done) == list(range(20))
-    run_image_jobs([], "nothing")
+    run_image_jobs([], "nothing", 0)
 
 
 def test_all_that_fail_are_named_and_the_others_done():
@@ -22,7 +22,7 @@ def test_all_that_fail_are_named_and_the_others_done():
         done.append(number)
 
     with pytest.raises(InvalidInput, match="image 0. image 1. image 2. image 3. image 4. And 2 more images."):
-        run_image_jobs([functools.partial(job, number) for number in range(12)], "failing")
+        run_image_jobs([functools.partial(job, number) for number in range(12)], "failing", 12)
     assert sorted(done) == [7, 8, 9, 10, 11]
 
 
@@ -31,5 +31,5 @@ def test_a_full_disk_names_the_cache():
         raise OSError(28, "No space left on device", "copy.jpg")
 
     with pytest.raises(InvalidInput, match="--cache_dir: received 'copy.jpg'.*No space left on device"):
-        run_image_jobs([full], "writing")
+        run_image_jobs([full], "writing", 1)
     assert "--cache_dir" in str(cannot_write_cache(OSError("some")))

@@ -205,7 +205,7 @@ def test_a_bad_file_in_the_middle_of_an_epoch_is_named(files, tmp_path, damage):
     bad = tmp_path / "bad picture.jpg"
     if damage == "truncated":
         bad.write_bytes(Path(files.paths[0]).read_bytes()[:-300])
-    paths = files.paths.astype(object)
+    paths = np.array(files.paths, object)
     paths[30] = str(bad)
     examples = Examples(labels=LABELS, paths=paths.astype(str))
     with pytest.raises(tf.errors.OpError, match="bad picture.jpg") as caught:

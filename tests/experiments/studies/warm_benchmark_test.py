@@ -5,11 +5,9 @@ import dataclasses
 import pytest
 
 from common.errors import InvalidInput
-from experiments.studies.fair_table import FairRow
 from experiments.studies.study import StudyOptions
 from experiments.studies.study_runs import NothingFinished
 from experiments.studies.tables import TABLES
-from experiments.studies.tuned_table import TunedRow, TunedTable
 
 
 def options(dataset="cars196", budget="full", **others):
@@ -56,6 +54,7 @@ FIVE_RATES = [3e-5, 1e-4, 3e-4, 1e-3, 3e-3]
         ((0.1, 0.2, 0.3, 0.2, 0.1), 1.7e-4),
         ((0.1, 0.2, 0.3, 0.25, 0.1), 5.5e-4),
         ((0.3, 0.2, 0.1, 0.1, 0.1), 5.5e-5),
+        ((0.3, 0.1, 0.1, 0.1, 0.2), 5.5e-5),
         ((0.1, 0.2, 0.2, 0.2, 0.3), 1.7e-3),
     ],
 )
@@ -111,14 +110,6 @@ def test_the_best_on_validation_classes_is_trained_on_all_folds_whatever_it_does
     assert {cell.config.xbm_batches for cell in rows["c2+xbm+gap"][6:]} == {25}
 
 
-def test_nothing_is_chosen_before_every_trial_is_finished_and_the_first_of_a_tie_is(drawn_cells):
-    study = TABLES["warm"](options(losses=("c2",)))
-    some = drawn_cells(lambda cell: None if cell.config.learning_rate == 1e-3 else 0.4)
-    assert study.chosen("c2+gap", some) is None
-    assert len(by_row(study.cells(some))["c2+gap"]) == 5
-    assert study.chosen("c2+gap", drawn_cells(lambda cell: 0.4)) == 0
-
-
 def test_the_table_says_what_was_tried_and_rows_keep_it(drawn_cells, tmp_path):
     study = TABLES["warm"](options(losses=("c2",)))
     finished = drawn_cells(lambda cell: 0.6 if cell.config.learning_rate == 3e-4 else 0.4)
@@ -149,12 +140,6 @@ def test_the_table_says_what_was_tried_and_rows_keep_it(drawn_cells, tmp_path):
 def test_what_cannot_be_is_refused(changes, message):
     with pytest.raises(InvalidInput, match=message):
         TABLES["warm"](options(**changes))
-
-
-def test_rows_with_unequal_numbers_of_trials_are_refused():
-    rows = [TunedRow(FairRow("c1+gap"), [{"learning_rate": 0.1}]), TunedRow(FairRow("c2+gap"), [{}, {}])]
-    with pytest.raises(InvalidInput, match=r"received \[1, 2\] trials, expected one number"):
-        TunedTable("title", None, rows, options(), {})
 
 
 def test_glyphs_are_fine_tuned_as_a_whole():

@@ -1,0 +1,101 @@
+"""Names of files: the texts that were given, in any choice and order, in little memory."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.data.file_names import FileNames
+from common.errors import InvalidInput
+
+PATHS = ["a/1.jpg", "/a/1.jpg", "1.jpg", "a/b/1.jpg", "a//2.jpg", "./a/ü.jpg", "a/1.jpg", "a/", "/3.jpg", "\udcff.png"]
+
+
+def as_bytes(paths):
+    return [path.encode("utf8", "surrogateescape") for path in paths]
+
+
+@pytest.mark.parametrize("make", [list, np.array, tuple, iter, as_bytes])
+def test_names_are_the_texts_that_were_given(make):
+    names = FileNames(make(PATHS))
+    assert list(names) == names.tolist() == PATHS
+    assert [names[place] for place in range(len(PATHS))] == PATHS
+    assert (names[-1], names[np.int64(3)]) == (PATHS[-1], PATHS[3])
+    assert len(names) == len(PATHS)
+
+
+def test_paths_are_taken_and_other_things_are_not():
+    assert FileNames([Path("a") / "b.jpg"]).tolist() == ["a/b.jpg"]
+    with pytest.raises(InvalidInput, match="Invalid paths: received 1.5, expected names of files"):
+        FileNames(["a", 1.5])
+
+
+def test_parts_are_chosen_as_of_an_array():
+    names, array = FileNames(PATHS), np.array(PATHS, object)
+    rng = np.random.default_rng(0)
+    for index in (
+        rng.integers(0, len(PATHS), 20),
+        rng.random(len(PATHS)) < 0.5,
+        slice(1, 8, 3),
+        [2, 0],
+        np.array([], int),
+    ):
+        assert names[index].tolist() == array[index].tolist()
+    with pytest.raises(IndexError):
+        names[len(PATHS)]
+
+
+def test_nothing_is_nothing():
+    for nothing in (FileNames(), FileNames.joined([]), FileNames(PATHS)[:0]):
+        assert (len(nothing), list(nothing), nothing.as_bytes().tolist(), list(nothing.by_folder())) == (0, [], [], [])
+
+
+def test_more_names_than_a_block_and_longer_ones_later(monkeypatch):
+    monkeypatch.setattr("common.data.file_names._BLOCK", 4)
+    paths = [f"folder {number % 3}/{'x' * number}.jpg" for number in range(11)]
+    assert FileNames(paths).tolist() == paths
+    assert FileNames(paths[:8]).tolist() == paths[:8]
+
+
+def test_parts_that_share_folders_are_joined():
+    parts = [FileNames(PATHS[:4]), FileNames(PATHS[4:]), FileNames(PATHS[:2])]
+    joined = FileNames.joined(parts)
+    assert joined.tolist() == PATHS + PATHS[:2]
+    assert sorted(joined.folders()) == sorted({path.rpartition("/")[0] + path.rpartition("/")[1] for path in PATHS})
+
+
+def test_folders_come_one_by_one_in_the_order_of_their_first_files():
+    names = FileNames(PATHS)[[3, 0, 9, 6, 2]]
+    found = [(folder, rows.tolist(), files) for folder, rows, files in names.by_folder()]
+    assert found == [
+        ("a/b/", [0], ["1.jpg"]),
+        ("a/", [1, 3], ["1.jpg", "1.jpg"]),
+        ("", [2, 4], ["\udcff.png", "1.jpg"]),
+    ]
+
+
+def test_folders_are_replaced():
+    names = FileNames(["a/1.jpg", "b/1.jpg"])
+    assert names.with_folders({"a/": "x/y/", "b/": ""}).tolist() == ["x/y/1.jpg", "1.jpg"]
+    assert names.tolist() == ["a/1.jpg", "b/1.jpg"]
+
+
+def test_tensorflow_and_numpy_take_them():
+    names = FileNames(PATHS)
+    assert tf.constant(names.as_bytes()).numpy().tolist() == as_bytes(PATHS)
+    assert np.asarray(names).tolist() == PATHS
+    assert np.array_equal(names, np.array(PATHS))
+    assert np.array(names, object).dtype == object
+    assert pickle.loads(pickle.dumps(names)).tolist() == PATHS
+    assert repr(names[:2]) == "FileNames(['a/1.jpg', '/a/1.jpg'], 2 files)"
+
+
+def test_a_name_takes_its_own_length_and_four_bytes():
+    folder = "/some/place/with/a/long/name/class_"
+    paths = [f"{folder}{number // 100:06d}/photograph_{number:08d}.jpg" for number in range(5000)]
+    names = FileNames(paths)
+    assert names.nbytes == 5000 * (4 + len("photograph_00000000.jpg"))
+    assert names[::2].nbytes == names.nbytes // 2
+    assert np.array(paths).nbytes > 9 * names.nbytes
