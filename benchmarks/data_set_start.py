@@ -1,4 +1,4 @@
-"""What a large data set costs before a training begins: its listing, its fingerprint, and its prepared copies.
+"""The start of a run on a large data set: its listing, its fingerprint, and its prepared copies.
 
 Command: python -m benchmarks.data_set_start [--images=200000] [--repeats=5]
 
