@@ -20,15 +20,15 @@ from common.data.regular_files import read_regular_file, regular_status
 from common.progress import progress_bar
 
 _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two changes the same time
+_DIGITS = 64  # of a SHA-256
 _log = logging.getLogger(__name__)
 
 
 class _Folder(NamedTuple):
-    """Files of one folder: its absolute path with a separator at the end, rows `[files]`, and names."""
+    """Files of one folder: its absolute path with a separator at the end, and rows `[files]`."""
 
     place: str
     rows: np.ndarray
-    files: list[str]
 
 
 def content_digests(
@@ -57,7 +57,7 @@ def content_digests(
     digests = np.zeros(len(names), "S64")
     for shard, folders in _by_shard(names):
         entries = kept.read(shard)
-        for place, row in _places(folders):
+        for place, row in _places(names, folders):
             digests[row] = _digest_in(entries, place, _version(place)).encode()
     unread = np.flatnonzero(digests == b"")
     if len(unread):
@@ -68,16 +68,16 @@ def content_digests(
 def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
     """The folders of each shard; in the order of the shards' first files."""
     of_shard: defaultdict[str, list[_Folder]] = defaultdict(list)
-    for folder, rows, files in names.by_folder():
+    for folder, rows in names.by_folder():
         place = os.path.join(os.path.abspath(folder or "."), "")
-        of_shard[_shard_of(place)].append(_Folder(place, rows, files))
+        of_shard[_shard_of(place)].append(_Folder(place, rows))
     return list(of_shard.items())
 
 
-def _places(folders: list[_Folder]) -> Iterator[tuple[str, int]]:
+def _places(names: FileNames, folders: list[_Folder]) -> Iterator[tuple[str, int]]:
     """Absolute path and row of the files of some folders."""
     for folder in folders:
-        for row, name in zip(folder.rows.tolist(), folder.files):
+        for row, name in zip(folder.rows.tolist(), names.base_names(folder.rows)):
             yield folder.place + name, row
 
 
@@ -91,7 +91,7 @@ def _digest_in(entries: dict, place: str, version: list[int]) -> str:
     entry = entries.get(place)
     if not (isinstance(entry, list) and len(entry) == 2 and entry[0] == version):
         return ""
-    return str(entry[1])
+    return entry[1] if isinstance(entry[1], str) and len(entry[1]) == _DIGITS else ""
 
 
 def _read(names: FileNames, kept: _KeptDigests, what: str) -> np.ndarray:
@@ -102,7 +102,7 @@ def _read(names: FileNames, kept: _KeptDigests, what: str) -> np.ndarray:
         with progress_bar(desc=f"reading {what}", total=len(names), unit="file") as bar:
             for shard, folders in _by_shard(names):
                 rows_of: defaultdict[str, list[int]] = defaultdict(list)
-                for place, row in _places(folders):
+                for place, row in _places(names, folders):
                     rows_of[place].append(row)
                 entries = {}
                 try:

@@ -117,14 +117,17 @@ class FileNames(Sequence[str]):
         found[:] = [folders[folder] + name for folder, name in zip(self._folder_of.tolist(), self._names.tolist())]
         return found
 
-    def by_folder(self) -> Iterator[tuple[str, np.ndarray, list[str]]]:
-        """Folder by folder, in the order of the first file of each: the folder, places `[files]`, and names in it."""
+    def by_folder(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Folder by folder, in the order of the first file of each: the folder, and places `[files]` of its files."""
         order = np.argsort(self._folder_of, kind="stable")
         present, first, counts = np.unique(self._folder_of, return_index=True, return_counts=True)
         starts = np.cumsum(counts) - counts
         for place in np.argsort(first, kind="stable").tolist():
-            rows = order[starts[place] : starts[place] + counts[place]]
-            yield self._folders[present[place]], rows, [os.fsdecode(name) for name in self._names[rows].tolist()]
+            yield self._folders[present[place]], order[starts[place] : starts[place] + counts[place]]
+
+    def base_names(self, rows: np.ndarray) -> list[str]:
+        """The names at some places, without their folders."""
+        return [os.fsdecode(name) for name in self._names[rows].tolist()]
 
     def folders(self) -> list[str]:
         """The folders that files are in, each with a separator at its end, or empty."""

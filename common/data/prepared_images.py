@@ -84,9 +84,9 @@ def _copy_name(source: str, box: Sequence[float] | None, content: str) -> str:
 def _missing(copies: FileNames) -> np.ndarray:
     """Rows of the copies that are not there, one of those that are the same file."""
     missing: list[int] = []
-    for folder, rows, names in copies.by_folder():
+    for folder, rows in copies.by_folder():
         seen = set(os.listdir(folder)) if os.path.isdir(folder) else set()
-        for row, name in zip(rows.tolist(), names):
+        for row, name in zip(rows.tolist(), copies.base_names(rows)):
             if name not in seen:
                 seen.add(name)
                 missing.append(row)
