@@ -116,7 +116,7 @@ def our_passes(examples: Examples, batches: ClassBalancedBatches):
     """Functions for a pass of ours and of the limit; each returns the number of images."""
     ours = training_batches(examples, batches, ThesisCrop(SIZE), seed=0, num_threads=CORES)
     ours = ours.take(batches.batches_per_epoch)
-    paths = tf.data.Dataset.from_tensor_slices(examples.paths[batches.epoch(0).ravel()].as_bytes().astype(bytes))
+    paths = tf.data.Dataset.from_tensor_slices(examples.paths[batches.epoch(0).ravel()].as_bytes())
     decoded = paths.map(
         lambda path: tf.io.decode_jpeg(tf.io.read_file(path), channels=3),
         num_parallel_calls=8 * CORES,  # in order, and yet no thread waits for a slow image

@@ -80,6 +80,7 @@ class TunedTable(Study):
         self._options, self._settings = options, settings
         self._cells: dict[str, list[Cell]] = {}
         (num_trials,) = counts
+        # All of them now, so that what cannot be trained is refused before anything is.
         first = [self._candidate(tuned.row, trial) for tuned in self._tuned.values() for trial in tuned.trials][0]
         self.num_cells = len(self.rows) * (num_trials - 1 + len(first))
         self.protocol = (
@@ -106,7 +107,8 @@ class TunedTable(Study):
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
         """Which trial of a row validates best; None before all of them are finished."""
         values = self._validations(label, self._trials(label, finished), finished)
-        return None if None in values else max(range(len(values)), key=lambda place: (values[place], -place))
+        known = [value for value in values if value is not None]
+        return best_place(known) if len(known) == len(values) else None
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the trials, the table of complete rows and their picture, and says what the others have reached."""
@@ -142,8 +144,8 @@ class TunedTable(Study):
         tuned = self._tuned[label]
         trials = list(tuned.trials)
         if tuned.last_trial is not None:
-            values = [value for value in self._validations(label, trials, finished) if value is not None]
-            trials += [tuned.last_trial(values)] if len(values) == len(trials) else []
+            known = [value for value in self._validations(label, trials, finished) if value is not None]
+            trials += [tuned.last_trial(known)] if len(known) == len(trials) else []
         return trials
 
     def _validations(
@@ -172,6 +174,11 @@ class TunedTable(Study):
             for place, (trial, value) in enumerate(zip(trials, self._validations(label, trials, finished)))
             if value is not None
         ]
+
+
+def best_place(values: Sequence[float]) -> int:
+    """The place of the largest value, the first of a tie."""
+    return max(range(len(values)), key=values.__getitem__)
 
 
 def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> PlainTable:

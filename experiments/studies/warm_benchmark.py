@@ -23,7 +23,7 @@ from common.errors import InvalidInput
 from experiments.settings.recipes import PHOTOGRAPHS
 from experiments.studies.fair_table import FairRow
 from experiments.studies.study import StudyOptions
-from experiments.studies.tuned_table import TunedRow, TunedTable
+from experiments.studies.tuned_table import TunedRow, TunedTable, best_place
 
 _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}
 _PROXY_LOSSES = {"pnca": "PNCA", "panchor": "PAnchor"}
@@ -114,7 +114,7 @@ def _tuned(row: FairRow, budget: str) -> TunedRow:
     name, first, second = own
 
     def other_value(values: Sequence[float]) -> Mapping[str, object]:
-        return {"learning_rate": _ALL_RATES[_best(values)], name: second}
+        return {"learning_rate": _ALL_RATES[best_place(values)], name: second}
 
     return TunedRow(row, [{**trial, name: first} for trial in _with_rates(_ALL_RATES)], other_value)
 
@@ -130,18 +130,13 @@ def _with_rates(rates: Sequence[float]) -> list[Mapping[str, object]]:
     return [{"learning_rate": rate} for rate in rates]
 
 
-def _best(values: Sequence[float]) -> int:
-    """The first place of the largest value."""
-    return max(range(len(values)), key=lambda place: (values[place], -place))
-
-
 def _rate_between(values: Sequence[float]) -> float:
     """The geometric mean of the best rate and the better of its neighbors, to two digits.
 
     Args:
         values: validation MAP@R at each of all rates.
     """
-    best = _best(values)
+    best = best_place(values)
     neighbors = [place for place in (best - 1, best + 1) if 0 <= place < len(values)]
-    neighbor = max(neighbors, key=lambda place: values[place])
+    neighbor = max(neighbors, key=values.__getitem__)
     return float(f"{math.sqrt(_ALL_RATES[best] * _ALL_RATES[neighbor]):.1e}")
