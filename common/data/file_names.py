@@ -112,9 +112,10 @@ class FileNames(Sequence[str]):
 
     def as_bytes(self) -> np.ndarray:
         """`[files]` objects, each a path in bytes, which TensorFlow takes as strings."""
-        folders = [os.fsencode(folder) for folder in self._folders]
+        # A batch has few of the folders, of which there may be a hundred thousand: only its own are looked at.
+        folders = [self._folders[folder] for folder in self._folder_of.tolist()]
         found = np.empty(len(self), object)
-        found[:] = [folders[folder] + name for folder, name in zip(self._folder_of.tolist(), self._names.tolist())]
+        found[:] = [os.fsencode(folder) + name for folder, name in zip(folders, self._names.tolist())]
         return found
 
     def by_folder(self) -> Iterator[tuple[str, np.ndarray]]:
