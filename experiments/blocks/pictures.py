@@ -148,7 +148,7 @@ PICTURES: Mapping[str, Picture] = {
     "docs/figures/warm_batch_size.png": Picture(
         "warm_cars_batch_size",
         draw_recorded_sweep,
-        {"title": "C2 alone and with CCP: a head on Cars features, four folds, one run each (as figure 3.8)"},
+        {"title": "C2 alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
     "docs/figures/collages_converged.png": Picture(
         "collages_converged",
