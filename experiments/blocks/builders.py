@@ -20,6 +20,7 @@ from experiments.evidence.fair_rows import (
     CONCATENATED,
     MINUS,
     SINGLE,
+    complete_repeats,
     method_difference,
     table_rows,
     untrained_means,
@@ -36,6 +37,7 @@ from experiments.evidence.scores import (
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
 from experiments.reports.deployed_models import METRICS, models_table
+from experiments.reports.projection_runs import runs_without_problem
 from experiments.reports.selection_plot import SelectionPoint
 from experiments.studies.token_selection import TokenMethod, selection_table
 from experiments.studies.tuned_table import table_of_trials
@@ -129,7 +131,8 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
         )
     labels = [row.method for row in rows]
     header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
-    notes = [_untrained_note(study, labels), *_left_out(baselines, labels), *reports.footnotes(rows)]
+    notes = [_untrained_note(study, labels), *_left_out(baselines, labels), *_without_problem(study, labels)]
+    notes += reports.footnotes(rows)
     return reports.PlainTable("", [*header, "detectable"], lines, notes), labels
 
 
@@ -343,6 +346,17 @@ def _left_out(baselines: Mapping[str, object], labels: Sequence[str]) -> list[st
     missing = [label for label in baselines if label not in labels]
     names = ", ".join(f"`{_short(label)}`" for label in missing)
     return [f"Without rows of every fold, and so not in the table: {names}."] if missing else []
+
+
+def _without_problem(study: StudyRows, labels: Sequence[str]) -> list[str]:
+    repeats_of = {label: complete_repeats(study, label) for label in labels}
+    clauses = {
+        label: runs_without_problem(
+            [row["extras"].get("problems") for row in scores_of_trainings(study, label, repeats_of[label]).rows]
+        )
+        for label in labels
+    }
+    return [f"`{_short(label)}`: {clause}." for label, clause in clauses.items() if clause]
 
 
 def _average_of(label: str) -> str:

@@ -18,6 +18,7 @@ from experiments import reports
 from experiments.protocols.feature_report import write_parts
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
+from experiments.reports.projection_runs import runs_without_problem
 from experiments.reports.published_values import DISSERTATION, dissertation_value
 from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT
@@ -299,12 +300,17 @@ def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
 
 
 def method_warnings(method: MethodReport) -> list[str]:
-    """What a reader should know of a method's finished runs: no gain by training, or a validation on few classes."""
+    """What a reader should know of a method's finished runs.
+
+    No gain by training, runs of CCP that have no projection problem, or a validation on few classes.
+    """
     counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
     known = [count for count in counts if count is not None]
     few = few_validation_classes(min(known)) if known else None
     no_gain = None if method.missing else training_has_not_helped(method)
-    return [text for text in (no_gain, few and f"{method.name} {few}") if text]
+    no_problem = runs_without_problem([unit.measured.get("problems") for unit in method.runs.finished.values()])
+    found = (no_gain, no_problem and f"{method.name}: {no_problem}.", few and f"{method.name} {few}")
+    return [text for text in found if text]
 
 
 def training_has_not_helped(method: MethodReport) -> str | None:

@@ -24,6 +24,15 @@ def test_a_fair_table_has_complete_methods_their_difference_and_its_origin(recor
     assert "<sub>From rows: `python -m experiments.fair_eval`; 4 runs; " in text
 
 
+def test_a_fair_table_counts_the_runs_of_ccp_that_never_left_the_loss(recorded):
+    study, block = StudyRows(recorded), Block("fair_table", {"study": "tiny", "table": "5.1"}, "")
+    assert "no projection problem" not in markdown_of(block, study)
+    for row in study.rows:
+        row["extras"] = {"problems": [{}] if row.get("fold") == 0 else []} if row["label"] == "pnca+gsp" else {}
+    note = "`pnca+gsp`: no projection problem began in 1 of 2 runs, which trained with the loss alone."
+    assert note in markdown_of(block, study)
+
+
 def test_a_method_without_every_fold_is_left_out(recorded):
     study = StudyRows(recorded)
     study._scored = {

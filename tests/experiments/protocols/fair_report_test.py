@@ -38,3 +38,14 @@ def test_the_smallest_validation_is_warned_of():
     assert text.startswith("c2+gap validates on 3 classes: other classes would change its score by about 14 points")
     del counts[1, 0]
     assert method_warnings(tiny) == []
+
+
+def test_runs_of_ccp_without_a_problem_are_counted():
+    found = {
+        (fold, 0): SimpleNamespace(measured={"problems": problems}) for fold, problems in enumerate(([], [{}], []))
+    }
+    ccp = SimpleNamespace(name="c1+ccp+gap", missing=[(3, 0)], runs=SimpleNamespace(finished=found))
+    (text,) = method_warnings(ccp)
+    assert text == "c1+ccp+gap: no projection problem began in 2 of 3 runs, which trained with the loss alone."
+    found[0, 0].measured["problems"] = found[2, 0].measured["problems"] = [{}]
+    assert method_warnings(ccp) == []
