@@ -13,6 +13,7 @@ from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import labels_of, scores_of_trainings, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
+from experiments.studies.pooling_comparison import draw_poolings
 from experiments.studies.sweep import (
     SWEEP,
     MeasuredPoint,
@@ -63,7 +64,7 @@ def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
     extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
     if not extras:
         raise InvalidInput(
-            f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7."
+            f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7 or 5.12."
         )
     labels = sorted(extras, key=lambda label: extras[label]["place"])
     rows = reports.compared([compared_row(study, label, extras[label]["held against"]) for label in labels])
@@ -76,6 +77,22 @@ def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
         lines.append([row.method, *figures, *(difference or ["-"] * 3)])
     header = ["method", "test P@1", "test MAP@R", "compared with", "difference, MAP@R", "detectable"]
     return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
+
+
+def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Figure 5.12: bars of the test classes' MAP@R, by loss and pooling.
+
+    Args:
+        study: its rows, a method for each loss and pooling.
+        path: where the PNG goes.
+        title: above the axes.
+    """
+    estimates = {}
+    for label in labels_of(study):
+        scores = scores_of_trainings(study, label)
+        config = scores.rows[0]["configuration"]
+        estimates[config["loss"], config["pooling"]] = scores.estimate("MAP@R")
+    draw_poolings(estimates, path, title)
 
 
 def best_steps(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:

@@ -49,7 +49,6 @@ def report(
     lines += [f"Not all runs are finished: {', '.join(fewer)}."] if fewer else []
     if not scores:
         return "\n".join(lines)
-    losses = list(dict.fromkeys(loss for loss, _ in scores))
     estimates = {key: {metric: of.estimate(metric) for metric in ("P@1", "MAP@R")} for key, of in scores.items()}
     rows = []
     for (loss, pooling), figures in estimates.items():
@@ -58,10 +57,23 @@ def report(
             difference = scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R")
             cells["minus gap", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}+gap")
         rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
-    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, {most} training(s)"
+    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, runs of each: {most}"
     text = write_tables(rows, folder, name, title, notes)
-    first = {pooling: figures["MAP@R"].estimate for (loss, pooling), figures in estimates.items() if loss == losses[0]}
-    order = sorted(first, key=lambda pooling: first[pooling], reverse=True)
-    groups = {loss: {p: estimates[loss, p]["MAP@R"] for p in order if (loss, p) in estimates} for loss in losses}
-    reports.interval_bars(groups, folder / f"{name}.png", title=title)
+    means = {key: figures["MAP@R"] for key, figures in estimates.items()}
+    draw_poolings(means, folder / f"{name}.png", title)
     return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
+
+
+def draw_poolings(estimates: Mapping[tuple[str, str], reports.Interval], path: pathlib.Path, title: str) -> None:
+    """Bars of MAP@R by loss, poolings in the order of the first loss.
+
+    Args:
+        estimates: by loss and pooling.
+        path: where the PNG goes.
+        title: above the axes.
+    """
+    losses = list(dict.fromkeys(loss for loss, _ in estimates))
+    first = {pooling: of.estimate for (loss, pooling), of in estimates.items() if loss == losses[0]}
+    order = sorted(first, key=lambda pooling: first[pooling], reverse=True)
+    groups = {loss: {p: estimates[loss, p] for p in order if (loss, p) in estimates} for loss in losses}
+    reports.interval_bars(groups, path, title=title)

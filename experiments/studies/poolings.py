@@ -16,7 +16,7 @@ import pathlib
 from experiments.settings.build import MAP_POOLINGS
 from experiments.studies.collages import start_notes
 from experiments.studies.pooling_comparison import comparison_configuration, report
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 
 _METHODS = {  # budget: losses, poolings
     "full": (("c2", "pnca"), tuple(MAP_POOLINGS)),
@@ -49,6 +49,16 @@ class Poolings(Study):
         """All cells, whatever is finished."""
         del finished
         return [cell for cells in self.groups for cell in cells]
+
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """The runs of each loss and pooling, held against average pooling."""
+        methods = []
+        for place, cells in enumerate(self.groups):
+            units, config = tuple(finished_units(cells, finished)), cells[0].config
+            held_against = None if config.pooling == "gap" else f"{config.loss}+gap"
+            if units:
+                methods.append(RecordedMethod(units, config.name, {"place": place, "held against": held_against}))
+        return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table and the bars."""

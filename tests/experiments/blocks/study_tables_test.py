@@ -5,9 +5,16 @@ import pytest
 from common.errors import InvalidInput
 from experiments.blocks.builders import markdown_of
 from experiments.blocks.marked_blocks import Block
-from experiments.blocks.study_tables import best_steps, draw_recorded_sweep, held_against, sweep
+from experiments.blocks.study_tables import (
+    best_steps,
+    draw_recorded_poolings,
+    draw_recorded_sweep,
+    held_against,
+    sweep,
+)
 from experiments.evidence.scores import training_scores
 from experiments.evidence.store import StudyRows
+from experiments.studies import pooling_comparison
 
 
 def lines_of(table):
@@ -64,6 +71,17 @@ def test_a_method_stands_beside_what_its_rows_hold_it_against(recorded):
     difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
     assert lines[3][3] == "pnca+gap"
     assert lines[3][4].startswith(f"{100 * difference.estimate:+.2f}")
+
+
+def test_poolings_are_drawn_by_loss_from_rows(recorded, tmp_path, monkeypatch):
+    study, drawn = StudyRows(recorded), {}
+    monkeypatch.setattr(pooling_comparison.reports, "interval_bars", lambda groups, path, title: drawn.update(groups))
+    draw_recorded_poolings(study, tmp_path / "poolings.png", "Poolings")
+    scores = {name: training_scores(study, f"pnca+{name}").estimate("MAP@R") for name in ("gap", "gsp")}
+    best_first = sorted(scores, key=lambda name: -scores[name].estimate)
+    assert list(drawn) == ["pnca"]
+    assert list(drawn["pnca"]) == best_first
+    assert {name: of.estimate for name, of in drawn["pnca"].items()} == {n: s.estimate for n, s in scores.items()}
 
 
 def test_steps_to_the_best_are_compared_with_the_loss_alone(recorded):

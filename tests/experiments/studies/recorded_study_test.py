@@ -34,6 +34,17 @@ def test_fixed_and_alternating_proxies_say_what_they_are_held_against(drawn_cell
     assert methods["c2, alternating (CCP)"] == {"place": 2, "held against": "c2, fixed proxies"}
 
 
+def test_poolings_are_held_against_average_pooling_under_the_same_loss(drawn_cells):
+    study = FIGURES["5.12"](StudyOptions("glyph_collage", "demo"))
+    runs = finished_with(drawn_cells, lambda cell: cell.config.pooling == "gmp")
+    methods = {method.label: method.extras for method in study.recorded(runs)}
+    assert len(methods) == len(study.groups) - 2
+    assert methods["c2+gap"] == {"place": 0, "held against": None}
+    assert methods["c2+gemean+gsp"]["held against"] == "c2+gap"
+    assert methods["pnca+gsp"]["held against"] == "pnca+gap"
+    assert "pnca+gmp" not in methods
+
+
 def test_the_search_keeps_the_place_of_each_point(drawn_cells):
     study = FIGURES["3.5"](StudyOptions("glyphs", "demo", losses=("c2",)))
     methods = study.recorded(finished_with(drawn_cells))
