@@ -13,7 +13,7 @@ from experiments.blocks.analysis_tables import diagnostic_means, diagnostics, fe
 from experiments.blocks.compared_methods import baselines_of, difference_in_table
 from experiments.blocks.figure_tables import lambda_search, mnist_problems, proposition, zero_shot, zero_shot_ridges
 from experiments.blocks.marked_blocks import Block, Value
-from experiments.blocks.study_tables import best_steps, compared_row, held_against, sweep
+from experiments.blocks.study_tables import best_steps, compared, compared_row, held_against, sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import ranking_table, sign_table
 from experiments.evidence.fair_rows import (
@@ -282,6 +282,7 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
     "agreement_signs": agreement_signs,
     "best_steps": best_steps,
     "collage_table": collage_table,
+    "compared": compared,
     "deployed_models": deployed_models,
     "diagnostic_means": diagnostic_means,
     "diagnostics": diagnostics,

@@ -150,6 +150,16 @@ PICTURES: Mapping[str, Picture] = {
         draw_recorded_sweep,
         {"title": "C2 alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
+    "docs/figures/warm_transport_ratio.png": Picture(
+        "warm_cars_transport_ratio",
+        draw_recorded_sweep,
+        {"title": "GSP's transport ratio, C2: a head on Cars features, one split, three runs (as figure 5.8)"},
+    ),
+    "docs/figures/warm_pool_size.png": Picture(
+        "warm_cars_pool_size",
+        draw_recorded_sweep,
+        {"title": "CCP's pool and proxies, C2 in batches of 8: a head on Cars features, one run (as figure 3.6)"},
+    ),
     "docs/figures/collages_converged.png": Picture(
         "collages_converged",
         draw_curves,

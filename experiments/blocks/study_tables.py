@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from experiments.studies.sweep import (
     sweep_table,
     sweep_value,
 )
+
+_COMPARED_WITH = " minus "  # between a method and what a document compares it with
 
 
 def sweep(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
@@ -67,16 +70,42 @@ def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
             f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7 or 5.12."
         )
     labels = sorted(extras, key=lambda label: extras[label]["place"])
-    rows = reports.compared([compared_row(study, label, extras[label]["held against"]) for label in labels])
+    return _compared_table(study, [(label, extras[label]["held against"]) for label in labels]), labels
+
+
+def compared(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:
+    """Test figures of methods, and the MAP@R of each minus that of the one that the document compares it with.
+
+    Args:
+        study: its rows.
+        methods: labels, separated by ` | `, each alone or with ` minus ` and another label of the study.
+
+    Raises:
+        InvalidInput: the study has no such method, or one stands there twice.
+    """
+    known, pairs = labels_of(study), []
+    for text in methods.split(" | "):
+        label, _, baseline = text.strip().partition(_COMPARED_WITH)
+        check_choice("method", label, known)
+        pairs.append((label, check_choice("method", baseline, known) if baseline else None))
+    labels = [label for label, _ in pairs]
+    if len(set(labels)) < len(labels):
+        raise InvalidInput(f"compared(methods={methods}): a method stands there twice. Expected each once.")
+    return _compared_table(study, pairs), labels
+
+
+def _compared_table(study: StudyRows, pairs: Sequence[tuple[str, str | None]]) -> reports.PlainTable:
+    """One line for each method and what it is compared with."""
+    rows = reports.compared([compared_row(study, label, baseline) for label, baseline in pairs])
     lines = []
-    for row in rows:
+    for row, (_, baseline) in zip(rows, pairs, strict=True):
         texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
         figures = [f"{text.figure} {text.interval}".rstrip() for text in (texts[SINGLE, "P@1"], texts[SINGLE, "MAP@R"])]
         gap = texts.get((MINUS, "MAP@R"))
-        difference = [extras[row.method]["held against"], f"{gap.figure} {gap.interval}", gap.detectable] if gap else []
-        lines.append([row.method, *figures, *(difference or ["-"] * 3)])
+        difference = [baseline, f"{gap.figure} {gap.interval}", gap.detectable] if gap else ["-"] * 3
+        lines.append([row.method, *figures, *difference])
     header = ["method", "test P@1", "test MAP@R", "compared with", "difference, MAP@R", "detectable"]
-    return reports.PlainTable("", header, lines, reports.footnotes(rows)), labels
+    return reports.PlainTable("", header, lines, reports.footnotes(rows))
 
 
 def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:

@@ -7,6 +7,7 @@ from experiments.blocks.builders import markdown_of
 from experiments.blocks.marked_blocks import Block
 from experiments.blocks.study_tables import (
     best_steps,
+    compared,
     draw_recorded_poolings,
     draw_recorded_sweep,
     held_against,
@@ -71,6 +72,21 @@ def test_a_method_stands_beside_what_its_rows_hold_it_against(recorded):
     difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
     assert lines[3][3] == "pnca+gap"
     assert lines[3][4].startswith(f"{100 * difference.estimate:+.2f}")
+
+
+def test_a_document_says_what_it_compares(recorded):
+    study = StudyRows(recorded)
+    table, labels = compared(study, "pnca+gap | pnca+gsp minus pnca+gap")
+    lines = lines_of(table)
+    assert labels == ["pnca+gap", "pnca+gsp"]
+    assert lines[2][3:] == ["-", "-", "-"]
+    difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
+    assert lines[3][3] == "pnca+gap"
+    assert lines[3][4].startswith(f"{100 * difference.estimate:+.2f}")
+    with pytest.raises(InvalidInput, match="c2[+]gap"):
+        compared(study, "pnca+gsp minus c2+gap")
+    with pytest.raises(InvalidInput, match="a method stands there twice"):
+        compared(study, "pnca+gsp | pnca+gsp minus pnca+gap")
 
 
 def test_poolings_are_drawn_by_loss_from_rows(recorded, tmp_path, monkeypatch):
