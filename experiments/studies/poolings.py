@@ -51,7 +51,7 @@ class Poolings(Study):
         return [cell for cells in self.groups for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The runs of each loss and pooling, held against average pooling."""
+        """The runs of each loss and pooling, compared with average pooling under the same loss."""
         methods = []
         for place, cells in enumerate(self.groups):
             units, config = tuple(finished_units(cells, finished)), cells[0].config
