@@ -14,7 +14,7 @@ from PIL import Image, PngImagePlugin
 from common.files import write_atomically
 from experiments.blocks.builders import token_methods
 from experiments.blocks.compared_methods import baselines_of
-from experiments.blocks.figure_tables import draw_mnist_problems, draw_prototypes, draw_zero_shot
+from experiments.blocks.figure_tables import draw_lambda_search, draw_mnist_problems, draw_prototypes, draw_zero_shot
 from experiments.blocks.study_tables import draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
@@ -154,6 +154,16 @@ PICTURES: Mapping[str, Picture] = {
         "warm_cars_transport_ratio",
         draw_recorded_sweep,
         {"title": "GSP's transport ratio, C2: a head on Cars features, one split, three runs (as figure 5.8)"},
+    ),
+    "docs/figures/warm_transport_ratio_pnca.png": Picture(
+        "warm_cars_transport_ratio_pnca",
+        draw_recorded_sweep,
+        {"title": "GSP's transport ratio, PNCA: a head on Cars features, one split, three runs (as figure 5.8)"},
+    ),
+    "docs/figures/warm_lambda.png": Picture(
+        "warm_cars_lambda",
+        draw_lambda_search,
+        {"title": "CCP's lambda and proxies, C2 in batches of 8: a head on Cars features (as figure 3.5)"},
     ),
     "docs/figures/warm_pool_size.png": Picture(
         "warm_cars_pool_size",
