@@ -15,7 +15,7 @@ from common.files import write_atomically
 from experiments.blocks.builders import token_methods
 from experiments.blocks.compared_methods import baselines_of
 from experiments.blocks.figure_tables import draw_lambda_search, draw_mnist_problems, draw_prototypes, draw_zero_shot
-from experiments.blocks.study_tables import draw_recorded_sweep
+from experiments.blocks.study_tables import draw_recorded_poolings, draw_recorded_sweep
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
 from experiments.evidence.fair_rows import table_rows, untrained_means
@@ -164,6 +164,11 @@ PICTURES: Mapping[str, Picture] = {
         "warm_cars_lambda",
         draw_lambda_search,
         {"title": "CCP's lambda and proxies, C2 in batches of 8: a head on Cars features (as figure 3.5)"},
+    ),
+    "docs/figures/warm_poolings.png": Picture(
+        "warm_cars_poolings",
+        draw_recorded_poolings,
+        {"title": "Poolings under PNCA: a head on Cars features, four folds, one run each (as figure 5.12)"},
     ),
     "docs/figures/warm_pool_size.png": Picture(
         "warm_cars_pool_size",
