@@ -350,14 +350,12 @@ def _left_out(baselines: Mapping[str, object], labels: Sequence[str]) -> list[st
 
 
 def _without_problem(study: StudyRows, labels: Sequence[str]) -> list[str]:
-    repeats_of = {label: complete_repeats(study, label) for label in labels}
-    clauses = {
-        label: runs_without_problem(
-            [row["extras"].get("problems") for row in scores_of_trainings(study, label, repeats_of[label]).rows]
-        )
-        for label in labels
-    }
-    return [f"`{_short(label)}`: {clause}." for label, clause in clauses.items() if clause]
+    notes = []
+    for label in labels:
+        rows = scores_of_trainings(study, label, complete_repeats(study, label)).rows
+        if clause := runs_without_problem([row["extras"].get("problems") for row in rows]):
+            notes.append(f"`{_short(label)}`: {clause}.")
+    return notes
 
 
 def _average_of(label: str) -> str:

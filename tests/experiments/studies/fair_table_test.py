@@ -146,3 +146,10 @@ def test_rows_without_all_folds_are_named_and_left_out(drawn_cells, tmp_path):
     text = study.render(finished, tmp_path, "item")
     assert {method for method, _, _ in cells_of(tmp_path / "item.csv")} == {"untrained backbone", "c2+gap"}
     assert "c2+gsp, no L_ZS: missing fold 0 repeat 0, fold 1 repeat 0, fold 3 repeat 0" in text
+
+
+def test_a_table_warns_of_methods_that_training_has_not_helped(drawn_cells, tmp_path):
+    study = TABLES["5.3"](options())
+    assert "warning:" not in study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
+    text = study.render(drawn_cells(lambda cell: 0.12 if cell.config.pooling == "gap" else 0.4), tmp_path, "item")
+    assert "warning: c2+gap: training did not beat the untrained backbone's average features" in text
