@@ -150,6 +150,31 @@ PICTURES: Mapping[str, Picture] = {
         draw_recorded_sweep,
         {"title": "C2 alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
+    "docs/figures/warm_batch_size_c1.png": Picture(
+        "warm_cars_batch_size_c1",
+        draw_recorded_sweep,
+        {"title": "C1 alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
+    ),
+    "docs/figures/warm_batch_size_ms.png": Picture(
+        "warm_cars_batch_size_ms",
+        draw_recorded_sweep,
+        {"title": "Multi-similarity alone and with CCP: a head on Cars features, two runs per fold (as figure 3.8)"},
+    ),
+    "docs/figures/warm_batch_size_triplet.png": Picture(
+        "warm_cars_batch_size_triplet",
+        draw_recorded_sweep,
+        {"title": "Triplet alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
+    ),
+    "docs/figures/warm_prototypes.png": Picture(
+        "warm_cars_prototypes",
+        draw_recorded_sweep,
+        {"title": "GSP's prototypes, PNCA: a head on Cars features, one split, three runs (as figure 5.11)"},
+    ),
+    "docs/figures/warm_prototypes_smoothing.png": Picture(
+        "warm_cars_prototypes_smoothing",
+        draw_recorded_sweep,
+        {"title": "GSP's prototypes and smoothing, PNCA: a head on Cars features, three runs (as figure 5.10)"},
+    ),
     "docs/figures/warm_transport_ratio.png": Picture(
         "warm_cars_transport_ratio",
         draw_recorded_sweep,
