@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Iterator
 
@@ -18,6 +19,8 @@ from common.data.images import ImageTransform
 from common.errors import InvalidInput, check_non_negative, check_positive, invalid
 
 _CALLS_PER_THREAD = 8
+_BATCHES_AHEAD = 8  # left to itself, `tf.data` makes gigabytes of batches that come faster than steps
+_BLOCK_BYTES, _BLOCK_STEPS = 4_000_000, 16  # of batches in memory that are transformed at once
 
 
 def training_batches(
@@ -52,6 +55,9 @@ def training_batches(
     check_non_negative("start_step", start_step)
     content = _content(examples, augmentation)
 
+    size = batches.batch_size
+    num_steps = _steps_at_once(content, augmentation, size)
+
     def draws() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for step, (epoch, indices) in enumerate(batches.from_step(start_step), start_step):
             seeds = example_seeds(seed, epoch, step % batches.batches_per_epoch, len(indices))
@@ -61,16 +67,24 @@ def training_batches(
             labels = examples.labels[indices]
             yield _values(content[indices]), seeds, np.stack([labels, indices], axis=1) if with_places else labels
 
-    size = batches.batch_size
+    def blocks() -> Iterator[tuple[np.ndarray, ...]]:
+        steps = draws()
+        while block := list(itertools.islice(steps, num_steps)):
+            yield tuple(map(np.concatenate, zip(*block)))
+
+    rows = num_steps * size
     drawn = tf.data.Dataset.from_generator(
-        draws,
+        draws if num_steps == 1 else blocks,
         output_signature=(
-            _batch_spec(content, size),
-            tf.TensorSpec([size, 2], tf.int32),
-            tf.TensorSpec([size, 2] if with_places else [size], tf.int64),
+            _batch_spec(content, rows),
+            tf.TensorSpec([rows, 2], tf.int32),
+            tf.TensorSpec([rows, 2] if with_places else [rows], tf.int64),
         ),
     )
-    return _deterministic(_transformed(drawn, augmentation, size, num_threads), num_threads)
+    inputs = _transformed(drawn, augmentation, rows, num_threads)
+    if num_steps > 1:
+        inputs = inputs.rebatch(size, drop_remainder=True)
+    return _deterministic(inputs, num_threads)
 
 
 def evaluation_batches(
@@ -173,6 +187,14 @@ def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | File
     return examples.paths
 
 
+def _steps_at_once(content: np.ndarray | FileNames, transform: ImageTransform, batch_size: int) -> int:
+    """How many batches are drawn and transformed together: calls take longer than the work on small images."""
+    if isinstance(content, FileNames) or not (isinstance(transform, ImageTransform) and transform.works_on_batches):
+        return 1
+    bytes_of_batch = batch_size * content[:1].nbytes
+    return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(bytes_of_batch, 1)))
+
+
 def _values(content: np.ndarray | FileNames) -> np.ndarray:
     """What TensorFlow takes."""
     return content.as_bytes() if isinstance(content, FileNames) else content
@@ -254,4 +276,4 @@ def _deterministic(dataset: tf.data.Dataset, num_threads: int | None) -> tf.data
     options.threading.max_intra_op_parallelism = 1  # threads work on different images, not on parts of one
     if num_threads is not None:
         options.threading.private_threadpool_size = num_threads
-    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+    return dataset.with_options(options).prefetch(_BATCHES_AHEAD)
