@@ -56,6 +56,7 @@ def main() -> None:
         cache_dir=values.cache_dir,
         repeats=values.repeats,
         checkpoint_seconds=values.checkpoint_seconds,
+        decoded_images_mb=values.decoded_images_mb,
         report_only=values.report_only,
     )
     digest = hashlib.sha256(repr([config.stored() for config in configs]).encode()).hexdigest()[:10]

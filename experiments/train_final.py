@@ -32,6 +32,7 @@ def main() -> None:
     tracker = tracker_from_flags(config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
     places = {"runs_dir": values.runs_dir, "cache_dir": values.cache_dir, "tracker": tracker}
+    places["decoded_images_mb"] = values.decoded_images_mb
     written = train_final(study, dataset, config, checkpoint_seconds=values.checkpoint_seconds, **places)
     print(comparison(study, written.path.parent))
     print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
@@ -45,5 +46,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     experiment_flags.define_session_flags()
+    experiment_flags.define_decoded_images_flag()
     define_tracker_flags()
     experiment_flags.run_command(main)

@@ -84,7 +84,7 @@ def evaluate_retrieval(
         similarity: "euclidean" or "inner_product".
         average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking: a float64 pass more.
         tie_bounds: also between which values each metric lies under any order of equally similar items.
-        block_size, num_threads: speed and memory, not results; None uses all cores of the process (at most 16).
+        block_size, num_threads: speed and memory, not results; None uses all cores of the process.
         exclude_same_row: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
         sample_queries: only so many random queries, at least 100; the result then has intervals for all queries.
         seed: of the sample.

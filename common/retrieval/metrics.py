@@ -41,13 +41,15 @@ def r_precision(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
 def map_at_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
     """MAP@R = (1/R) sum_{k <= R} P@k rel(k), where P@k is the precision among the first k. `[queries]`.
 
+    It is added up from the nearest neighbour on, so that more columns in `hits` than R change no bit of it.
+
     Examples:
         >>> map_at_r(np.array([[True, False, True]]), np.array([3]))  # (1/1 + 2/3) / 3
         array([0.55555556])
     """
     hits = _first_r(hits, num_relevant)
     precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
-    return np.where(hits, precision, 0.0).sum(axis=1) / num_relevant
+    return np.cumsum(np.where(hits, precision, 0.0), axis=1)[:, -1] / num_relevant
 
 
 def _first_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from common.files import read_json, write_json
 from experiments.reports import UnitRun
 from experiments.settings.loss_building import DISCRIMINATIVE, feature_slices
-from experiments.units.pooling_weights import EvaluationInputs
+from experiments.units.evaluation_inputs import EvaluationInputs
 from experiments.units.trained_model import TrainedModel, load_trained_model
 from experiments.units.unit import embedded, evaluate_embeddings
 

@@ -21,6 +21,7 @@ from experiments.reports.deployed_models import METRICS, models_table
 from experiments.settings import build
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 from experiments.units.same_data import check_same_data
 from experiments.units.trained_model import stored_configuration
 from experiments.units.unit import evaluate_embeddings, per_query_scores
@@ -118,6 +119,7 @@ def train_final(
     cache_dir: str | None = None,
     checkpoint_seconds: float = 30.0,
     tracker: TrackerChoice = TENSORBOARD,
+    decoded_images_mb: int = DECODED_IMAGES_MB,
 ) -> Written:
     """Trains the final model where it has not finished, or resumes it, and writes it with its card.
 
@@ -129,12 +131,14 @@ def train_final(
         cache_dir: the folder for prepared images, or None for the default.
         checkpoint_seconds: shortest time between two checkpoints.
         tracker: what follows the run.
+        decoded_images_mb: see `UnitRuns`.
 
     Raises:
         InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
     """
     check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), study.data, os.fspath(study.path))
-    runs = UnitRuns(dataset, os.fspath(runs_dir or study.path.parents[2]), cache_dir, tracker)
+    folder = os.fspath(runs_dir or study.path.parents[2])
+    runs = UnitRuns(dataset, folder, cache_dir, tracker, decoded_images_mb)
     runs.train(config, 0, 0, checkpoint_seconds)
     run = RunModel(runs.unit_dir(config, 0, 0), dataset, cache_dir)
     return write_run(run, "keras", run.path / MODEL, _notes(study, config))

@@ -24,7 +24,10 @@ from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
-_WITHOUT_EFFECT = (*PLACE_FLAGS, "checkpoint_seconds", "report_only", "record", "replace", "max_cells", *TRACKER_FLAGS)
+_WITHOUT_EFFECT = (
+    *(*PLACE_FLAGS, "checkpoint_seconds", "decoded_images_mb"),
+    *("report_only", "record", "replace", "max_cells", *TRACKER_FLAGS),
+)
 
 
 class Recorded(Protocol):

@@ -12,6 +12,7 @@ from experiments.protocols.conventional_report import ConventionalReport, write_
 from experiments.protocols.fair import check_unit_flags
 from experiments.reports import collect_method
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 from experiments.units.tracked_units import follow_pictures
 from experiments.units.unit_runs import UnitRuns
 
@@ -37,6 +38,7 @@ class ConventionalProtocol:
         cache_dir: the folder for prepared images, or `None` for the default.
         repeats: runs of each, with different seeds.
         tracker: what follows the units that are trained.
+        decoded_images_mb: see `UnitRuns`.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class ConventionalProtocol:
         cache_dir: str | None,
         repeats: int,
         tracker: TrackerChoice = TENSORBOARD,
+        decoded_images_mb: int = DECODED_IMAGES_MB,
     ):
         self.configs = {"test_set": configs, "held_out": held_out_configs}
-        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir, tracker), repeats
+        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb), repeats
 
     def run(
         self,

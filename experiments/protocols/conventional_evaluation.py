@@ -49,6 +49,7 @@ def evaluate(
         check_configurations([*configs, *held_out_configs], values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
     places = {"cache_dir": values.cache_dir, "repeats": values.repeats, "tracker": tracker}
+    places["decoded_images_mb"] = values.decoded_images_mb
     protocol = ConventionalProtocol(dataset, configs, held_out_configs, values.runs_dir, **places)
     if not values.report_only:
         after_each = afterwards(dataset) if afterwards is not None else None

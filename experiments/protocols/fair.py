@@ -16,6 +16,7 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.fair_report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 from experiments.units.tracked_units import follow_pictures
 from experiments.units.unit_runs import UnitRuns
 
@@ -30,6 +31,7 @@ class FairProtocol:
         cache_dir: the folder for prepared images, or `None` for the default.
         repeats: runs of each fold, with different seeds.
         tracker: what follows the units that are trained.
+        decoded_images_mb: see `UnitRuns`.
     """
 
     def __init__(
@@ -41,9 +43,10 @@ class FairProtocol:
         cache_dir: str | None,
         repeats: int,
         tracker: TrackerChoice = TENSORBOARD,
+        decoded_images_mb: int = DECODED_IMAGES_MB,
     ):
         self.dataset, self.configs, self.repeats = dataset, configs, repeats
-        self.runs = UnitRuns(dataset, runs_dir, cache_dir, tracker)
+        self.runs = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb)
 
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
         """All (configuration, fold, repeat), or those of one fold or one repeat.

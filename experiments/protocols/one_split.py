@@ -16,6 +16,7 @@ from experiments import reports
 from experiments.protocols.fair import FairProtocol
 from experiments.reports.collect import UnitRun, check_same_queries
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 
@@ -27,6 +28,7 @@ def trained_units(
     cache_dir: str | None,
     repeats: int,
     checkpoint_seconds: float = 30.0,
+    decoded_images_mb: int = DECODED_IMAGES_MB,
     report_only: bool = False,
 ) -> list[list[UnitRun]]:
     """Trains what is missing and returns the finished units of each configuration, one per repeat.
@@ -38,9 +40,12 @@ def trained_units(
         cache_dir: the folder for prepared images, or None for the default.
         repeats: runs of each configuration, with different seeds.
         checkpoint_seconds: shortest time between two checkpoints.
+        decoded_images_mb: see `UnitRuns`.
         report_only: train nothing.
     """
-    protocol = FairProtocol(dataset, configs, runs_dir, cache_dir=cache_dir, repeats=repeats)
+    protocol = FairProtocol(
+        dataset, configs, runs_dir, cache_dir=cache_dir, repeats=repeats, decoded_images_mb=decoded_images_mb
+    )
     if not report_only:
         protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
     units = []

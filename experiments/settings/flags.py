@@ -21,6 +21,7 @@ from experiments.settings.method_names import FORM
 from experiments.settings.own_data import fit_to_data
 from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 
 if typing.TYPE_CHECKING:
     from common.data import Dataset
@@ -59,10 +60,11 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
 SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
+UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb")  # of commands that train units
 
 
 def define_place_flags(record: bool = True) -> None:
-    """Defines `PLACE_FLAGS` and `SESSION_FLAGS`: where data and results are, how runs are saved.
+    """Defines `PLACE_FLAGS` and `UNIT_FLAGS`: where data and results are, how runs are saved.
 
     Args:
         record: whether there is `--record`, too.
@@ -75,6 +77,7 @@ def define_place_flags(record: bool = True) -> None:
     if record:
         define_record_flag()
     define_session_flags()
+    define_decoded_images_flag()
 
 
 def define_record_flag() -> None:
@@ -100,6 +103,17 @@ def define_session_flags() -> None:
         "checkpoint_seconds", 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", lower_bound=0
     )
     flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
+
+
+def define_decoded_images_flag() -> None:
+    """Defines how much memory decoded images of evaluations may take."""
+    flags.DEFINE_integer(
+        "decoded_images_mb",
+        DECODED_IMAGES_MB,
+        "Validation images of a unit stay decoded in memory if they take at most so many MB (10^6 bytes), so that each "
+        "is decoded once and not at every validation; 0: never. The figures are the same.",
+        lower_bound=0,
+    )
 
 
 def define_methods_flags() -> None:

@@ -11,6 +11,7 @@ from experiments.settings.update_settings import ADAMW, COSINE
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
+DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory; no part of a configuration
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 

@@ -53,7 +53,7 @@ def run_agreement() -> None:
     """
     values = flags.FLAGS
     settings = (each.name for each in all_settings() if each.name in values)
-    of_trainings = (*_UNUSED, *experiment_flags.SESSION_FLAGS, *settings)
+    of_trainings = (*_UNUSED, *experiment_flags.UNIT_FLAGS, *settings)
     experiment_flags.refuse_flags(*of_trainings, because="--id=agreement trains nothing and reads recorded studies")
     agreements = given_agreements(values.study) if values["study"].present else found_agreements(_RESULTS)
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT

@@ -121,6 +121,7 @@ def _trained(dataset, config) -> list:
         cache_dir=values.cache_dir,
         repeats=values.repeats,
         checkpoint_seconds=values.checkpoint_seconds,
+        decoded_images_mb=values.decoded_images_mb,
         report_only=values.report_only,
     )[0]
 

@@ -30,7 +30,7 @@ from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 from experiments.studies.cost import duration
 
-_PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.SESSION_FLAGS)
+_PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.UNIT_FLAGS)
 _CONFIGURATION = tuple(each.name for each in all_settings())
 _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 

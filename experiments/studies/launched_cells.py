@@ -11,7 +11,7 @@ from common.errors import InvalidInput
 from experiments.launch.launch_flags import Launcher
 from experiments.launch.unit_task import Failure, UnitTask
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.flags import PLACE_FLAGS, SESSION_FLAGS
+from experiments.settings.flags import PLACE_FLAGS, UNIT_FLAGS
 from experiments.settings.tracker_flags import given_tracker_flags
 from experiments.studies.study import Cell, Study
 from experiments.studies.study_runs import StudyRuns
@@ -41,7 +41,7 @@ def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> 
         export_model: whether each finished run gets its `model.keras`.
     """
     values = flags.FLAGS
-    places = {name: values[name].value for name in (*PLACE_FLAGS, *SESSION_FLAGS)} | given_tracker_flags()
+    places = {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags()
     tasks: dict[pathlib.Path, UnitTask] = {}
     for cell in cells:
         folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)

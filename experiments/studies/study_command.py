@@ -39,7 +39,7 @@ Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
     *("record", "replace"),
-    *experiment_flags.SESSION_FLAGS,
+    *experiment_flags.UNIT_FLAGS,
     *("launch", *READ_BY, *TRACKER_FLAGS),
 )
 
@@ -218,8 +218,14 @@ def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingF
             raise
         print(f"note: no data set, so every cell counts as missing. {error}", file=sys.stderr)
         return NothingFinished()
-    places = {"cache_dir": values.cache_dir, "checkpoint_seconds": values.checkpoint_seconds, "tracker": tracker}
-    return StudyRuns(dataset, values.runs_dir, **places)
+    return StudyRuns(
+        dataset,
+        values.runs_dir,
+        cache_dir=values.cache_dir,
+        checkpoint_seconds=values.checkpoint_seconds,
+        tracker=tracker,
+        decoded_images_mb=values.decoded_images_mb,
+    )
 
 
 def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher: Launcher | None) -> list[Failure]:

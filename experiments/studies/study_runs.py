@@ -8,6 +8,7 @@ from common.data import Dataset
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.reports import UnitRun
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 from experiments.studies.study import Cell
 from experiments.units.unit_runs import UnitRuns
 
@@ -21,6 +22,7 @@ class StudyRuns:
         cache_dir: the folder for prepared images, or None for the default.
         checkpoint_seconds: shortest time between two checkpoints.
         tracker: what follows the cells that are trained.
+        decoded_images_mb: see `UnitRuns`.
 
     Attributes:
         dataset: as loaded.
@@ -37,8 +39,9 @@ class StudyRuns:
         cache_dir: str | None,
         checkpoint_seconds: float = 30.0,
         tracker: TrackerChoice = TENSORBOARD,
+        decoded_images_mb: int = DECODED_IMAGES_MB,
     ):
-        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir, tracker)
+        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb)
         self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, cache_dir, checkpoint_seconds
         self.problems: list[str] = []
         self._finished: dict[Cell, UnitRun] = {}

@@ -12,7 +12,7 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
-from experiments.units.pooling_weights import EvaluationInputs
+from experiments.units.evaluation_inputs import EvaluationInputs
 from experiments.units.trained_model import load_trained_model
 from experiments.units.unit import embedded, evaluate_embeddings
 

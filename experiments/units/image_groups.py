@@ -13,7 +13,7 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.loss_building import feature_slices
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.features import BY_FEATURES, BY_SLICE, STANDARDIZED, GroupSettings
-from experiments.units.pooling_weights import EvaluationInputs
+from experiments.units.evaluation_inputs import EvaluationInputs
 
 if TYPE_CHECKING:
     from common.training import EmbeddingModel, Regrouping

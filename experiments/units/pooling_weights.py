@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -85,25 +86,6 @@ def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset
     return data.evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
 
 
-class EvaluationInputs:
-    """`image_batches` of a run that asks for the same examples again and again: each pipeline is built once.
-
-    Args:
-        config: says how images are cut and batched.
-        dataset: that the examples are of, with prepared images.
-    """
-
-    def __init__(self, config: ExperimentConfig, dataset: Dataset) -> None:
-        self.config, self.dataset = config, dataset
-        self._built: dict[int, tuple[Examples, tf.data.Dataset]] = {}  # examples are kept, so that no id comes again
-
-    def __call__(self, examples: Examples) -> tf.data.Dataset:
-        """The inputs of examples, in order; it can be read as often as one likes."""
-        if id(examples) not in self._built:
-            self._built[id(examples)] = examples, image_batches(examples, self.config, self.dataset)
-        return self._built[id(examples)][1]
-
-
 def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
     """The mean share of the weight, and of the weighted feature norm, on the target's tile of collages.
 
@@ -126,12 +108,18 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
 
 
 def perplexity_callbacks(
-    model: EmbeddingModel, validation: Examples, config: ExperimentConfig, dataset: Dataset
+    model: EmbeddingModel, validation: Examples, inputs: Callable[[Examples], tf.data.Dataset]
 ) -> list[ResumableCallback]:
-    """Records perplexities at each evaluation of a model with generalized sum pooling; nothing for other poolings."""
+    """Records perplexities at each evaluation of a model with generalized sum pooling; nothing for other poolings.
+
+    Args:
+        model: with all weights made.
+        validation: examples, some of which are watched.
+        inputs: of examples, in order; read at each evaluation.
+    """
     from gsp_dml.perplexity_callback import WeightPerplexity
 
     if not isinstance(model.head.pooling, gsp_dml.GeneralizedSumPooling):
         return []
     watched = np.unique(np.linspace(0, len(validation) - 1, NUM_WATCHED).astype(int))
-    return [WeightPerplexity(model, image_batches(validation.subset(watched), config, dataset))]
+    return [WeightPerplexity(model, inputs(validation.subset(watched)))]

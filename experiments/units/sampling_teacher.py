@@ -9,7 +9,7 @@ from common.data import Examples
 from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.pads import PadsSettings
-from experiments.units.pooling_weights import EvaluationInputs
+from experiments.units.evaluation_inputs import EvaluationInputs
 
 if TYPE_CHECKING:
     from common.training import EmbeddingModel, PolicyAdaptedSampling, SamplingRecord
@@ -40,7 +40,7 @@ def teacher_of(
     record = training.SamplingRecord(distribution, pads.pads_steps)
 
     def measure() -> dict[str, float]:
-        return training.held_back_figures(model.embed(inputs(examples)), examples.labels)
+        return training.held_back_figures(model.embed(inputs.repeated(examples)), examples.labels)
 
     teacher = pads.teacher(distribution, measure, config.max_steps, seed, record.observe)
     return None if teacher is None else (teacher, record)

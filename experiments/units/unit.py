@@ -21,9 +21,10 @@ from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.run_settings import FINAL
 from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
+from experiments.units.evaluation_inputs import EvaluationInputs
 from experiments.units.feature_figures import feature_figures
 from experiments.units.image_groups import group_figures, regrouping_of
-from experiments.units.pooling_weights import EvaluationInputs, perplexity_callbacks
+from experiments.units.pooling_weights import perplexity_callbacks
 from experiments.units.projection_snapshots import snapshot_recorder
 from experiments.units.sampling_teacher import SAMPLING, teacher_of
 from experiments.units.splits import split_of, unit_seed
@@ -71,6 +72,7 @@ class Unit:
         run: the folder for this unit.
         config_hash: the configuration's hash, kept in the result.
         features: where cached features are kept; needed only by a configuration with some.
+        decoded_images_mb: of images that are read at each evaluation, see `EvaluationInputs`.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Unit:
         run: RunDirectory,
         config_hash: str,
         features: FeaturePlace | None = None,
+        decoded_images_mb: int = 0,
     ):
         self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
         self.config_hash, self.features = config_hash, features
@@ -89,7 +92,7 @@ class Unit:
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
-        self._inputs = EvaluationInputs(config, dataset)
+        self._inputs = EvaluationInputs(config, dataset, decoded_images_mb)
 
     def _split(self, dataset: Dataset) -> None:
         """Divides a data set into what is learned from, what validates, and what PADS' policy watches."""
@@ -117,6 +120,7 @@ class Unit:
             raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
         finally:
             traces.release()
+            self._inputs.release()
 
     def _prepared(self, checkpoint_seconds: float, watch: Watcher | None, traces: TracedFunctions) -> Training:
         cost = records.TrainingCost()
@@ -211,7 +215,7 @@ class Unit:
 
     def _validation_metrics(self, model) -> dict[str, float]:
         """Metrics of the current weights; with NMI where the protocol's table prints it."""
-        arrays = self._arrays(model, self.queries, self.gallery)
+        arrays = embedded(model, self._inputs.repeated, self.queries, self.gallery)
         metrics = evaluate_embeddings(arrays).as_dict()
         if self.config.validates_clustering:
             metrics["NMI"] = normalized_mutual_information(arrays)
@@ -234,7 +238,7 @@ class Unit:
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
         """What is done to gradients, in order, callbacks, and CCP's, which knows the problems for the result."""
         transforms: list[GradientTransform] = coupled_decay(self.config, model)
-        callbacks = perplexity_callbacks(model, self.queries, self.config, self.dataset)
+        callbacks = perplexity_callbacks(model, self.queries, self._inputs.repeated)
         if self.config.learning_rate_schedule == COSINE:
             callbacks.append(training.LearningRateRecord())
         step, factor = self.config.rate_drop_step, self.config.rate_drop_factor

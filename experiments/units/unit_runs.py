@@ -18,6 +18,7 @@ from common.records import RunDirectory
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.run_settings import DECODED_IMAGES_MB
 from experiments.units.cached_training import FeaturePlace
 from experiments.units.finished_run import mend_finished_run
 from experiments.units.loaded_modules import spare_loaded_modules
@@ -41,10 +42,18 @@ class UnitRuns:
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or `None` for the default.
         tracker: what follows the units that are trained.
+        decoded_images_mb: MB of decoded images that a unit may keep in memory for its evaluations; 0: none.
     """
 
-    def __init__(self, dataset: Dataset, runs_dir: str, cache_dir: str | None, tracker: TrackerChoice = TENSORBOARD):
-        self.tracker = tracker
+    def __init__(
+        self,
+        dataset: Dataset,
+        runs_dir: str,
+        cache_dir: str | None,
+        tracker: TrackerChoice = TENSORBOARD,
+        decoded_images_mb: int = DECODED_IMAGES_MB,
+    ):
+        self.tracker, self.decoded_images_mb = tracker, decoded_images_mb
         self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
 
     @functools.cached_property
@@ -138,7 +147,8 @@ class UnitRuns:
             try:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
                 features = FeaturePlace(self.cache_dir, self.fingerprint)
-                unit = Unit(config, prepared, fold, repeat, run, config.hash(self.fingerprint), features)
+                places = config.hash(self.fingerprint), features, self.decoded_images_mb
+                unit = Unit(config, prepared, fold, repeat, run, *places)
                 unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()

@@ -66,7 +66,7 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
 @pytest.mark.slow
 def test_a_second_run_only_reports(finished):
     _, arguments, first = finished
-    again = run_module(MODULE, *arguments)
+    again = run_module(MODULE, *arguments, "--decoded_images_mb=0")  # which is no part of a configuration
     assert again.returncode == 0
     assert again.stdout == first.stdout
     assert "step" not in again.stderr
@@ -189,6 +189,7 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
         (["--weights=missing.npz", "--budget=smoke"], ["missing.npz"]),
         (["--loss=c2", "--positive_margin=nan"], ["--positive_margin", "nan", "finite"]),
         (["--learning_rate=inf"], ["--learning_rate", "inf", "finite"]),
+        (["--decoded_images_mb=-1"], ["--decoded_images_mb", "-1"]),
         (["--checkpoint_seconds=nan"], ["--checkpoint_seconds", "nan", "finite"]),
         (["--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
         (["--loss=pnca,pnca"], ["pnca+gap more than once"]),

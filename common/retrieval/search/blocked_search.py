@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from common.retrieval.search.buffer_sizes import dense_rows, tile_size
 from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack
 from common.retrieval.search.similarity_bounds import SimilarityBounds, rows_of_columns
 
@@ -18,7 +19,7 @@ _SPARSE = 1 / 64  # of a tile's entries: so many may be looked at one by one
 _TILES_AT_ONCE = 16  # tiles that share one row block in one task
 _TASKS_PER_THREAD = 2  # while one task waits for its product or for Python's lock, another has work for the core
 _CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
-_DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds
+_DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds at most
 
 
 class SearchTask(NamedTuple):
@@ -42,9 +43,8 @@ class SearchTask(NamedTuple):
 
 
 def available_threads() -> int:
-    """Cores that this process may use, at most 16."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, 16)
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def upper_bounds(row_factors: np.ndarray | tf.Tensor, column_factors: np.ndarray | tf.Tensor) -> np.ndarray:
@@ -57,7 +57,7 @@ def search_rows(task: SearchTask, num_threads: int) -> None:
     """Few rows of the matrix at a time, in float64: for many neighbours, up to the whole gallery."""
     bounds = task.bounds
     gallery_blocks = slices(len(task.gallery_rows), 4096)
-    step = max(1, min(_DENSE_ENTRIES // len(task.gallery_rows), 256))
+    step, num_threads = dense_rows(len(task.gallery_rows), num_threads, _DENSE_ENTRIES)
     wanted = np.flatnonzero(task.limits > 0)
 
     def search(start: int) -> None:
@@ -102,14 +102,14 @@ class TileSearch:
     Args:
         task: what is searched; symmetric when queries and gallery are the same rows.
         symmetric: compute one half of the tiles and use each for its rows and for its columns.
-        block_size: rows and columns of a tile.
+        block_size: rows and columns of a tile, at most; with many threads tiles are smaller (`tile_size`).
         num_threads: cores to keep busy; twice as many tiles are at work at a time.
     """
 
     def __init__(self, task: SearchTask, *, symmetric: bool, block_size: int, num_threads: int) -> None:
         self.task, self.symmetric, self.num_tasks = task, symmetric, _TASKS_PER_THREAD * num_threads
         self.item_bits = max(1, (len(task.gallery_rows) - 1).bit_length())
-        block_size = min(block_size, 1 << (32 - self.item_bits))
+        block_size = tile_size(min(block_size, 1 << (32 - self.item_bits)), self.num_tasks)
         most = max(1, int(task.limits.max()))
         queries_at_once = block_size if symmetric else int(np.clip(_CUT_ENTRIES // most, 64, block_size))
         self.query_parts = slices(len(task.query_rows), queries_at_once)

@@ -68,7 +68,8 @@ class NeighborSearch:
         queries, gallery, similarity, num_threads: see `find_nearest_neighbors`.
         query_classes, gallery_classes: integers `[queries]`, `[gallery]` that say which rows are probably near to each
             other. They change the speed only.
-        block_size: rows and columns of the tiles of the similarity matrix. It changes the speed and the memory only.
+        block_size: rows and columns of the tiles of the similarity matrix, at most: with many threads tiles are
+            smaller, so that the memory does not grow with the cores. It changes the speed and the memory only.
         exclude_same_row: row i of the gallery is another embedding of query i, which does not find it.
     """
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.retrieval.search.blocked_search import slices, upper_bounds
+from common.retrieval.search.buffer_sizes import tile_size
 from common.retrieval.search.candidates import Slack
 from common.retrieval.search.nearest_neighbors import NeighborSearch
 
@@ -27,7 +28,7 @@ def rank_items(search: NeighborSearch, rows: np.ndarray, items: np.ndarray) -> n
     counter = _NearerItems(search, rows, items)
     with ThreadPoolExecutor(search.num_threads) as pool:
         list(pool.map(counter.open_queries, range(len(counter.query_parts))))
-        list(pool.map(counter.count, slices(len(search.gallery.first), search.block_size)))
+        list(pool.map(counter.count, slices(len(search.gallery.first), counter.block_size)))
     return 1 + counter.num_nearer - counter.is_nearer_itself()
 
 
@@ -39,7 +40,8 @@ class _NearerItems:
         self.rows, self.items = rows, items
         self.value = self.bounds.exact(rows, items)
         self.num_nearer = np.zeros(len(rows), np.int64)
-        self.query_parts = slices(len(rows), search.block_size)
+        self.block_size = tile_size(search.block_size, search.num_threads)
+        self.query_parts = slices(len(rows), self.block_size)
         self.columns: list = [None] * len(self.query_parts)
         self.query_width = np.empty((2, len(rows)))  # radius and margin
         self.bracket = np.empty((2, len(rows)))  # bounds of the known item's similarity

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from common.retrieval.search.blocked_search import slices, upper_bounds
+from common.retrieval.search.buffer_sizes import dense_rows
 from common.retrieval.search.candidates import Slack, rank_in_run, runs
 from common.retrieval.search.nearest_neighbors import NeighborSearch
 
-_DENSE_ENTRIES = 2**21  # float64 similarities that one thread holds
+_DENSE_ENTRIES = 2**21  # float64 similarities that one thread holds at most
 _GALLERY_AT_ONCE = 4096
 ORDERS = ("by_index", "worst", "best")
 
@@ -78,8 +79,8 @@ def rank_relevant_items(
         gallery_classes: integers 0..C-1, `[gallery]`.
     """
     ranker = _Ranker(search, query_classes, gallery_classes)
-    step = int(np.clip(_DENSE_ENTRIES // len(search.gallery.first), 1, 256))
-    with ThreadPoolExecutor(search.num_threads) as pool:
+    step, num_threads = dense_rows(len(search.gallery.first), search.num_threads, _DENSE_ENTRIES)
+    with ThreadPoolExecutor(num_threads) as pool:
         yield from pool.map(lambda part: ranker.rank(rows[part]), slices(len(rows), step))
 
 

@@ -75,7 +75,13 @@ def test_what_changes_no_result_is_passed_on_or_refused(tmp_path, capsys):
         run_study_here("figure", f"--id={study_id}", *session, f"--runs_dir={tmp_path}")
         listed = capsys.readouterr().out
         assert listed.count("--deterministic") == listed.count("--checkpoint_seconds=5") == listed.count("python -m")
-    for flag in session:
+    budget = "--decoded_images_mb=9"
+    run_study_here("figure", "--id=5.5", budget, f"--runs_dir={tmp_path}")
+    listed = capsys.readouterr().out
+    assert listed.count(budget) == listed.count("python -m")
+    with pytest.raises(InvalidInput, match="--decoded_images_mb would have no effect"):
+        run_study_here("figure", "--id=3.2", budget, f"--runs_dir={tmp_path}")
+    for flag in (*session, budget):
         for study_id in ("5.2", "5.9"):
             with pytest.raises(InvalidInput, match=f"{flag.partition('=')[0]} would have no effect"):
                 run_study_here("figure", f"--id={study_id}", flag, f"--runs_dir={tmp_path}")

@@ -18,7 +18,7 @@ def tiny(tmp_path):
     if "id" not in flags.FLAGS:
         define_study_flags(["3.3"])
     with flagsaver.flagsaver():
-        flags.FLAGS(["table", f"--runs_dir={tmp_path}", "--checkpoint_seconds=7"])
+        flags.FLAGS(["table", f"--runs_dir={tmp_path}", "--checkpoint_seconds=7", "--decoded_images_mb=9"])
         yield TinyStudy(tmp_path)
 
 
@@ -61,6 +61,7 @@ def test_a_cell_is_the_command_that_trains_it_and_its_folder(tiny):
     assert first.folder == tiny.runs.unit_dir(config, 1, 0)
     assert first.arguments[:2] == ("-m", "experiments.fair_eval")
     expected = {"--fold=1", "--repeat=0", f"--runs_dir={tiny.folder}", "--checkpoint_seconds=7.0", "--noexport_model"}
+    expected |= {"--decoded_images_mb=9"}
     assert expected <= set(first.arguments)
     assert {"--repeat=1", "--repeats=2"} <= set(second.arguments)
     assert not any(argument.startswith(("--launch", "--data_dir", "--record")) for argument in first.arguments)

@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from experiments.preparation.converted_weights import convert
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
+from experiments.units import unit_runs
 from tests.command_line import (
     ONE_EVALUATION,
     SMALL_COMMAND,
@@ -232,3 +233,13 @@ def test_the_flags_of_one_command_are_not_those_of_the_next(tmp_path, capsys):
     assert capsys.readouterr().out.count("--monitor=test_set") == 6  # two rows, three repeats
     run_study_here("figure", "--id=3.8", f"--runs_dir={tmp_path}", "--budget=smoke")
     assert "4 cells: 0 done" in capsys.readouterr().out
+
+
+def test_units_are_given_the_budget_of_decoded_images(image_folder, tmp_path, monkeypatch):
+    def refusing_unit(*arguments):
+        raise InvalidInput(f"a unit with {arguments[-1]} MB")
+
+    monkeypatch.setattr(unit_runs, "Unit", refusing_unit)
+    arguments = arguments_of("table", "3.3", image_folder, tmp_path)
+    with pytest.raises(InvalidInput, match="a unit with 7 MB"):
+        run_study_here("table", *arguments, "--run", "--max_cells=1", "--decoded_images_mb=7")

@@ -51,7 +51,7 @@ def test_upper_bounds_are_inner_products():
 
 
 def test_at_least_one_thread_is_available():
-    assert 1 <= available_threads() <= 16
+    assert available_threads() >= 1
 
 
 @pytest.mark.parametrize("block_size", [16, 64])

@@ -1,0 +1,59 @@
+"""The benchmark of validation: what its ratios are of, what runs at once, and the whole in its smallest form."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from benchmarks.training_step import CASES
+from benchmarks.validation import examples_in, figures_of, inputs_of, overlap_variants
+from tests.command_line import check_clean_failure, run_module
+
+
+def test_figures_are_medians_over_rounds_and_null_for_what_was_not_measured():
+    embedding = {"files": [4.0, 8.0], "memory": [2.0, 6.0], "folded files": [2.0, 2.0], "folded memory": [1.0, 2.0]}
+    figures = figures_of({**embedding, "metric": [1.0, 3.0]})
+    assert figures == {
+        "memory_over_files": 0.625,
+        "memory_over_files_folded": 0.75,
+        "folded_over_unfolded": pytest.approx(5 / 12),
+        "metric_over_embedding": 0.5,
+        "beside_over_in_turn": None,
+    }
+    assert figures_of({"in turn": [2.0], "beside": [1.0]})["beside_over_in_turn"] == 0.5
+
+
+def test_both_orders_do_the_same_work_and_one_of_them_in_a_second_thread():
+    threads = {"step": [], "embed": []}
+
+    def noting(name):
+        return lambda: threads[name].append(threading.current_thread())
+
+    functions = overlap_variants(noting("step"), noting("embed"), num_steps=3)
+    functions["in turn"]()
+    assert set(threads["step"]) == set(threads["embed"]) == {threading.main_thread()}
+    functions["beside"]()
+    assert (len(threads["step"]), len(threads["embed"])) == (6, 2)
+    assert threads["embed"][1] is not threading.main_thread()
+
+
+def test_inputs_are_the_same_from_files_and_from_memory(tmp_path):
+    examples = examples_in(str(tmp_path), CASES["mobilenet_v2_128"], 20, None)
+    files, memory = (np.concatenate([batch.numpy() for batch in batches]) for batches in inputs_of(examples, 32))
+    assert files.shape == (20, 32, 32, 3)
+    np.testing.assert_array_equal(files, memory)
+
+
+@pytest.mark.slow
+def test_the_last_line_has_the_figures():
+    finished = run_module("benchmarks.validation", "--repeats=1", "--images=20", "--image_size=32", "--steps=1")
+    assert finished.returncode == 0, finished.stderr
+    figures = json.loads(finished.stdout.splitlines()[-1])
+    assert all(value > 0 for value in figures.values())
+    assert finished.stdout.startswith("20 images of 32 pixels, 0 MB, load average")
+    assert "folded memory" in finished.stdout
+
+
+def test_an_unknown_case_is_refused():
+    check_clean_failure(run_module("benchmarks.validation", "--cases=embeding"), "--cases", "embedding, overlap")
