@@ -92,7 +92,8 @@ class ShardFolder:
 
     def _read(self) -> list[pathlib.Path]:
         """Reads the tables of all shards; returns those that are damaged."""
-        shards, damaged = [], []
+        shards: list[str] = []
+        damaged: list[pathlib.Path] = []
         keys, entries = [np.zeros(0, RECORD["key"])], [np.zeros(0, ENTRY)]
         for path in sorted(self.path.glob("shard-*.bin")):
             records = _records_of(path)
