@@ -7,11 +7,13 @@ Makes so many images of 8 x 8 pixels in folders of 100, prepares them once, and 
 - `listing`: finds the class folders and their images.
 - `fingerprint`: asks the file system for each image's size and times, takes its digest from the last start, and adds.
 - `copies`: looks up each image's prepared copy, by its contents.
+- `shards`: the same of copies that are kept in shards.
 - `bare stat`: nothing but `os.stat` of each image by its path, in Python: the limit of what looks at every file.
 
 All take turns. Memory is the peak above what the process had before, the result included. Last line: one JSON object.
 
-`listing_over_stat`, `fingerprint_over_stat`, `copies_over_stat`: processor time over that of the bare stat.
+`listing_over_stat`, `fingerprint_over_stat`, `copies_over_stat`, `shards_over_stat`: processor time over that of the
+bare stat.
 `..._seconds_per_million`: processor time; `..._mb_per_million`: peak memory in MB (10^6 bytes), per million images.
 """
 
@@ -55,7 +57,7 @@ def main() -> None:
 
 
 def write_images(folder: pathlib.Path, num_classes: int) -> None:
-    """Writes class folders of `IMAGES_PER_CLASS` PNG files; 251 different pictures in turn."""
+    """Writes class folders of `IMAGES_PER_CLASS` PNG files: 251 pictures in turn, and a number so that all differ."""
     rng = np.random.default_rng(0)
     contents = []
     for _ in range(251):
@@ -67,7 +69,8 @@ def write_images(folder: pathlib.Path, num_classes: int) -> None:
         class_folder.mkdir(parents=True)
         for image in range(IMAGES_PER_CLASS):
             path = class_folder / f"photograph_{image:08d}.png"
-            path.write_bytes(contents[(IMAGES_PER_CLASS * number + image) % len(contents)])
+            place = IMAGES_PER_CLASS * number + image
+            path.write_bytes(contents[place % len(contents)] + place.to_bytes(8, "little"))
 
 
 def parts_of_start(folder: str, cache_dir: str) -> dict[str, Callable[[], object]]:
@@ -84,6 +87,7 @@ def parts_of_start(folder: str, cache_dir: str) -> dict[str, Callable[[], object
         "listing": lambda: load_image_folder(folder),
         "fingerprint": lambda: dataset_fingerprint(dataset, cache_dir),
         "copies": lambda: [prepare_images(examples, cache_dir, SIDE) for examples in images],
+        "shards": lambda: [prepare_images(examples, cache_dir, SIDE, copies="shards") for examples in images],
         "bare stat": stat_all,
     }
 
@@ -105,7 +109,7 @@ def report(clocks: dict[str, list[float]], megabytes: dict[str, float], num_imag
     ]
     print_table((f"start, {num_images:,} images", "processor s per million", "over stat", "MB per million"), rows)
     figures: dict[str, float] = {}
-    for name in ("listing", "fingerprint", "copies"):
+    for name in ("listing", "fingerprint", "copies", "shards"):
         figures[f"{name}_over_stat"] = ratios[name]
         figures[f"{name}_seconds_per_million"] = seconds[name] / millions
         figures[f"{name}_mb_per_million"] = megabytes[name] / millions

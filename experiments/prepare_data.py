@@ -13,6 +13,7 @@ from absl import flags
 from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 with silence_tensorflow_import():
+    from common.data import COPIES
     from common.errors import check_choice, check_non_negative, invalid
     from experiments.preparation.data_sets import LOADERS, load, prepare, report
     from experiments.settings import build
@@ -26,11 +27,15 @@ def main() -> None:
     check_non_negative("--shorter_side", values.shorter_side)
     if values.mirror and not values.mirror.startswith(("http://", "https://")):
         raise invalid("--mirror", received=values.mirror, expected="an address that begins with http:// or https://")
+    if values.copies is not None:
+        check_choice("--copies", values.copies, COPIES)
     cache_dir = values.cache_dir or build.default_cache_dir()
     if values.check:
+        experiment_flags.refuse_flags("copies", because="--check makes no copies")
         report(load(values.dataset, values.data_dir, cache_dir))
     else:
-        prepare(values.dataset, values.data_dir, cache_dir, mirror=values.mirror, shorter_side=values.shorter_side)
+        wanted = {"mirror": values.mirror, "shorter_side": values.shorter_side, "copies": values.copies}
+        prepare(values.dataset, values.data_dir, cache_dir, **wanted)
 
 
 def define_flags() -> None:
@@ -40,6 +45,12 @@ def define_flags() -> None:
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
     flags.DEFINE_string("mirror", None, "Address of a folder with the published files, asked before all others.")
     flags.DEFINE_integer("shorter_side", 256, "Pixels of the shorter side of the prepared copies; 0: make none.")
+    flags.DEFINE_string(
+        "copies",
+        None,
+        f"How copies are kept, one of {', '.join(COPIES)} (many copies in each file, for millions of images); every "
+        "command that reads this data set's copies in --cache_dir follows (default: as chosen before, at first files).",
+    )
     flags.DEFINE_boolean("check", False, "Fetch, change and write nothing; report on what is there.")
 
 

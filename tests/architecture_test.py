@@ -50,7 +50,7 @@ FLOORS = {
     "common.losses": ("common.errors", "common.ops", "common.references", "common.miners"),
     "common.pooling": ("common.errors", "common.ops"),
     "common.backbones": ("common.errors", "common.ops"),
-    "common.data": ("common.errors", "common.ops", "common.progress"),
+    "common.data": ("common.errors", "common.files", "common.ops", "common.progress"),
     "common.downloads": ("common.errors", "common.ops", "common.progress"),
     "common.retrieval.search": ("common.errors", "common.ops"),
     "common.retrieval": ("common.errors", "common.ops"),

@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from common.data.in_shop import load_in_shop
     from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
     from common.data.inspection import Inspection, inspect_dataset
+    from common.data.kinds_of_copies import COPIES, choose_copies, chosen_copies
     from common.data.manifest import load_manifest, read_image_table
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
     from common.data.random_batches import MPerClassBatches, RandomPairBatches
+    from common.data.sharded_images import ShardedImages
     from common.data.stanford_online_products import load_stanford_online_products
     from common.data.synthetic_tokens import load_synthetic_tokens
     from common.data.two_views import TwoViews
@@ -54,6 +56,7 @@ __all__ = [
     "collage_training_classes",
     "DATASET_KINDS",
     "RandomPairBatches",
+    "COPIES",
     "CenterCrop",
     "ClassBalancedBatches",
     "Dataset",
@@ -68,11 +71,14 @@ __all__ = [
     "PublishedCodeCrop",
     "RandomShift",
     "MPerClassBatches",
+    "ShardedImages",
     "ThesisCrop",
     "TwoViews",
     "check_images",
     "check_official_counts",
     "check_training_pairs",
+    "choose_copies",
+    "chosen_copies",
     "contiguous_folds",
     "dataset_fingerprint",
     "find_image_files",

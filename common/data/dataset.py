@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.data.file_names import FileNames
+from common.data.sharded_images import ShardedImages
 from common.errors import check_choice, invalid
 
 PARTS = ("train", "validation", "test", "gallery")
@@ -40,6 +41,7 @@ class Examples:
         positions: `[examples]` index of the tile (row by row, from 0) that shows the target of a collage.
         view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
             (see `fixed_views`); None where every draw is a view of its own.
+        shards: `[examples]` copies of the images that are read instead of the files in `paths`.
 
     Raises:
         InvalidInput: labels that are not integers, or fields whose lengths differ.
@@ -51,6 +53,7 @@ class Examples:
     boxes: np.ndarray | None = None
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
+    shards: ShardedImages | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _integer_labels(self.labels))
@@ -85,6 +88,12 @@ class Examples:
         if self.paths is None:
             raise invalid("examples", received="no paths", expected="image files")
         return self.paths.tolist()
+
+    def are_copies_of(self, loaded: Examples) -> bool:
+        """Whether these are copies of images, and not the files of the same examples as they were loaded."""
+        if self.paths is None or loaded.paths is None:
+            return False
+        return self.shards is not None or not np.array_equal(self.paths, loaded.paths)
 
     def subset(self, indices: np.ndarray) -> Examples:
         """The examples at `indices` (`[chosen]` integers, or a `[examples]` mask), in that order."""

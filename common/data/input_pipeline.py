@@ -14,8 +14,9 @@ from common.data.batches import TrainingBatches
 from common.data.dataset import Examples
 from common.data.file_names import FileNames
 from common.data.fixed_views import view_numbers
-from common.data.image_files import read_image
+from common.data.image_files import decode_image, read_image
 from common.data.images import ImageTransform
+from common.data.sharded_images import ShardedImages
 from common.errors import InvalidInput, check_non_negative, check_positive, invalid
 
 _CALLS_PER_THREAD = 8
@@ -38,7 +39,7 @@ def training_batches(
     for any number of threads.
 
     Args:
-        examples: in memory or as files; with `view_seeds`, each is seen in these views alone.
+        examples: in memory, as files or in shards; with `view_seeds`, each is seen in these views alone.
         batches: index batches over `examples`.
         augmentation: applied with the seed pair that `example_seeds` gives to the example.
         seed: of the augmentation, non-negative.
@@ -93,7 +94,7 @@ def evaluation_batches(
     """All inputs once and in order, without labels; the last batch may be smaller.
 
     Args:
-        examples: in memory or as files.
+        examples: in memory, as files or in shards.
         preprocessing: an `ImageTransform` without randomness, such as `CenterCrop(size)` or `Identity()`.
         batch_size: inputs in a batch.
         num_threads: that decode and transform; None leaves the number to `tf.data`.
@@ -116,7 +117,7 @@ def view_batches(
     """Inputs of given examples with given seed pairs, in order and without labels; the last batch may be smaller.
 
     Args:
-        examples: in memory or as files.
+        examples: in memory, as files or in shards.
         transform: an augmentation, or a preprocessing without randomness.
         batch_size: inputs in a batch.
         indices: `[inputs]` places among the examples; an example may come several times.
@@ -174,8 +175,9 @@ def invalid_input_behind(error: Exception) -> InvalidInput | None:
     return None
 
 
-def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | FileNames:
-    if examples.paths is None:
+def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | FileNames | ShardedImages:
+    files = examples.paths if examples.shards is None else examples.shards
+    if files is None:
         return examples.arrays
     if transform.output_size is None:
         raise invalid(
@@ -184,26 +186,40 @@ def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | File
             expected="one with a fixed output size",
             fix="Files differ in size: use CenterCrop, ThesisCrop or PublishedCodeCrop.",
         )
-    return examples.paths
+    return files
 
 
-def _steps_at_once(content: np.ndarray | FileNames, transform: ImageTransform, batch_size: int) -> int:
+def _steps_at_once(
+    content: np.ndarray | FileNames | ShardedImages, transform: ImageTransform, batch_size: int
+) -> int:
     """How many batches are drawn and transformed together: calls take longer than the work on small images."""
-    if isinstance(content, FileNames) or not (isinstance(transform, ImageTransform) and transform.works_on_batches):
+    in_memory = isinstance(content, np.ndarray)
+    if not (in_memory and isinstance(transform, ImageTransform) and transform.works_on_batches):
         return 1
     bytes_of_batch = batch_size * content[:1].nbytes
     return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(bytes_of_batch, 1)))
 
 
-def _values(content: np.ndarray | FileNames) -> np.ndarray:
-    """What TensorFlow takes."""
+def _values(content: np.ndarray | FileNames | ShardedImages) -> np.ndarray:
+    """What TensorFlow takes: of files their paths, of images in shards pairs of name and contents."""
+    if isinstance(content, ShardedImages):
+        return content.named_contents()
     return content.as_bytes() if isinstance(content, FileNames) else content
 
 
-def _batch_spec(content: np.ndarray | FileNames, batch_size: int | None) -> tf.TensorSpec:
+def _batch_spec(content: np.ndarray | FileNames | ShardedImages, batch_size: int | None) -> tf.TensorSpec:
     if isinstance(content, FileNames):
         return tf.TensorSpec([batch_size], tf.string)
+    if isinstance(content, ShardedImages):
+        return tf.TensorSpec([batch_size, 2], tf.string)
     return tf.TensorSpec([batch_size, *content.shape[1:]], tf.as_dtype(content.dtype))
+
+
+def _kind_of(inputs: tf.TensorSpec) -> str:
+    """Where inputs are: in a `file`, in a `shard` or in `memory`."""
+    if inputs.dtype != tf.string:
+        return "memory"
+    return "file" if inputs.shape.rank == 0 else "shard"
 
 
 class _Transforms:
@@ -216,12 +232,12 @@ class _Transforms:
 
     def __init__(self) -> None:
         self._graph: tf.Graph | None = None
-        self._traced: dict[tuple[ImageTransform, bool], tf.types.experimental.GenericFunction] = {}
+        self._traced: dict[tuple[ImageTransform, str], tf.types.experimental.GenericFunction] = {}
 
     def of(
         self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec
     ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-        """The function of inputs (a path, an array, or a batch of arrays) and seed pairs.
+        """The function of inputs (a path, a name and contents, an array, or a batch of arrays) and seed pairs.
 
         A transformation that can change is traced by who calls it.
         """
@@ -229,14 +245,19 @@ class _Transforms:
         def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
             return read_image(path, transform, seed)
 
-        reads = inputs.dtype == tf.string
-        function = read if reads else transform
+        def decode(named: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+            return decode_image(named[1], named[0], transform, seed)
+
+        kind = _kind_of(inputs)
+        function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = transform
+        if kind != "memory":
+            function = read if kind == "file" else decode
         if not (dataclasses.is_dataclass(transform) and transform.__dataclass_params__.frozen):
             return function
         graph = tf.compat.v1.get_default_graph()
         if graph is not self._graph:
             self._graph, self._traced = graph, {}
-        traced = self._traced.setdefault((transform, reads), tf.function(function, autograph=False))
+        traced = self._traced.setdefault((transform, kind), tf.function(function, autograph=False))
         # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
         # run eagerly, as what `tf.data` calls does.
         return traced.get_concrete_function(inputs, seeds)

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
+import binascii
 import dataclasses
 import functools
 import hashlib
-import io
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from PIL import Image
 
 from common.data.content_digests import content_digests
 from common.data.dataset import Examples
 from common.data.file_names import FileNames
-from common.data.image_files import load_rgb
 from common.data.image_jobs import run_image_jobs
-from common.data.images import scaled_side
-from common.data.regular_files import read_regular_file
-from common.errors import check_positive, invalid
+from common.data.kinds_of_copies import COPIES
+from common.data.shard_folder import ShardFolder
+from common.data.sharded_images import ShardedImages
+from common.data.small_copies import COPY_VERSION, QUALITY, small_copy
+from common.errors import check_choice, check_positive, invalid
 
-_QUALITY = 95
-_VERSION = 1  # of what copies look like
+_DESCRIPTION = "preparing images"
 
 
-def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes: bool = False) -> Examples:
+def prepare_images(
+    examples: Examples, cache_dir: str, shorter_side: int, boxes: bool = False, copies: str = COPIES[0]
+) -> Examples:
     """Writes copies whose shorter side is `shorter_side`, and returns the same examples as those copies.
 
     Copies are RGB JPEG files of quality 95, resized bilinearly with antialiasing (torchvision's rule: the longer side
     is rounded down). An image whose shorter side is smaller is enlarged, as the recipe of the thesis resizes all
     images to a shorter side of 256. EXIF orientation is ignored, as it is wherever images are read.
 
-    A copy's name holds the digest of the source's contents, the shorter side and the box: different sources and sizes
-    never mix, a source that changes is prepared again, and one that is moved is not. Copies appear under their name
+    A copy is known by the digest of the source's contents, the shorter side and the box: different sources and sizes
+    never mix, a source that changes is prepared again, and one that is moved is not. Files appear under their name
     only when complete, so that an interrupted preparation continues where it stopped, and several processes may prepare
     the same images.
 
@@ -43,42 +44,89 @@ def prepare_images(examples: Examples, cache_dir: str, shorter_side: int, boxes:
         cache_dir: folder for the copies and the sources' digests, made if need be; about 50 kB an image at 256.
         shorter_side: in pixels.
         boxes: crop to `examples.boxes` (left, top, right, bottom; exclusive) first.
+        copies: `files`, one for each copy, or `shards`: the same bytes in files of 128 MiB, for millions of images.
 
     Returns:
-        The examples, in the same order, with the copies' paths and without boxes.
+        The examples, in the same order and without boxes: with the copies' paths, or with `shards` beside the sources'.
 
     Raises:
         InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
     """
     check_positive("shorter_side", shorter_side)
+    check_choice("copies", copies, COPIES)
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
-    folder = os.path.join(cache_dir, "prepared", f"shorter_side_{shorter_side}" + ("_boxes" if boxes else ""))
-    sources, crops = examples.paths, examples.boxes if boxes else None
-    digests = content_digests(sources, cache_dir)
-    copies = FileNames(
-        os.path.join(folder, _copy_name(source, _box(crops, row), digests[row].decode()))
-        for row, source in enumerate(sources)
+    sources = _Sources(examples.paths, examples.boxes if boxes else None, cache_dir, shorter_side)
+    name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
+    if copies == "shards":
+        folder = os.path.join(cache_dir, "shards", f"{name}_version_{COPY_VERSION}")
+        return dataclasses.replace(examples, shards=_as_shards(sources, ShardFolder(folder)), boxes=None)
+    return dataclasses.replace(
+        examples, paths=_as_files(sources, os.path.join(cache_dir, "prepared", name)), boxes=None
     )
+
+
+class _Sources:
+    """Images of which there are to be copies; `crops` are boxes `[images, 4]`, or None for whole images."""
+
+    def __init__(self, paths: FileNames, crops: np.ndarray | None, cache_dir: str, shorter_side: int) -> None:
+        self.paths, self._crops, self._shorter_side = paths, crops, shorter_side
+        self._digests = content_digests(paths, cache_dir)
+
+    def copy_name(self, row: int) -> str:
+        """`ab/stem-abcdef0123456789.jpg`, from a digest of all that decides what the copy looks like."""
+        described = repr((self._digests[row].decode(), self._box(row), QUALITY, COPY_VERSION))
+        digest = hashlib.sha256(described.encode()).hexdigest()
+        stem = os.path.splitext(os.path.basename(self.paths[row]))[0][:40]
+        return os.path.join(digest[:2], f"{stem}-{digest[:20]}.jpg")
+
+    def keys(self) -> np.ndarray:
+        """`[images]` 16 bytes each, from the digests of contents and the boxes."""
+        if self._crops is None:
+            return np.frombuffer(binascii.unhexlify(self._digests.astype("S32").tobytes()), "S16")
+        boxed = (repr((self._digests[row].decode(), self._box(row))) for row in range(len(self._digests)))
+        return np.array([hashlib.sha256(each.encode()).digest()[:16] for each in boxed], "S16")
+
+    def copy(self, row: int) -> bytes:
+        """The contents of a copy; see `small_copy`."""
+        return small_copy(self.paths[row], self._box(row), self._digests[row].decode(), self._shorter_side)
+
+    def _box(self, row: int) -> Sequence[float] | None:
+        return None if self._crops is None else self._crops[row].tolist()
+
+
+def _as_files(sources: _Sources, folder: str) -> FileNames:
+    """The copies' paths, after those that are missing were made."""
+    copies = FileNames(os.path.join(folder, sources.copy_name(row)) for row in range(len(sources.paths)))
     missing = _missing(copies)
 
     def prepare(row: int) -> None:
-        _prepare(sources[row], _box(crops, row), digests[row].decode(), copies[row], shorter_side)
+        _write(copies[row], sources.copy(row))
 
-    jobs = (functools.partial(prepare, row) for row in missing.tolist())
-    run_image_jobs(jobs, "preparing images", len(missing))
-    return dataclasses.replace(examples, paths=copies, boxes=None)
-
-
-def _box(crops: np.ndarray | None, row: int) -> list[float] | None:
-    return None if crops is None else crops[row].tolist()
+    _run(prepare, missing)
+    return copies
 
 
-def _copy_name(source: str, box: Sequence[float] | None, content: str) -> str:
-    """`ab/stem-abcdef0123456789.jpg`, from a digest of all that decides what the copy looks like."""
-    digest = hashlib.sha256(repr((content, box, _QUALITY, _VERSION)).encode()).hexdigest()
-    stem = os.path.splitext(os.path.basename(source))[0][:40]
-    return os.path.join(digest[:2], f"{stem}-{digest[:20]}.jpg")
+def _as_shards(sources: _Sources, folder: ShardFolder) -> ShardedImages:
+    """The copies, after those that are missing were made."""
+    keys = sources.keys()
+    copies, missing = folder.find(keys)
+    if not missing.any():
+        return copies
+    with folder.filling() as add:
+        _, missing = folder.find(keys)  # another process may have made some meanwhile
+        rows = np.flatnonzero(missing)
+        _, first = np.unique(keys[rows], return_index=True)  # one of those with the same contents
+
+        def prepare(row: int) -> None:
+            add(keys[row], sources.copy(row))
+
+        _run(prepare, rows[np.sort(first)])
+    return folder.find(keys)[0]
+
+
+def _run(prepare: Callable[[int], None], rows: np.ndarray) -> None:
+    run_image_jobs((functools.partial(prepare, row) for row in rows.tolist()), _DESCRIPTION, len(rows))
 
 
 def _missing(copies: FileNames) -> np.ndarray:
@@ -93,25 +141,13 @@ def _missing(copies: FileNames) -> np.ndarray:
     return np.array(sorted(missing), np.int64)
 
 
-def _prepare(source: str, box: Sequence[float] | None, content: str, copy: str, shorter_side: int) -> None:
-    contents = read_regular_file(source)
-    if hashlib.sha256(contents).hexdigest() != content:
-        raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
-    image = load_rgb(io.BytesIO(contents), source)
-    if box is not None:
-        image = image.crop(_box_inside(image, box))
-    width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
-    image = image.resize((width, height), Image.Resampling.BILINEAR)
+def _write(copy: str, contents: bytes) -> None:
     os.makedirs(os.path.dirname(copy), exist_ok=True)
     temporary = f"{copy}.{os.getpid()}.{threading.get_ident()}.part"
     try:
-        image.save(temporary, "JPEG", quality=_QUALITY)
+        with open(temporary, "wb") as file:
+            file.write(contents)
         os.replace(temporary, copy)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
-
-
-def _box_inside(image: Image.Image, box: Sequence[float]) -> tuple[int, int, int, int]:
-    left, top = max(0, int(box[0])), max(0, int(box[1]))
-    return left, top, max(left + 1, min(image.width, int(box[2]))), max(top + 1, min(image.height, int(box[3])))

@@ -88,7 +88,7 @@ class RunModel:
         batches = image_batches(self._examples, self.config, self.trained.dataset)
         self._network = self.trained.model.embed(batches)
         self._originals: list[str] | None = None
-        if test.paths is not None and loaded.paths is not None and not np.array_equal(test.paths, loaded.paths):
+        if test.are_copies_of(loaded):
             self._originals = [loaded.file_names[place] for place in chosen[:_NUM_ORIGINALS]]
         self._check_network()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from common import data
 from common.downloads import SOURCES, Acquired, acquire
-from common.errors import InvalidInput
+from common.errors import InvalidInput, invalid
 from common.files import read_json, write_json, write_text
 from experiments.settings import build
 from experiments.settings.recipes import CIFAR
@@ -25,7 +25,15 @@ LOADERS: dict[str, Callable[..., data.Dataset]] = {
 COLUMNS = ("path", "label", "split", "sha256", "bytes", "width", "height", "mode")
 
 
-def prepare(name: str, data_dir: str, cache_dir: str, *, mirror: str | None = None, shorter_side: int = 256) -> None:
+def prepare(
+    name: str,
+    data_dir: str,
+    cache_dir: str,
+    *,
+    mirror: str | None = None,
+    shorter_side: int = 256,
+    copies: str | None = None,
+) -> None:
     """Fetches a data set if it is not there, reports, writes its manifest, and makes small copies of its images.
 
     Args:
@@ -34,9 +42,11 @@ def prepare(name: str, data_dir: str, cache_dir: str, *, mirror: str | None = No
         cache_dir: the folder for prepared images.
         mirror: an address of a folder with the published files, asked before all others.
         shorter_side: of the copies in pixels; 0: make none.
+        copies: their kind from now on, one of `data.COPIES`; None: as chosen before.
 
     Raises:
-        InvalidInput: files that must be fetched by hand, or that are damaged or refused.
+        InvalidInput: files that must be fetched by hand, or that are damaged or refused; a kind of copies for images
+            of which there are none.
     """
     files: tuple[Acquired, ...] = ()
     try:
@@ -48,11 +58,20 @@ def prepare(name: str, data_dir: str, cache_dir: str, *, mirror: str | None = No
         files = acquire(SOURCES[SOURCE_OF[name]], data_dir, mirror=mirror)
         print("".join(f"{file.name}: {file.origin}; {file.check}\n" for file in files), end="")
         dataset = load(name, data_dir, cache_dir)
+    if copies is not None:
+        _choose(copies, dataset, cache_dir)
     inspection = report(dataset)
     print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
     if dataset.kind == "image_files" and shorter_side:
         build.prepare_copies(dataset, shorter_side, cache_dir)
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
+
+
+def _choose(copies: str, dataset: data.Dataset, cache_dir: str) -> None:
+    if dataset.kind != "image_files":
+        expected = f"no such flag for {dataset.name}, whose images are not copied"
+        raise invalid("--copies", received=copies, expected=expected)
+    data.choose_copies(build.image_cache(dataset, cache_dir), copies)
 
 
 def load(name: str, data_dir: str, cache_dir: str) -> data.Dataset:

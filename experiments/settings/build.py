@@ -176,7 +176,7 @@ def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str
         dataset: as loaded.
         cache_dir: where digests of image files are kept, or None for the default.
     """
-    return data.dataset_fingerprint(dataset, _image_cache(dataset, cache_dir))
+    return data.dataset_fingerprint(dataset, image_cache(dataset, cache_dir))
 
 
 def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
@@ -194,7 +194,7 @@ def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: 
     if not config.evaluation_antialias:
         left_out = tuple(part for part, _ in data.parts_of(dataset))
     for part in left_out:
-        data.check_images(getattr(dataset, part), _image_cache(dataset, cache_dir))
+        data.check_images(getattr(dataset, part), image_cache(dataset, cache_dir))
     return prepare_copies(dataset, data.CenterCrop(config.image_size).shorter_side, cache_dir, left_out)
 
 
@@ -202,9 +202,12 @@ def prepare_copies(
     dataset: data.Dataset, shorter_side: int, cache_dir: str | None, left_out: tuple[str, ...] = ()
 ) -> data.Dataset:
     """Makes copies of image files whose shorter side is `shorter_side` pixels, of all parts but those `left_out`."""
-    folder = _image_cache(dataset, cache_dir)
+    folder = image_cache(dataset, cache_dir)
+    copies = data.chosen_copies(folder)
     parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
-    prepared = {part: data.prepare_images(examples, folder, shorter_side) for part, examples in parts.items()}
+    prepared = {
+        part: data.prepare_images(examples, folder, shorter_side, copies=copies) for part, examples in parts.items()
+    }
     return dataclasses.replace(
         dataset,
         train=prepared.get("train", dataset.train),
@@ -214,7 +217,8 @@ def prepare_copies(
     )
 
 
-def _image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
+def image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
+    """The folder of copies of a data set's images, below `cache_dir` or the default."""
     return os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
 
 

@@ -13,6 +13,7 @@ from common.data.dataset import Examples
 from common.data.image_files import read_image
 from common.data.images import CenterCrop, Identity, PublishedCodeCrop, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
+from common.data.prepared_images import prepare_images
 from common.data.two_views import TwoViews
 from common.errors import InvalidInput
 
@@ -214,6 +215,56 @@ def test_a_bad_file_in_the_middle_of_an_epoch_is_named(files, tmp_path, damage):
     explained = invalid_input_behind(caught.value)
     assert isinstance(explained, InvalidInput)
     assert str(bad) in str(explained)
+    assert "\n" not in str(explained)
+
+
+@pytest.fixture(scope="module")
+def copies(files, tmp_path_factory):
+    """The same copies, as files and in shards."""
+    cache = str(tmp_path_factory.mktemp("cache with blanks"))
+    return [prepare_images(files, cache, 24, copies=kind) for kind in ("files", "shards")]
+
+
+@pytest.mark.parametrize("augmentation", [ThesisCrop(16), PublishedCodeCrop(16)])
+def test_training_from_shards_has_the_bits_of_training_from_files(copies, augmentation):
+    as_files, as_shards = copies
+    batches = index_batches()
+    count = 2 * batches.batches_per_epoch
+    expected = hashes(training_batches(as_files, batches, augmentation, seed=5, num_threads=1), count)
+    assert len(set(expected)) == count
+    assert hashes(training_batches(as_shards, batches, augmentation, seed=5, num_threads=4), count) == expected
+    for start in (1, batches.batches_per_epoch, count - 2):
+        resumed = training_batches(as_shards, batches, augmentation, seed=5, start_step=start)
+        assert hashes(resumed, count - start) == expected[start:]
+
+
+def test_evaluation_from_shards_has_the_bits_of_evaluation_from_files(copies):
+    first, second = (list(evaluation_batches(examples, CenterCrop(16), 16)) for examples in copies)
+    assert [len(batch) for batch in second] == [16, 16, 8]
+    np.testing.assert_array_equal(np.concatenate(second), np.concatenate(first))
+    turned = np.arange(len(LABELS))[::-3]
+    parts = [np.concatenate(list(evaluation_batches(part.subset(turned), CenterCrop(16), 5))) for part in copies]
+    np.testing.assert_array_equal(parts[1], parts[0])
+
+
+def test_training_spec_of_shards_is_static(copies):
+    inputs, labels = training_batches(copies[1], index_batches(), ThesisCrop(16), seed=0).element_spec
+    assert (inputs.shape, inputs.dtype) == ((6, 16, 16, 3), tf.uint8)
+    assert (labels.shape, labels.dtype) == ((6,), tf.int64)
+
+
+def test_a_shard_damaged_in_the_middle_of_an_epoch_is_named(files, tmp_path):
+    examples = prepare_images(files, str(tmp_path), 24, copies="shards")
+    [shard] = tmp_path.rglob("shard-*.bin")
+    contents = bytearray(shard.read_bytes())
+    contents[len(contents) // 3] ^= 1
+    shard.write_bytes(contents)
+    with pytest.raises(tf.errors.OpError, match="with damage at byte") as caught:
+        for _ in training_batches(examples, index_batches(), ThesisCrop(16), seed=0).take(50):
+            pass
+    explained = invalid_input_behind(caught.value)
+    assert isinstance(explained, InvalidInput)
+    assert f"{shard} with damage at byte" in str(explained)
     assert "\n" not in str(explained)
 
 

@@ -173,7 +173,87 @@ def test_two_preparations_at_once_agree(examples, tmp_path):
     assert all(min(Image.open(path).size) == 48 for path in results[0].paths)
 
 
+def shards_of(cache):
+    return sorted(Path(cache).rglob("shard-*.bin"))
+
+
+def test_shards_have_the_bytes_of_the_files(examples, tmp_path):
+    boxed = Examples(labels=examples.labels, paths=examples.paths, boxes=np.array([[1, 2, 5, 8]] * 4))
+    for given, boxes in ((examples, False), (boxed, True)):
+        files = prepare_images(given, str(tmp_path / "cache"), 32, boxes)
+        prepared = prepare_images(given, str(tmp_path / "cache"), 32, boxes, copies="shards")
+        assert list(prepared.shards) == [Path(path).read_bytes() for path in files.paths]
+        assert list(prepared.paths) == list(examples.paths)
+        assert prepared.boxes is None
+        np.testing.assert_array_equal(prepared.labels, examples.labels)
+    assert len(shards_of(tmp_path / "cache")) == 2
+
+
+def test_a_second_time_no_shard_is_written_and_no_image_decoded(examples, tmp_path, monkeypatch):
+    first = prepare_images(examples, str(tmp_path), 32, copies="shards")
+    before = [(path, path.stat().st_mtime_ns) for path in shards_of(tmp_path)]
+    monkeypatch.setattr(prepared_images, "small_copy", None)
+    turned = prepare_images(examples.subset(np.array([3, 0, 0])), str(tmp_path), 32, copies="shards")
+    assert list(turned.shards) == [first.shards[row] for row in (3, 0, 0)]
+    assert [(path, path.stat().st_mtime_ns) for path in shards_of(tmp_path)] == before
+
+
+def test_a_damaged_or_missing_shard_is_made_again(examples, tmp_path):
+    whole = list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards)
+    for damage in (lambda path: path.write_bytes(path.read_bytes()[:-7]), Path.unlink):
+        damage(shards_of(tmp_path)[0])
+        assert list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards) == whole
+    assert len(shards_of(tmp_path)) == 1
+
+
+def test_an_interrupted_preparation_of_shards_makes_only_what_is_missing(examples, tmp_path, monkeypatch):
+    made, copy = [], prepared_images.small_copy
+
+    def counted(source, *given):
+        made.append(source)
+        return copy(source, *given)
+
+    monkeypatch.setattr(prepared_images, "small_copy", counted)
+    bad = Path(examples.paths[2])
+    contents = bad.read_bytes()
+    bad.write_bytes(contents[:300])
+    with pytest.raises(InvalidInput, match=r"images/2\.jpg"):
+        prepare_images(examples, str(tmp_path / "cache"), 32, copies="shards")
+    bad.write_bytes(contents)
+    made.clear()
+    prepared = prepare_images(examples, str(tmp_path / "cache"), 32, copies="shards")
+    assert made == [str(bad)]
+    files = prepare_images(examples, str(tmp_path / "files"), 32)
+    assert list(prepared.shards) == [Path(path).read_bytes() for path in files.paths]
+
+
+def test_the_same_contents_are_once_in_a_shard(examples, tmp_path):
+    paths = [*examples.paths, str(tmp_path / "again.jpg")]
+    Path(paths[-1]).write_bytes(Path(paths[1]).read_bytes())
+    twice = Examples(labels=np.zeros(5, int), paths=np.array(paths))
+    prepared = prepare_images(twice, str(tmp_path), 32, copies="shards")
+    assert prepared.shards[4] == prepared.shards[1]
+    once = sum(len(prepared.shards[row]) for row in range(4))
+    assert once < shards_of(tmp_path)[0].stat().st_size < once + 4 * 24 + 21
+
+
+def test_two_preparations_of_shards_at_once_make_each_copy_once(examples, tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(prepare_images(examples, str(tmp_path), 48, copies="shards")))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(results[0].shards) == list(results[1].shards)
+    assert len(shards_of(tmp_path)) == 1
+
+
 def test_wrong_arguments_are_refused(examples, tmp_path):
+    with pytest.raises(InvalidInput, match="copies.*'shard'"):
+        prepare_images(examples, str(tmp_path), 32, copies="shard")
     with pytest.raises(InvalidInput, match="shorter_side"):
         prepare_images(examples, str(tmp_path), 0)
     with pytest.raises(InvalidInput, match="boxes"):

@@ -15,7 +15,8 @@ import scipy.io
 from PIL import Image
 
 from common.errors import InvalidInput
-from experiments.preparation.data_sets import load, prepare, report
+from experiments.preparation.data_sets import LOADERS, load, prepare, report
+from experiments.settings import build
 from tests.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
@@ -215,10 +216,41 @@ def test_damaged_images_of_ones_own_are_named(image_folder, tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["data"]
 
 
+def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(image_folder, tmp_path):
+    data_dir, cache = tmp_path / "data", tmp_path / "cache"
+    for source in sorted(image_folder.rglob("*.png"))[:16]:
+        target = data_dir / source.parent.name / source.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    prepare("folder", str(data_dir), str(cache), shorter_side=36, copies="shards")
+    shards = set(cache.rglob("shard-*.bin"))
+    assert len(shards) == 2  # of training and of test images
+    prepare("folder", str(data_dir), str(cache), shorter_side=36)
+    assert set(cache.rglob("shard-*.bin")) == shards
+    prepare("folder", str(data_dir), str(cache), shorter_side=40)
+    assert len(set(cache.rglob("shard-*.bin"))) == 4
+    assert not list(cache.rglob("*.jpg"))
+    prepare("folder", str(data_dir), str(cache), shorter_side=36, copies="files")
+    assert len(list(cache.rglob("*.jpg"))) == 16
+    assert all(shard.exists() for shard in shards)
+
+
+def test_data_without_copies_have_no_kind_of_them(tmp_path, monkeypatch):
+    monkeypatch.setitem(LOADERS, "mnist", lambda *_, **given: build.load_dataset("glyphs", None, given["cache_dir"], 0))
+    with pytest.raises(InvalidInput, match="--copies.*shards.*glyphs, whose images are not copied"):
+        prepare("mnist", str(tmp_path), str(tmp_path / "cache"), copies="shards")
+    assert not list(tmp_path.rglob("copies.json"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
-    [(["--dataset=glyphs"], "one of cars196"), (["--dataset=sop", "--mirror=ftp://somewhere"], "--mirror")],
+    [
+        (["--dataset=glyphs"], "one of cars196"),
+        (["--dataset=sop", "--mirror=ftp://somewhere"], "--mirror"),
+        (["--dataset=sop", "--copies=shard"], "Did you mean shards?"),
+        (["--dataset=sop", "--copies=shards", "--check"], "--copies would have no effect"),
+    ],
 )
 def test_wrong_flags_are_refused(arguments, phrase, tmp_path):
     check_clean_failure(run_module(MODULE, *arguments, cwd=tmp_path), phrase)

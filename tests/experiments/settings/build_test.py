@@ -1,11 +1,13 @@
 """Every pooling name builds a head of the right size, and what is seen of it adds up."""
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.data import CenterCrop, Dataset, Examples
+from common.data import CenterCrop, Dataset, Examples, choose_copies
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
@@ -124,6 +126,21 @@ def test_evaluation_of_files_has_the_filter_and_the_copies_of_its_recipe(recipe,
     assert build.build_preprocessing(config, dataset) == CenterCrop(227, antialias=has_filter)
     prepared = build.prepare_dataset(dataset, config, str(tmp_path / "cache"))
     assert [part.paths[0] == examples.paths[0] for part in (prepared.train, prepared.test)] == [not has_filter] * 2
+
+
+def test_copies_are_of_the_kind_that_was_chosen_and_runs_stay_the_same(tmp_path):
+    Image.fromarray(np.zeros((300, 400, 3), np.uint8)).save(tmp_path / "image.png")
+    examples = Examples(np.zeros(1, int), paths=np.array([str(tmp_path / "image.png")]))
+    dataset, cache = Dataset("files", examples, examples), str(tmp_path / "cache")
+    config = resolve("cub200", "c2", "gap", "thesis", "full", {})
+    before = config.hash(build.data_fingerprint(dataset, cache))
+    prepared = {}
+    for kind in ("files", "shards"):
+        choose_copies(build.image_cache(dataset, cache), kind)
+        prepared[kind] = build.prepare_dataset(dataset, config, cache).test
+        assert config.hash(build.data_fingerprint(dataset, cache)) == before
+    assert prepared["files"].shards is None
+    assert list(prepared["shards"].shards) == [pathlib.Path(prepared["files"].paths[0]).read_bytes()]
 
 
 @pytest.mark.parametrize(("recipe", "blue"), [("thesis", 104.0), ("published_code", 103.53)])

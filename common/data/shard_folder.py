@@ -1,0 +1,175 @@
+"""A folder of shards: which images are in it, and more of them added by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import pathlib
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+import numpy as np
+
+from common.data.image_jobs import cannot_write_cache
+from common.data.shard_files import RECORD, read_records, write_shard
+from common.data.sharded_images import ENTRY, ShardedImages
+from common.errors import invalid
+from common.files import write_atomically
+from common.progress import write_notice
+
+SHARD_BYTES = 128 * 2**20  # a few thousand shards for ten million copies; held in memory until a shard is written
+_log = logging.getLogger(__name__)
+
+
+class ShardFolder:
+    """Images in shards, by keys.
+
+    Shards are read when the object is made, and again whenever it is filled.
+
+    Args:
+        path: the folder; it need not exist.
+        shard_bytes: of images, when a shard is written.
+
+    Raises:
+        InvalidInput: a shard cannot be read. (Damaged ones are passed over with a warning: `filling` removes them.)
+    """
+
+    def __init__(self, path: str | os.PathLike, shard_bytes: int = SHARD_BYTES) -> None:
+        self.path, self.shard_bytes = pathlib.Path(path), shard_bytes
+        self._warned_of: set[pathlib.Path] = set()
+        self._read()
+
+    def find(self, keys: np.ndarray) -> tuple[ShardedImages, np.ndarray]:
+        """The images with some keys, and which of them are missing.
+
+        Args:
+            keys: `[images]` of 16 bytes (`S16`), in any order; one may occur several times.
+
+        Returns:
+            The images, in the order of the keys (those that are missing cannot be read), and a mask `[images]`.
+        """
+        entries = np.zeros(len(keys), ENTRY)
+        missing = np.ones(len(keys), bool)
+        if len(self._keys):
+            wanted = np.argsort(keys)  # neighbours are looked up one after the other, which is faster
+            places = np.searchsorted(self._keys, keys[wanted], sorter=self._order)
+            places = self._order[np.minimum(places, len(self._order) - 1)]
+            is_there = self._keys[places] == keys[wanted]
+            entries[wanted[is_there]] = self._entries[places[is_there]]
+            missing[wanted[is_there]] = False
+        return ShardedImages(self._shards, entries), missing
+
+    @contextlib.contextmanager
+    def filling(self) -> Iterator[Callable[[bytes, bytes], None]]:
+        """Holds the folder for this process, and gives a function that adds an image (key, contents).
+
+        Waits while another process fills the folder; what that has added is found then. The function may be called
+        from several threads. A shard is written whenever there is enough for one, and at the end, also after an
+        error: only a process that is killed loses what it had for its last shard.
+
+        Raises:
+            InvalidInput: the folder cannot be written.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                _lock(stack.enter_context(open(self.path / "lock", "w")), self.path)
+                leftovers = list(self.path.glob(".*.tmp"))  # of a process that was killed while it wrote
+                for path in (*leftovers, *self._read()):
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                raise cannot_write_cache(error) from error
+            writer = _ShardWriter(self.path, self.shard_bytes)
+            try:
+                yield writer.add
+            finally:
+                writer.flush()
+            self._read()
+
+    def _read(self) -> list[pathlib.Path]:
+        """Reads the tables of all shards; returns those that are damaged."""
+        shards: list[str] = []
+        damaged: list[pathlib.Path] = []
+        keys, entries = [np.zeros(0, RECORD["key"])], [np.zeros(0, ENTRY)]
+        for path in sorted(self.path.glob("shard-*.bin")):
+            records = _records_of(path)
+            if isinstance(records, str):
+                damaged.append(path)
+                self._warn_of(path, records)
+            else:
+                keys.append(np.ascontiguousarray(records["key"]))
+                entries.append(_entries(len(shards), records))
+                shards.append(os.fspath(path))
+        self._shards = shards
+        self._keys, self._entries = np.concatenate(keys), np.concatenate(entries)
+        self._order = np.argsort(self._keys)
+        return damaged
+
+    def _warn_of(self, path: pathlib.Path, damage: str) -> None:
+        if path not in self._warned_of:
+            _log.warning("%s is damaged (%s); its copies of images are made again.", path, damage)
+        self._warned_of.add(path)
+
+
+def _records_of(path: pathlib.Path) -> np.ndarray | str:
+    try:
+        return read_records(path)
+    except OSError as error:
+        reason = f"a shard that can be read ({error.strerror or error})"
+        raise invalid("image file", received=path, expected=reason, fix="Make it readable, or delete it.") from error
+
+
+def _entries(shard: int, records: np.ndarray) -> np.ndarray:
+    """Places `[images]` of a shard's images, from its table."""
+    entries = np.empty(len(records), ENTRY)
+    entries["shard"], entries["length"], entries["checksum"] = shard, records["length"], records["checksum"]
+    entries["offset"] = np.cumsum(records["length"], dtype=np.int64) - records["length"]
+    return entries
+
+
+def _lock(file: TextIO, folder: pathlib.Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        write_notice(f"waiting for another process that makes copies of images in {folder}")
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+class _ShardWriter:
+    """Collects images from several threads, and writes them as shards."""
+
+    def __init__(self, folder: pathlib.Path, shard_bytes: int) -> None:
+        self._folder, self._shard_bytes = folder, shard_bytes
+        self._images: list[tuple[bytes, bytes]] = []
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def add(self, key: bytes, contents: bytes) -> None:
+        """Takes an image; the thread that completes a shard writes it."""
+        with self._lock:
+            self._images.append((key, contents))
+            self._size += len(contents)
+            images = self._taken() if self._size >= self._shard_bytes else []
+        self._write(images)
+
+    def flush(self) -> None:
+        """Writes what is there as a smaller shard."""
+        with self._lock:
+            images = self._taken()
+        try:
+            self._write(images)
+        except OSError as error:
+            raise cannot_write_cache(error) from error
+
+    def _taken(self) -> list[tuple[bytes, bytes]]:
+        images, self._images, self._size = self._images, [], 0
+        return images
+
+    def _write(self, images: list[tuple[bytes, bytes]]) -> None:
+        if images:
+            path = self._folder / f"shard-{secrets.token_hex(8)}.bin"
+            write_atomically(path, lambda file: write_shard(file, images))

@@ -1,0 +1,46 @@
+"""Small copies of images, as JPEG files' contents."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+
+from PIL import Image
+
+from common.data.image_files import load_rgb
+from common.data.images import scaled_side
+from common.data.regular_files import read_regular_file
+from common.errors import invalid
+
+QUALITY = 95  # of the JPEG files
+COPY_VERSION = 1  # of what copies look like
+
+
+def small_copy(source: str, box: Sequence[float] | None, content: str, shorter_side: int) -> bytes:
+    """An RGB JPEG file's contents, with the image resized bilinearly with antialiasing.
+
+    Args:
+        source: image file.
+        box: left, top, right, bottom (exclusive) in pixels, to which the image is cut first; None: all of it.
+        content: hexadecimal SHA-256 that the file has to have.
+        shorter_side: of the copy, in pixels.
+
+    Raises:
+        InvalidInput: the file cannot be read to its end, or has changed; it names it.
+    """
+    contents = read_regular_file(source)
+    if hashlib.sha256(contents).hexdigest() != content:
+        raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
+    image = load_rgb(io.BytesIO(contents), source)
+    if box is not None:
+        image = image.crop(_box_inside(image, box))
+    width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
+    encoded = io.BytesIO()
+    image.resize((width, height), Image.Resampling.BILINEAR).save(encoded, "JPEG", quality=QUALITY)
+    return encoded.getvalue()
+
+
+def _box_inside(image: Image.Image, box: Sequence[float]) -> tuple[int, int, int, int]:
+    left, top = max(0, int(box[0])), max(0, int(box[1]))
+    return left, top, max(left + 1, min(image.width, int(box[2]))), max(top + 1, min(image.height, int(box[3])))
