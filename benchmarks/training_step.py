@@ -7,7 +7,8 @@ contrastive loss over a batch with four images of a class, coupled weight decay,
 for ResNet-10, which is trained from scratch. In each round every variant makes a few steps in turn, so that a busy
 machine slows all of them alike; a ratio is the median over the rounds. Variants:
 
-- `fit`: Keras' `fit` on the model that `experiments` trains, with its callback for each step, and the input pipeline:
+- `fit`: Keras' `fit` on the model that `experiments` trains, with its callback for each step and a trace that the next
+  run would share, and the input pipeline:
   JPEG files of 256 pixels, decoded, cropped and mirrored, or, for ResNet-10, shifted images in memory. The time from
   the end of its first step to the end of its last, per step.
 - `step`: the same model's training step on a fixed batch.
@@ -41,7 +42,14 @@ from benchmarks import measure, torch_steps
 from common import backbones, losses
 from common.data import ClassBalancedBatches, Examples, ImageTransform, RandomShift, ThesisCrop, training_batches
 from common.pooling import GlobalAveragePooling
-from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, MeanLoss, ProxyRateOptimizer
+from common.training import (
+    CoupledWeightDecay,
+    EmbeddingHead,
+    EmbeddingModel,
+    MeanLoss,
+    ProxyRateOptimizer,
+    TracedFunctions,
+)
 
 keras = tf.keras
 DIM, NUM_CLASSES, IMAGES_PER_CLASS = 128, 20, 16
@@ -172,6 +180,7 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
         model.compile_training(
             ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)]
         )
+    models[0].share_traces(TracedFunctions(), "fit")
     steps = {
         **{name: fixed_step(model, images, labels) for name, model in zip(("step", "folded"), models[1:])},
         "minimal": minimal_step(case, images, labels),

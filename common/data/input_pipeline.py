@@ -20,7 +20,6 @@ from common.data.sharded_images import ShardedImages
 from common.errors import InvalidInput, check_non_negative, check_positive, invalid
 
 _CALLS_PER_THREAD = 8
-_BATCHES_AHEAD = 8  # left to itself, `tf.data` makes gigabytes of batches that come faster than steps
 _BLOCK_BYTES, _BLOCK_STEPS = 4_000_000, 16  # of batches in memory that are transformed at once
 
 
@@ -297,4 +296,4 @@ def _deterministic(dataset: tf.data.Dataset, num_threads: int | None) -> tf.data
     options.threading.max_intra_op_parallelism = 1  # threads work on different images, not on parts of one
     if num_threads is not None:
         options.threading.private_threadpool_size = num_threads
-    return dataset.with_options(options).prefetch(_BATCHES_AHEAD)
+    return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)

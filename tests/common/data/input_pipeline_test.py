@@ -71,6 +71,29 @@ def test_memory_same_bits_for_one_and_four_threads_and_from_any_step(in_memory, 
     assert hashes(resumed, 5) == one_thread[4:]
 
 
+@pytest.mark.parametrize("start", [0, 5, 16])
+def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_memory, start):
+    batches, augmentation, count = index_batches(), RandomShift(2, flip=True), 20  # more than are transformed together
+    found = training_batches(in_memory, batches, augmentation, seed=5, start_step=start).take(count)
+    for step, (inputs, labels) in enumerate(found, start):
+        epoch, indices = next(iter(batches.from_step(step)))
+        seeds = example_seeds(5, epoch, step % batches.batches_per_epoch, len(indices))
+        np.testing.assert_array_equal(inputs, augmentation(in_memory.inputs[indices], seeds))
+        np.testing.assert_array_equal(labels, LABELS[indices])
+
+
+def test_large_batches_in_memory_are_transformed_one_by_one(monkeypatch):
+    calls = []
+    monkeypatch.setattr(RandomShift, "_shift", lambda self, images, seeds: calls.append(images.shape[0]) or images)
+    augmentation = RandomShift(7)  # of this test alone, for its trace is kept
+    for side, together in ((12, 16), (256, 3), (640, 1)):  # batches of 2.6 KB, 1.2 MB and 7.4 MB
+        images = np.zeros([len(LABELS), side, side, 3], np.uint8)
+        batches = ClassBalancedBatches(LABELS, classes_per_batch=3, samples_per_class=2, seed=0)
+        inputs, _ = next(iter(training_batches(Examples(LABELS, inputs=images), batches, augmentation, seed=0)))
+        assert inputs.shape[0] == 6
+        assert calls.pop() == 6 * together
+
+
 @pytest.mark.parametrize("works_on_batches", [True, False])
 def test_what_is_mapped_is_traced_as_it_is_written(in_memory, works_on_batches):
     """AutoGraph runs a rewritten copy of the source, out of a file of its own."""

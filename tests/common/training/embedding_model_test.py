@@ -126,6 +126,16 @@ def test_embed_keeps_the_order_and_the_last_smaller_batch():
         model.embed(batches, output="logits")
 
 
+@pytest.mark.parametrize("labels", [[3, 3, 3, 1, 1, 1], [[3, 0], [3, 1], [3, 2], [1, 3], [1, 4], [1, 5]]])
+def test_weights_are_made_from_an_image_of_each_of_two_classes(labels):
+    model = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss())
+    seen = []
+    model.outputs_of = lambda inputs, training: seen.append(inputs) or EmbeddingModel.outputs_of(model, inputs)
+    model.metric_loss.call = lambda embeddings, labels, references=None: tf.reduce_sum(embeddings)
+    model.build_from_batch(images(), tf.constant(labels))
+    np.testing.assert_array_equal(seen[0], images()[[3, 0]])
+
+
 def test_shared_traces_are_for_graphs_alone():
     class Seen(TracedFunctions):
         names = ()
