@@ -104,12 +104,12 @@ def _without_torch(python: str) -> InvalidInput:
     )
 
 
-def photographs(data_dir: str, num_images: int, cache_dir: str) -> Examples:
-    """Prepared copies of about `num_images` photographs, whole classes."""
+def photographs(data_dir: str, num_images: int, cache_dir: str, shorter_side: int = SHORTER_SIDE) -> Examples:
+    """Prepared copies of about `num_images` photographs, whole classes, with a shorter side of so many pixels."""
     train = load_cars196(data_dir).train
     num_classes = max(CLASSES_PER_BATCH, round(num_images * train.num_classes / len(train)))
     chosen = train.select_classes(np.arange(min(num_classes, train.num_classes)))
-    return prepare_images(chosen, cache_dir, SHORTER_SIDE)
+    return prepare_images(chosen, cache_dir, shorter_side)
 
 
 def our_passes(examples: Examples, batches: ClassBalancedBatches):

@@ -8,9 +8,9 @@ for ResNet-10, which is trained from scratch. In each round every variant makes 
 machine slows all of them alike; a ratio is the median over the rounds. Variants:
 
 - `fit`: Keras' `fit` on the model that `experiments` trains, with its callback for each step and a trace that the next
-  run would share, and the input pipeline:
-  JPEG files of 256 pixels, decoded, cropped and mirrored, or, for ResNet-10, shifted images in memory. The time from
-  the end of its first step to the end of its last, per step.
+  run would share, and the input pipeline: JPEG files as large as the prepared copies of a run with such inputs (256
+  pixels for 227), decoded, cropped and mirrored, or, for ResNet-10, shifted images in memory. The time from the end of
+  its first step to the end of its last, per step.
 - `step`: the same model's training step on a fixed batch.
 - `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Adam's.
@@ -40,7 +40,15 @@ from absl import app, flags
 
 from benchmarks import measure, torch_steps
 from common import backbones, losses
-from common.data import ClassBalancedBatches, Examples, ImageTransform, RandomShift, ThesisCrop, training_batches
+from common.data import (
+    CenterCrop,
+    ClassBalancedBatches,
+    Examples,
+    ImageTransform,
+    RandomShift,
+    ThesisCrop,
+    training_batches,
+)
 from common.pooling import GlobalAveragePooling
 from common.training import (
     CoupledWeightDecay,
@@ -54,7 +62,6 @@ from common.training import (
 keras = tf.keras
 DIM, NUM_CLASSES, IMAGES_PER_CLASS = 128, 20, 16
 MARGINS = 0.2652, 0.5409  # of the contrastive loss, positive and negative
-FILE_SIZE = 256  # pixels of a side, as prepared copies have them
 
 
 class Case(NamedTuple):
@@ -93,9 +100,9 @@ def examples_of(case: Case, folder: str) -> tuple[Examples, ImageTransform]:
     """What `fit` reads, coarse patterns with 20 classes, and how it is augmented."""
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(NUM_CLASSES), IMAGES_PER_CLASS)
-    size = FILE_SIZE if case.reads_files else case.image_size
-    coarse = rng.integers(0, 256, (len(labels), size // 8, size // 8, 3), dtype=np.uint8)
-    images = coarse.repeat(8, axis=1).repeat(8, axis=2)
+    size = CenterCrop(case.image_size).shorter_side if case.reads_files else case.image_size
+    coarse = rng.integers(0, 256, (len(labels), -(-size // 8), -(-size // 8), 3), dtype=np.uint8)
+    images = coarse.repeat(8, axis=1).repeat(8, axis=2)[:, :size, :size]
     if not case.reads_files:
         return Examples(labels, inputs=images), RandomShift(4, flip=True)
     paths = [str(pathlib.Path(folder, f"{number}.jpg")) for number in range(len(images))]

@@ -4,9 +4,9 @@ Command: python -m benchmarks.validation [--repeats=5] [--images=1000] [--image_
     [--cases=embedding,overlap] [--data_dir=FOLDER]
 
 MobileNetV2 with random weights (time does not depend on them), average pooling, 128 dimensions, frozen batch
-normalisation. The images are JPEG files of 256 pixels, coarse patterns; with `--data_dir`, prepared copies of
-photographs of Cars196. In each round every variant has its turn, so that a busy machine slows all of them alike; a
-ratio is the median over the rounds.
+normalisation. The images are JPEG files as large as the prepared copies of a run with such inputs, coarse patterns;
+with `--data_dir`, prepared copies of photographs of Cars196. In each round every variant has its turn, so that a busy
+machine slows all of them alike; a ratio is the median over the rounds.
 
 `embedding`: all images embedded as a unit does at each validation.
 
@@ -41,7 +41,7 @@ from absl import flags
 from benchmarks import measure
 from benchmarks.input_pipeline import photographs
 from benchmarks.training_step import CASES, Case, build_model, examples_of, fixed_step
-from common.data import Dataset, Examples
+from common.data import CenterCrop, Dataset, Examples
 from common.errors import check_choice
 from common.retrieval import evaluate_retrieval
 from common.training import CoupledWeightDecay, EmbeddingModel, ProxyRateOptimizer
@@ -65,7 +65,7 @@ def examples_in(folder: str, case: Case, num_images: int, data_dir: str | None) 
         data_dir: of Cars196; None: patterns.
     """
     if data_dir is not None:
-        return photographs(data_dir, num_images, folder)
+        return photographs(data_dir, num_images, folder, CenterCrop(case.image_size).shorter_side)
     patterns, _ = examples_of(case, folder)
     return patterns.subset(np.arange(num_images) % len(patterns))
 

@@ -188,9 +188,7 @@ def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | File
     return files
 
 
-def _steps_at_once(
-    content: np.ndarray | FileNames | ShardedImages, transform: ImageTransform, batch_size: int
-) -> int:
+def _steps_at_once(content: np.ndarray | FileNames | ShardedImages, transform: ImageTransform, batch_size: int) -> int:
     """How many batches are drawn and transformed together: calls take longer than the work on small images."""
     in_memory = isinstance(content, np.ndarray)
     if not (in_memory and isinstance(transform, ImageTransform) and transform.works_on_batches):
