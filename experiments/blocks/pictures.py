@@ -158,7 +158,7 @@ PICTURES: Mapping[str, Picture] = {
     "docs/figures/warm_batch_size_ms.png": Picture(
         "warm_cars_batch_size_ms",
         draw_recorded_sweep,
-        {"title": "Multi-similarity alone and with CCP: a head on Cars features, two runs per fold (as figure 3.8)"},
+        {"title": "Multi-similarity, alone and with CCP: a head on Cars features (as figure 3.8)"},
     ),
     "docs/figures/warm_batch_size_triplet.png": Picture(
         "warm_cars_batch_size_triplet",
@@ -173,7 +173,7 @@ PICTURES: Mapping[str, Picture] = {
     "docs/figures/warm_prototypes_smoothing.png": Picture(
         "warm_cars_prototypes_smoothing",
         draw_recorded_sweep,
-        {"title": "GSP's prototypes and smoothing, PNCA: a head on Cars features, three runs (as figure 5.10)"},
+        {"title": "GSP's prototypes and smoothing, PNCA: a head on Cars features (as figure 5.10)"},
     ),
     "docs/figures/warm_transport_ratio.png": Picture(
         "warm_cars_transport_ratio",
