@@ -55,9 +55,6 @@ def training_batches(
     check_non_negative("start_step", start_step)
     content = _content(examples, augmentation)
 
-    size = batches.batch_size
-    num_steps = _steps_at_once(content, augmentation, size)
-
     def draws() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for step, (epoch, indices) in enumerate(batches.from_step(start_step), start_step):
             seeds = example_seeds(seed, epoch, step % batches.batches_per_epoch, len(indices))
@@ -67,21 +64,14 @@ def training_batches(
             labels = examples.labels[indices]
             yield _values(content[indices]), seeds, np.stack([labels, indices], axis=1) if with_places else labels
 
-    def blocks() -> Iterator[tuple[np.ndarray, ...]]:
-        steps = draws()
-        while block := list(itertools.islice(steps, num_steps)):
-            yield tuple(map(np.concatenate, zip(*block)))
-
-    rows = num_steps * size
-    drawn = tf.data.Dataset.from_generator(
-        draws if num_steps == 1 else blocks,
-        output_signature=(
-            _batch_spec(content, rows),
-            tf.TensorSpec([rows, 2], tf.int32),
-            tf.TensorSpec([rows, 2] if with_places else [rows], tf.int64),
-        ),
+    size = batches.batch_size
+    signature = (
+        _batch_spec(content, size),
+        tf.TensorSpec([size, 2], tf.int32),
+        tf.TensorSpec([size, 2] if with_places else [size], tf.int64),
     )
-    inputs = _transformed(drawn, augmentation, rows, num_threads)
+    num_steps = _steps_at_once(content, augmentation, size)
+    inputs = _transformed(_dataset_of(draws, signature, num_steps), augmentation, size, num_threads)
     if num_steps > 1:
         inputs = inputs.rebatch(size, drop_remainder=True)
     return _deterministic(inputs, num_threads)
@@ -195,6 +185,22 @@ def _steps_at_once(content: np.ndarray | FileNames | ShardedImages, transform: I
         return 1
     bytes_of_batch = batch_size * content[:1].nbytes
     return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(bytes_of_batch, 1)))
+
+
+def _dataset_of(
+    draws: Callable[[], Iterator[tuple[np.ndarray, ...]]], signature: tuple[tf.TensorSpec, ...], num_steps: int
+) -> tf.data.Dataset:
+    """What is drawn, batch by batch, or `num_steps` batches one below the other."""
+    if num_steps == 1:
+        return tf.data.Dataset.from_generator(draws, output_signature=signature)
+
+    def joined() -> Iterator[tuple[np.ndarray, ...]]:
+        steps = draws()
+        while block := list(itertools.islice(steps, num_steps)):
+            yield tuple(map(np.concatenate, zip(*block)))
+
+    rows = tuple(tf.TensorSpec([None, *spec.shape[1:]], spec.dtype) for spec in signature)
+    return tf.data.Dataset.from_generator(joined, output_signature=rows)
 
 
 def _values(content: np.ndarray | FileNames | ShardedImages) -> np.ndarray:

@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from common.data import input_pipeline
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
 from common.data.image_files import read_image
@@ -82,16 +84,22 @@ def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_me
         np.testing.assert_array_equal(labels, LABELS[indices])
 
 
-def test_large_batches_in_memory_are_transformed_one_by_one(monkeypatch):
-    calls = []
-    monkeypatch.setattr(RandomShift, "_shift", lambda self, images, seeds: calls.append(images.shape[0]) or images)
-    augmentation = RandomShift(7)  # of this test alone, for its trace is kept
-    for side, together in ((12, 16), (256, 3), (640, 1)):  # batches of 2.6 KB, 1.2 MB and 7.4 MB
-        images = np.zeros([len(LABELS), side, side, 3], np.uint8)
-        batches = ClassBalancedBatches(LABELS, classes_per_batch=3, samples_per_class=2, seed=0)
-        inputs, _ = next(iter(training_batches(Examples(LABELS, inputs=images), batches, augmentation, seed=0)))
-        assert inputs.shape[0] == 6
-        assert calls.pop() == 6 * together
+@pytest.mark.parametrize(("side", "together"), [(12, 16), (256, 3), (640, 1)])  # batches of 2.6 KB, 1.2 MB and 7.4 MB
+def test_large_batches_in_memory_are_transformed_one_by_one(side, together):
+    content = np.zeros([1, side, side, 3], np.uint8)
+    assert input_pipeline._steps_at_once(content, RandomShift(1), 6) == together
+    assert input_pipeline._steps_at_once(content, ThesisCrop(8), 6) == 1  # works image by image
+
+
+def test_a_last_block_may_have_fewer_batches(in_memory):
+    class FewBatches:
+        batch_size, batches_per_epoch = 6, 6
+
+        def from_step(self, start_step):
+            return itertools.islice(index_batches().from_step(start_step), 18 - start_step)
+
+    found = hashes(training_batches(in_memory, FewBatches(), RandomShift(2), seed=5), 100)
+    assert found == hashes(training_batches(in_memory, index_batches(), RandomShift(2), seed=5), 18)
 
 
 @pytest.mark.parametrize("works_on_batches", [True, False])
@@ -338,7 +346,7 @@ def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monk
     assert made[0] == made[1]
     assert traced == [RandomShift(2)]
     training_batches(in_memory, index_batches(), RandomShift(1), seed=5)
-    evaluation_batches(in_memory, RandomShift(2), 4)  # of batches that may be smaller
+    evaluation_batches(Examples(labels=LABELS, inputs=in_memory.inputs[:, :9]), RandomShift(2), 4)
     assert traced == [RandomShift(2), RandomShift(1), RandomShift(2)]
     tf.keras.backend.clear_session()  # lets go of what the traces call
 
