@@ -11,6 +11,7 @@ from common.data import CenterCrop, Dataset, Examples, choose_copies
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
+from experiments.units.evaluation_inputs import EvaluationInputs
 from experiments.units.pooling_weights import has_weights, perplexity_callbacks, pooling_weights_of, target_shares
 
 keras = tf.keras
@@ -69,7 +70,7 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
         np.testing.assert_allclose(pooled.weights.sum(1), 1, rtol=1e-4)
         assert pooled.map_shape == (6, 6)
         assert all(0 < share < 1 for share in shares.values())
-    callbacks = perplexity_callbacks(model, collages.validation, config, collages)
+    callbacks = perplexity_callbacks(model, collages.validation, EvaluationInputs(config, collages).repeated)
     assert len(callbacks) == pooling.endswith("gsp")
 
 
