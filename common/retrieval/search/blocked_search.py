@@ -12,6 +12,15 @@ import tensorflow as tf
 
 from common.retrieval.search.buffer_sizes import dense_rows, tile_size
 from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack
+from common.retrieval.search.coarse_bounds import (
+    COARSE_BYTES,
+    CoarseSide,
+    CoarseSlack,
+    coarse_bytes,
+    is_fast,
+    pattern_limits,
+    upper_of_patterns,
+)
 from common.retrieval.search.similarity_bounds import SimilarityBounds, rows_of_columns
 
 _ROWS_IN_CACHE = 128  # rows of a tile that are compared while they are in the cache
@@ -20,6 +29,20 @@ _TILES_AT_ONCE = 16  # tiles that share one row block in one task
 _TASKS_PER_THREAD = 2  # while one task waits for its product or for Python's lock, another has work for the core
 _CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
 _DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds at most
+
+
+class Thresholds(NamedTuple):
+    """What entries of a tile have to reach: the threshold of their column, or that of their row."""
+
+    of_columns: np.ndarray  # [columns]
+    of_rows: np.ndarray | None  # [rows]; None: only columns look for neighbours
+    reached: np.ufunc = np.greater_equal  # (entry, threshold)
+    lowest: np.ufunc = np.minimum  # of two thresholds
+
+    def as_patterns(self) -> Thresholds:
+        """The same for the bit patterns of `CoarseBounds`."""
+        of_rows = None if self.of_rows is None else pattern_limits(self.of_rows)
+        return Thresholds(pattern_limits(self.of_columns), of_rows, reached=np.less, lowest=np.maximum)
 
 
 class SearchTask(NamedTuple):
@@ -93,11 +116,14 @@ def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
 
 
 class TileSearch:
-    """All tiles of the float32 matrix, thresholds that rise as it goes: for few neighbours.
+    """All tiles of the matrix, thresholds that rise as it goes: for few neighbours.
 
     A threshold is the similarity that the wanted number of items is known to reach, so that all but a few entries of
     a tile are dismissed by one comparison. Each block of queries first meets its `home` tile, where its threshold
     starts: the gallery items of about the same classes, when the caller has ordered both by class.
+
+    Tiles are of float32, or, where the processor multiplies bfloat16 numbers, of these: then a candidate is looked at
+    again in float32 before it is decided. A tile where that would be too many is computed in float32.
 
     Args:
         task: what is searched; symmetric when queries and gallery are the same rows.
@@ -116,10 +142,22 @@ class TileSearch:
         self.gallery_parts = slices(len(task.gallery_rows), block_size)
         self.gallery_width = np.empty((2, len(task.gallery_rows)))  # radius and margin
         self.query_width = self.gallery_width if symmetric else np.empty((2, len(task.query_rows)))
+        self.coarse = self._coarse_sides()
         self.columns: list = [None] * len(self.query_parts)
         self.blocks: list = [None] * len(self.query_parts)
         ratio = len(self.gallery_parts) / len(self.query_parts)
         self.home = [int((column + 0.5) * ratio) for column in range(len(self.query_parts))]
+
+    def _coarse_sides(self) -> tuple[CoarseSide, CoarseSide] | None:
+        """Queries and gallery, where bounds in bfloat16 are worth while."""
+        dim, parts = self.task.bounds.queries.shape[1], [self.query_parts, self.gallery_parts]
+        parts = parts[:1] if self.symmetric else parts
+        if self.task.bounds.similarity != "euclidean" or not is_fast():
+            return None
+        if sum(coarse_bytes(side[-1].stop, dim) for side in parts) > COARSE_BYTES:
+            return None
+        sides = [CoarseSide(side, dim) for side in parts]
+        return sides[0], sides[-1]
 
     def run(self) -> None:
         """Delivers the neighbours of every query block."""
@@ -143,11 +181,17 @@ class TileSearch:
         part, bounds = self.gallery_parts[row], self.task.bounds
         factors = bounds.factors(bounds.gallery, self.task.gallery_rows[part], np.float32)
         self.gallery_width[:, part] = factors.radius, factors.margin
+        if self.coarse is not None:
+            self.coarse[1].measure(row, factors.as_columns)
 
     def _measure_queries(self, column: int) -> None:
         part, bounds = self.query_parts[column], self.task.bounds
         factors = bounds.factors(bounds.queries, self.task.query_rows[part], np.float32)
         self.query_width[:, part] = factors.radius, factors.margin
+        if self.coarse is not None:
+            self.coarse[0].measure(column, factors.as_columns)
+            self.columns[column] = self.coarse[0].factors[part]
+            return
         with tf.device("/CPU:0"):
             self.columns[column] = tf.constant(factors.as_columns)
 
@@ -155,10 +199,15 @@ class TileSearch:
         part = self.query_parts[column]
         slack = Slack(*self.query_width[:, part], *self.gallery_width)
         decision = self.task.decision(part, slack)
+        if self.coarse is not None:
+            queries, gallery = self.coarse
+            decision = decision._replace(refinement=CoarseSlack.between(queries, part, gallery, slack))
         self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
 
     def _row_factors(self, row: int) -> np.ndarray:
         bounds, part = self.task.bounds, self.gallery_parts[row]
+        if self.coarse is not None:
+            return rows_of_columns(self.coarse[1].factors[part])
         if self.symmetric:
             return rows_of_columns(np.asarray(self.columns[row]))
         return bounds.factors(bounds.gallery, self.task.gallery_rows[part], np.float32).as_rows
@@ -168,33 +217,54 @@ class TileSearch:
         tile = upper_bounds(self._row_factors(row), self.columns[column])
         widest = block.decision.slack.widest(self.gallery_parts[row])
         block.raise_threshold(_kth_largest(tile, block.decision.limits) - widest)
-        self._take(tile, row, column, symmetric=False)
+        thresholds = Thresholds(block.threshold, None)
+        self._take(row, column, thresholds, *_passing(tile, thresholds))
 
     def _visit_tiles(self, tiles: tuple[int, list[int]]) -> None:
         row, columns = tiles
+        remaining = columns if self.coarse is None else self._visit_coarsely(row, columns)
+        if not remaining:
+            return
         factors = self._row_factors(row)
         with tf.device("/CPU:0"):
             factors = tf.constant(factors)
-        for column in columns:
-            self._take(upper_bounds(factors, self.columns[column]), row, column, symmetric=self.symmetric)
+        for column in remaining:
+            thresholds = self._thresholds(row, column)
+            self._take(row, column, thresholds, *_passing(upper_bounds(factors, self.columns[column]), thresholds))
 
-    def _take(self, tile: np.ndarray, row: int, column: int, *, symmetric: bool) -> None:
-        """Collects the candidates of the tile's columns among its rows; if `symmetric`, of its rows, too."""
-        column_threshold = self.blocks[column].threshold
-        row_threshold = self.blocks[row].threshold if symmetric else None
-        flat = _passing(tile, column_threshold, row_threshold)
-        upper = tile.ravel()[flat]
-        row_in_tile = flat // np.uint32(tile.shape[1])
-        column_in_tile = flat - row_in_tile * np.uint32(tile.shape[1])
-        if row_threshold is None:
-            self._add(column, column_in_tile, self.gallery_parts[row].start + row_in_tile, upper)
-            return
-        passed = upper >= column_threshold[column_in_tile]
+    def _visit_coarsely(self, row: int, columns: list[int]) -> list[int]:
+        """Visits tiles in bfloat16 until one leaves too much open; returns the remaining ones, with that."""
+        queries, gallery = self.coarse
+        for index, column in enumerate(columns):
+            thresholds = self._thresholds(row, column).as_patterns()
+            tile = gallery.bounds[row].patterns(queries.bounds[column])
+            found = _passing(tile, thresholds)
+            if len(found[0]) > _SPARSE * tile.size:
+                return columns[index:]
+            self._take(row, column, thresholds, *found)
+        return []
+
+    def _thresholds(self, row: int, column: int) -> Thresholds:
+        return Thresholds(self.blocks[column].threshold, self.blocks[row].threshold if self.symmetric else None)
+
+    def _take(
+        self,
+        row: int,
+        column: int,
+        thresholds: Thresholds,
+        row_in_tile: np.ndarray,
+        column_in_tile: np.ndarray,
+        entries: np.ndarray,
+    ) -> None:
+        """Collects candidates of the tile's columns among its rows; with thresholds of rows, of its rows, too."""
+        upper = entries if entries.dtype == np.float32 else upper_of_patterns(entries)
+        passed = thresholds.reached(entries, thresholds.of_columns[column_in_tile])
         items = self.gallery_parts[row].start + row_in_tile[passed]
         self._add(column, column_in_tile[passed], items, upper[passed])
-        passed = upper >= row_threshold[row_in_tile]
-        items = self.query_parts[column].start + column_in_tile[passed]
-        self._add(row, row_in_tile[passed], items, upper[passed])
+        if thresholds.of_rows is not None:
+            passed = thresholds.reached(entries, thresholds.of_rows[row_in_tile])
+            items = self.query_parts[column].start + column_in_tile[passed]
+            self._add(row, row_in_tile[passed], items, upper[passed])
 
     def _add(self, column: int, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> None:
         block, part = self.blocks[column], self.query_parts[column]
@@ -203,27 +273,30 @@ class TileSearch:
             self.blocks[column] = None
 
 
-def _passing(tile: np.ndarray, column_threshold: np.ndarray, row_threshold: np.ndarray | None) -> np.ndarray:
-    """Flat positions, uint32, of the entries that reach the threshold of their column or of their row.
+def _passing(tile: np.ndarray, thresholds: Thresholds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns, uint32, of the entries that reach the threshold of their column or of their row; and these.
 
-    With `row_threshold`, a few that reach neither may be among them: one comparison with the lowest threshold is
+    With thresholds of rows, a few that reach neither may be among them: one comparison with the lowest threshold is
     cheaper than two with all of them, as long as few entries pass it.
     """
-    found = []
-    look_once = row_threshold is not None
+    found, (of_columns, of_rows) = [], thresholds[:2]
+    look_once = of_rows is not None
     for start in range(0, len(tile), _ROWS_IN_CACHE):
         strip = tile[start : start + _ROWS_IN_CACHE]
-        thresholds = None if row_threshold is None else row_threshold[start : start + _ROWS_IN_CACHE]
-        if look_once and thresholds is not None:
-            flat = np.flatnonzero(strip >= min(column_threshold.min(), thresholds.min()))
+        of_strip = None if of_rows is None else of_rows[start : start + _ROWS_IN_CACHE]
+        if look_once and of_strip is not None:
+            lowest = thresholds.lowest(*(thresholds.lowest.reduce(part) for part in (of_columns, of_strip)))
+            flat = np.flatnonzero(thresholds.reached(strip, lowest))
             look_once = len(flat) <= _SPARSE * strip.size  # else neither here nor further below
         if not look_once:
-            mask = strip >= column_threshold
-            if thresholds is not None:
-                mask |= strip >= thresholds[:, np.newaxis]
+            mask = thresholds.reached(strip, of_columns)
+            if of_strip is not None:
+                mask |= thresholds.reached(strip, of_strip[:, np.newaxis])
             flat = np.flatnonzero(mask)
         found.append(flat.astype(np.uint32) + np.uint32(start * tile.shape[1]))
-    return np.concatenate(found)
+    flat = np.concatenate(found)
+    row = flat // np.uint32(tile.shape[1])
+    return row, flat - row * np.uint32(tile.shape[1]), tile.ravel()[flat]
 
 
 def slices(length: int, step: int) -> list[slice]:

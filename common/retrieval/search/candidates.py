@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -71,10 +71,24 @@ class Slack(NamedTuple):
         margin = self.query_margin[query] + self.gallery_margin[item]
         return 2 * (self.query_radius[query] * self.gallery_radius[item] + margin)
 
+    def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        """Lower bounds of similarities from upper ones."""
+        return upper - self.of(query, item)
+
     def widest(self, items: slice) -> np.ndarray:
         """Of each query and any of `items`, at most: `[queries]`."""
         margin = self.query_margin + self.gallery_margin[items].max()
         return 2 * (self.query_radius * self.gallery_radius[items].max() + margin)
+
+
+class Refinement(Protocol):
+    """Bounds of two widths: what is proposed by wide ones is looked at again before it is decided."""
+
+    def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        """Lower bounds of similarities from wide upper ones."""
+
+    def float32_upper(self, query: np.ndarray, item: np.ndarray) -> np.ndarray:
+        """Upper bounds that `Decision.slack` belongs to, float32 `[candidates]`."""
 
 
 class Decision(NamedTuple):
@@ -84,6 +98,7 @@ class Decision(NamedTuple):
     slack: Slack  # upper - slack <= similarity <= upper
     exact: Callable  # (query, item) -> [candidates] float64 similarity
     tie_order: np.ndarray  # [gallery] decides between equal similarities, smaller first
+    refinement: Refinement | None = None  # where candidates come with wider bounds than `slack`
 
     def best(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
         """The `limits` best candidates of each query in exact order, and their `upper - slack`.
@@ -92,7 +107,9 @@ class Decision(NamedTuple):
         """
         if not len(candidates.query):
             return candidates, np.zeros(0)
-        candidates, lower = self._possible(candidates)
+        if self.refinement is not None:
+            candidates = self._refined(candidates, self.refinement)
+        candidates, lower = self._possible(candidates, self.slack)
         chain, size = self._chains(candidates, lower)
         open_order = np.flatnonzero(size > 1)
         if len(open_order):
@@ -100,10 +117,17 @@ class Decision(NamedTuple):
         kept = rank_in_run(*runs(candidates.query)) < self.limits[candidates.query]
         return candidates.select(kept), lower[kept]
 
-    def _possible(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
+    def _refined(self, candidates: Candidates, refinement: Refinement) -> Candidates:
+        """Those that the wide bounds leave, with narrow ones, best first."""
+        candidates, _ = self._possible(candidates, refinement)
+        upper = refinement.float32_upper(candidates.query, candidates.item)
+        order = np.lexsort((-upper, candidates.query))
+        return candidates._replace(upper=upper).select(order)
+
+    def _possible(self, candidates: Candidates, bounds: Slack | Refinement) -> tuple[Candidates, np.ndarray]:
         """Drops what lies surely below `limits` others."""
         starts, run = runs(candidates.query)
-        lower = candidates.upper - self.slack.of(candidates.query, candidates.item)
+        lower = bounds.lower(*candidates[:3])
         leading = rank_in_run(starts, run) < self.limits[candidates.query]
         worst_leading = np.minimum.reduceat(np.where(leading, lower, np.inf), starts)
         kept = leading | (candidates.upper >= worst_leading[run])

@@ -5,7 +5,8 @@ import pytest
 
 from common.retrieval import NeighborSearch
 from common.retrieval.search import blocked_search
-from common.retrieval.search.blocked_search import _kth_largest, _passing, available_threads, upper_bounds
+from common.retrieval.search.blocked_search import Thresholds, _kth_largest, _passing, available_threads, upper_bounds
+from common.retrieval.search.coarse_bounds import sums_are_float32
 
 
 @pytest.mark.parametrize("num_rows", [1, 3, 50, 257])
@@ -35,14 +36,20 @@ def test_entries_pass_by_their_column_or_by_their_row(rows_in_cache, monkeypatch
     rng = np.random.default_rng(0)
     tile, by_column, by_row = rng.random((40, 50)), rng.random(50) + 0.4, rng.random(40) + 0.4
     expected = np.flatnonzero((tile >= by_column) | (tile >= by_row[:, np.newaxis]))
+
+    def flat(*thresholds):
+        row, column, entries = _passing(tile, Thresholds(*thresholds))
+        np.testing.assert_array_equal(entries, tile[row, column])
+        return row.astype(int) * 50 + column
+
     monkeypatch.setattr(blocked_search, "_SPARSE", 0.0)
-    np.testing.assert_array_equal(_passing(tile, by_column, by_row), expected)
+    np.testing.assert_array_equal(flat(by_column, by_row), expected)
     # One comparison: none is missed, all reach the lowest threshold.
     monkeypatch.setattr(blocked_search, "_SPARSE", 1.0)
-    found = _passing(tile, by_column, by_row)
+    found = flat(by_column, by_row)
     assert set(expected) < set(found)
     assert (tile.ravel()[found] >= min(by_column.min(), by_row.min())).all()
-    np.testing.assert_array_equal(_passing(tile, by_column, None), np.flatnonzero(tile >= by_column))
+    np.testing.assert_array_equal(flat(by_column, None), np.flatnonzero(tile >= by_column))
 
 
 def test_upper_bounds_are_inner_products():
@@ -54,8 +61,10 @@ def test_at_least_one_thread_is_available():
     assert available_threads() >= 1
 
 
+@pytest.mark.parametrize("is_coarse", [False, True])
 @pytest.mark.parametrize("block_size", [16, 64])
-def test_what_rounding_cannot_tell_apart_is_not_dismissed(block_size, monkeypatch):
+def test_what_rounding_cannot_tell_apart_is_not_dismissed(block_size, is_coarse, monkeypatch):
+    monkeypatch.setattr(blocked_search, "is_fast", lambda: is_coarse and sums_are_float32())
     monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", 2.0)
     embeddings = (1e-4 * np.random.default_rng(0).standard_normal((200, 4))).astype(np.float32)
     embeddings[0] = 1e3  # beside it the float32 product knows nothing of the others' distances

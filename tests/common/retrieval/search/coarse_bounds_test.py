@@ -1,0 +1,187 @@
+"""Bounds in bfloat16: what they dismiss is safe to dismiss, and they dismiss nearly all."""
+
+import numpy as np
+import pytest
+
+from common.retrieval import NeighborSearch, find_nearest_neighbors
+from common.retrieval.search import blocked_search, coarse_bounds
+from common.retrieval.search.candidates import Slack
+from common.retrieval.search.coarse_bounds import CoarseSide, CoarseSlack, pattern_limits, upper_of_patterns
+from common.retrieval.search.similarity_bounds import SimilarityBounds
+
+needs_float32_sums = pytest.mark.skipif(
+    not coarse_bounds.sums_are_float32(), reason="TensorFlow adds products of bfloat16 up in bfloat16 here"
+)
+SCENES = {
+    "unit": lambda x: x / np.linalg.norm(x, axis=1, keepdims=True),
+    "nearly collapsed": lambda x: 1 + 1e-4 * x,
+    "far away": lambda x: 1e3 + x,
+    "outlier": lambda x: x * np.where(np.arange(len(x)) == 3, 1e4, 1)[:, np.newaxis],
+    "tiny": lambda x: 1e-30 * x,
+    "many sizes": lambda x: x * 2.0 ** np.linspace(-40, 3, len(x))[:, np.newaxis],
+    "duplicates": lambda x: np.repeat(x[::4], 4, axis=0)[: len(x)],
+}
+
+
+def sides_of(queries, gallery):
+    """Coarse queries and gallery, the slack of the first ones, and all exact similarities in the unit of the bounds."""
+    bounds = SimilarityBounds(queries, gallery, "euclidean")
+    found = []
+    for embeddings in (queries, gallery):
+        factors = bounds.factors(embeddings, np.arange(len(embeddings)), np.float32)
+        side = CoarseSide([slice(0, len(embeddings))], embeddings.shape[1])
+        side.measure(0, factors.as_columns)
+        found.append((side, factors))
+    (left, of_left), (right, of_right) = found
+    slack = Slack(of_left.radius, of_left.margin, of_right.radius, of_right.margin)
+    coarse = CoarseSlack.between(left, slice(0, len(queries)), right, slack)
+    differences = queries.astype(np.float64)[:, np.newaxis] - gallery.astype(np.float64)
+    exact = -0.5 * ((bounds.unit * differences / bounds.scale) ** 2).sum(axis=2)
+    return left, right, coarse, slack, exact
+
+
+@needs_float32_sums
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("dim", [1, 7, 128, 700])
+def test_no_pair_is_dismissed_at_its_own_similarity(scene, dim):
+    rng = np.random.default_rng(dim)
+    queries, gallery = (SCENES[scene](rng.standard_normal((60, dim))).astype(np.float32) for _ in range(2))
+    gallery[:5] = queries[:5]
+    left, right, coarse, slack, exact = sides_of(queries, gallery)
+    patterns = right.bounds[0].patterns(left.bounds[0]).T  # [queries, gallery]
+    rounded = exact.astype(np.float32)
+    thresholds = np.where(rounded > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    assert (patterns < pattern_limits(thresholds)).all()
+    query, item = np.indices(exact.shape).reshape(2, -1)
+    lower = coarse.lower(query, item, upper_of_patterns(patterns.ravel()))
+    assert (lower <= exact.ravel()).all()
+    upper = coarse.float32_upper(query, item)
+    assert (upper >= exact.ravel()).all()
+    assert (slack.lower(query, item, upper) <= exact.ravel()).all()
+
+
+@needs_float32_sums
+def test_bounds_are_a_hundredth_wide():
+    """Of unit vectors around no point in particular, where a similarity is about -1 in squares of their scale."""
+    queries, gallery = (SCENES["unit"](np.random.default_rng(seed).standard_normal((200, 128))) for seed in range(2))
+    left, right, coarse, _, exact = sides_of(np.float32(queries), np.float32(gallery))
+    upper = upper_of_patterns(right.bounds[0].patterns(left.bounds[0])).T
+    query, item = np.indices(exact.shape).reshape(2, -1)
+    scale = -exact.mean()
+    assert (upper - exact).mean() < 0.01 * scale
+    assert (exact.ravel() - coarse.lower(query, item, upper.ravel())).mean() < 0.02 * scale
+
+
+def test_limits_of_patterns_compare_as_the_numbers_do():
+    rng = np.random.default_rng(0)
+    numbers = np.arange(2**16, dtype=np.uint16)
+    values = upper_of_patterns(numbers)
+    is_number = ~np.isnan(values)
+    edges = np.float32([-np.inf, -3e38, -1.0, -1e-30, -1e-44, -0.0, 0.0])
+    drawn = -np.exp(rng.uniform(-60, 60, 40)).astype(np.float32)
+    for threshold in [*edges, *drawn]:
+        floor = values[is_number & (values <= threshold)].max()  # the largest bfloat16 number up to the threshold
+        limit = pattern_limits(np.float32([threshold]))[0]
+        np.testing.assert_array_equal(
+            (numbers < limit)[is_number], (values >= floor)[is_number], err_msg=str(threshold)
+        )
+    assert not (numbers < pattern_limits(np.float32([np.inf]))[0]).any()
+
+
+@pytest.mark.parametrize(
+    ("flags", "one_dnn", "expected"),
+    [("avx2 amx_bf16", "1", True), ("avx512_bf16 avx2", "1", True), ("avx2", "1", False), ("amx_bf16", "0", False)],
+)
+def test_instructions_are_looked_up(flags, one_dnn, expected, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags : {flags}\n")
+    monkeypatch.setattr(coarse_bounds, "_PROCESSORS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(coarse_bounds, "sums_are_float32", lambda: True)
+    coarse_bounds.is_fast.cache_clear()
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", one_dnn)
+    try:
+        assert coarse_bounds.is_fast() is expected
+    finally:
+        coarse_bounds.is_fast.cache_clear()
+
+
+def test_no_list_of_instructions_means_no_bfloat16(tmp_path, monkeypatch):
+    monkeypatch.setattr(coarse_bounds, "_PROCESSORS", tmp_path / "absent")
+    assert not coarse_bounds._has_instructions()
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Counts coarse tiles and float32 tiles of a search that is coarse on any processor."""
+    counts = {"coarse": 0, "float32": 0}
+    patterns, upper_bounds = coarse_bounds.CoarseBounds.patterns, blocked_search.upper_bounds
+
+    def counted_patterns(*arguments):
+        counts["coarse"] += 1
+        return patterns(*arguments)
+
+    def counted_bounds(*arguments):
+        counts["float32"] += 1
+        return upper_bounds(*arguments)
+
+    monkeypatch.setattr(coarse_bounds.CoarseBounds, "patterns", counted_patterns)
+    monkeypatch.setattr(blocked_search, "upper_bounds", counted_bounds)
+    monkeypatch.setattr(blocked_search, "is_fast", lambda: True)
+    return counts
+
+
+def classes_around_centers(num_classes, spread, dim=24):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(num_classes), 6)
+    centers = rng.standard_normal((num_classes, dim))
+    return (centers[labels] + spread * rng.standard_normal((len(labels), dim))).astype(np.float32), labels
+
+
+def neighbors_of(queries, gallery, block_size=128):
+    found = np.full((len(queries), 6), -1)
+
+    def keep(rows, items):
+        found[rows] = items
+
+    search = NeighborSearch(queries, gallery, block_size=block_size, num_threads=2)
+    search.visit(np.full(len(queries), 6), keep)
+    return found
+
+
+@needs_float32_sums
+@pytest.mark.parametrize("spread", [0.4, 1e-4])
+@pytest.mark.parametrize("with_gallery", [False, True])
+def test_neighbors_are_those_of_float32_tiles(with_gallery, spread, counted, monkeypatch):
+    monkeypatch.setattr(blocked_search, "_SPARSE", 1.0)
+    embeddings, _ = classes_around_centers(250, spread)
+    parts = (embeddings[500:], embeddings[:500]) if with_gallery else (embeddings, None)
+    found = neighbors_of(*parts)
+    assert counted["coarse"] > 20
+    monkeypatch.setattr(blocked_search, "is_fast", lambda: False)
+    monkeypatch.setattr(coarse_bounds.CoarseBounds, "patterns", None)
+    np.testing.assert_array_equal(found, neighbors_of(*parts))
+
+
+@needs_float32_sums
+def test_tiles_that_leave_too_much_open_are_float32(counted):
+    """Beside an outlier all others are one point to eight bits, and eleven of twelve tiles of the first row wait."""
+    embeddings, _ = classes_around_centers(250, 0.4)
+    embeddings[0] *= 1e4
+    found = neighbors_of(embeddings, None)
+    homes, rows = 12, 11
+    assert counted["coarse"] == rows
+    assert counted["float32"] == homes + homes * (homes - 1) // 2
+    distance = ((embeddings[::50, np.newaxis].astype(np.float64) - embeddings) ** 2).sum(axis=2)
+    distance[np.arange(len(distance)), np.arange(len(distance)) * 50] = np.inf
+    np.testing.assert_array_equal(found[::50], np.argsort(distance, axis=1, kind="stable")[:, :6])
+
+
+@needs_float32_sums
+def test_copies_beyond_the_budget_and_inner_products_stay_float32(counted, monkeypatch):
+    embeddings, _ = classes_around_centers(250, 0.4)
+    find_nearest_neighbors(embeddings, num_neighbors=6, similarity="inner_product")
+    monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1499, 24))
+    neighbors_of(embeddings, None)
+    assert counted["coarse"] == 0
+    monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1500, 24))
+    neighbors_of(embeddings, None)
+    assert counted["coarse"] > 0
