@@ -222,7 +222,7 @@ class TileSearch:
 
     def _visit_tiles(self, tiles: tuple[int, list[int]]) -> None:
         row, columns = tiles
-        remaining = columns if self.coarse is None else self._visit_coarsely(row, columns)
+        remaining = columns if self.coarse is None else self._visit_coarsely(*self.coarse, row, columns)
         if not remaining:
             return
         factors = self._row_factors(row)
@@ -232,9 +232,8 @@ class TileSearch:
             thresholds = self._thresholds(row, column)
             self._take(row, column, thresholds, *_passing(upper_bounds(factors, self.columns[column]), thresholds))
 
-    def _visit_coarsely(self, row: int, columns: list[int]) -> list[int]:
+    def _visit_coarsely(self, queries: CoarseSide, gallery: CoarseSide, row: int, columns: list[int]) -> list[int]:
         """Visits tiles in bfloat16 until one leaves too much open; returns the remaining ones, with that."""
-        queries, gallery = self.coarse
         for index, column in enumerate(columns):
             thresholds = self._thresholds(row, column).as_patterns()
             tile = gallery.bounds[row].patterns(queries.bounds[column])
