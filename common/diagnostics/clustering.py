@@ -6,9 +6,6 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
 
 from common.errors import InvalidInput, invalid
 from common.retrieval.exact_scale import brought_to_one
@@ -48,6 +45,10 @@ def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int
         >>> evaluate_clustering(np.float32([[0], [1], [8], [9]]), np.array([3, 3, 5, 5])).adjusted_mutual_information
         1.0
     """
+    from sklearn.cluster import KMeans  # seconds of a start, which most commands do without
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.metrics import adjusted_mutual_info_score, normalized_mutual_info_score
+
     if not 0 <= seed <= LARGEST_SEED:
         raise invalid("seed", received=seed, expected=f"a number from 0 to {LARGEST_SEED}")
     embeddings = np.asarray(embeddings)
