@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,45 +11,14 @@ from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
 from common.retrieval.labels import integer_labels
 from common.retrieval.query_sample import interval_of_all, sampled_rows
+from common.retrieval.query_scores import QueryScores, RetrievalResult
 from common.retrieval.search.blocked_search import slices
 from common.retrieval.search.nearest_neighbors import NeighborSearch
 from common.retrieval.search.rank_of_item import rank_items
-from common.retrieval.search.relevant_ranking import ORDERS, rank_relevant_items
+from common.retrieval.search.relevant_ranking import rank_relevant_items
 
 _SHALLOW = 16  # neighbours that every query looks at anyway; a deeper R@k is left to queries without a hit so far
 _PAIRS_AT_ONCE = 2**20
-_NAMES = ("P@1", "P@R", "MAP@R", "mAP")
-
-
-@dataclass(frozen=True)
-class RetrievalResult:
-    """Metrics over all queries that have something to find, and the metrics of each of them.
-
-    Fractions in [0, 1]. The arrays follow `query_rows` `[evaluated queries]`, increasing.
-    """
-
-    precision_at_1: float
-    recall_at: dict[int, float]
-    r_precision: float
-    map_at_r: float
-    num_queries: int  # evaluated
-    num_excluded_queries: int  # without any relevant item in the gallery
-    query_rows: np.ndarray
-    per_query_precision_at_1: np.ndarray
-    per_query_r_precision: np.ndarray
-    per_query_map_at_r: np.ndarray
-    mean_average_precision: float | None = None  # if asked for
-    tie_bounds: dict[str, tuple[float, float]] | None = None  # if asked for: lowest and highest value of each metric
-    sampled_from: int | None = None  # queries that have something to find, if only a sample of them was evaluated
-    intervals: dict[str, tuple[float, float]] | None = None  # of a sample: 95 %, for P@1, R@k, P@R and MAP@R of all
-
-    def as_dict(self) -> dict[str, float]:
-        """The figures by the names that tables use: "P@1", "R@2", ..., "P@R", "MAP@R" and, if there, "mAP"; counts."""
-        recall = {f"R@{k}": value for k, value in self.recall_at.items()}
-        figures = {"P@1": self.precision_at_1, **recall, "P@R": self.r_precision, "MAP@R": self.map_at_r}
-        if self.mean_average_precision is not None:
-            figures["mAP"] = self.mean_average_precision
-        return {**figures, "num_queries": self.num_queries, "num_excluded_queries": self.num_excluded_queries}
 
 
 def evaluate_retrieval(
@@ -86,8 +55,7 @@ def evaluate_retrieval(
         tie_bounds: also between which values each metric lies under any order of equally similar items.
         block_size, num_threads: speed and memory, not results; None uses all cores of the process.
         exclude_same_row: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
-        sample_queries: only so many random queries, at least 100; the result then has intervals for all queries.
-        seed: of the sample.
+        sample_queries, seed: only so many random queries, at least 100; the result then has intervals for all queries.
 
     Raises:
         InvalidInput: NaN or infinity (the first bad row is named), wrong labels or sample, or nothing to find.
@@ -96,9 +64,67 @@ def evaluate_retrieval(
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
         1.0
     """
+    data = query_embeddings, query_labels, gallery_embeddings, gallery_labels
+    rows = candidates = None
+    if sample_queries is not None:
+        candidates = np.flatnonzero(_num_relevant(*_classes(*data), gallery_embeddings is None or exclude_same_row))
+        rows = sampled_rows(candidates, sample_queries, seed)
+    scores = score_queries(
+        *data,
+        query_rows=rows,
+        recall_at=recall_at,
+        similarity=similarity,
+        average_precision=average_precision,
+        tie_bounds=tie_bounds,
+        block_size=block_size,
+        num_threads=num_threads,
+        exclude_same_row=exclude_same_row,
+    )
+    return scores.result() if candidates is None else _of_sample(scores, candidates, len(query_labels))
+
+
+def score_queries(
+    query_embeddings: np.ndarray,
+    query_labels: np.ndarray,
+    gallery_embeddings: np.ndarray | None = None,
+    gallery_labels: np.ndarray | None = None,
+    *,
+    query_rows: Sequence[int] | np.ndarray | None = None,
+    recall_at: Sequence[int] = (1, 2, 4, 8),
+    similarity: str = "euclidean",
+    average_precision: bool = False,
+    tie_bounds: bool = False,
+    block_size: int = 1536,
+    num_threads: int | None = None,
+    exclude_same_row: bool = False,
+) -> QueryScores:
+    """Scores some of the queries, each against the whole gallery: one part of an evaluation.
+
+    Parts may be scored by different processes; `merge_scores(parts).result()` is what `evaluate_retrieval` returns, to
+    the last bit. All queries at once search one another in one half of the matrix of similarities; half of them or
+    fewer cannot, and take up to twice the time for each query.
+
+    Args:
+        query_embeddings, query_labels, gallery_embeddings, gallery_labels: of all queries and the whole gallery,
+            `[queries, dim]`, `[queries]`, `[gallery, dim]` and `[gallery]`, as in `evaluate_retrieval`.
+        query_rows: which queries, integers `[chosen]` in 0..queries-1, increasing; perhaps none. None: all of them.
+        recall_at, similarity, average_precision, tie_bounds, block_size, num_threads, exclude_same_row: as in
+            `evaluate_retrieval`.
+
+    Raises:
+        InvalidInput: as `evaluate_retrieval`, for all embeddings and labels, and for wrong rows.
+
+    Examples:
+        >>> from common.retrieval import merge_scores
+        >>> embeddings, labels = np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])
+        >>> parts = [score_queries(embeddings, labels, query_rows=rows) for rows in (range(3), range(3, 4))]
+        >>> merge_scores(parts).result().map_at_r
+        1.0
+    """
     query_embeddings = np.asarray(query_embeddings)
     _check_recall_at(recall_at)
     query_classes, gallery_classes = _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
+    rows = _checked_rows(query_rows, len(query_classes))
     search = NeighborSearch(
         query_embeddings,
         None if gallery_embeddings is None else np.asarray(gallery_embeddings),
@@ -110,25 +136,35 @@ def evaluate_retrieval(
         exclude_same_row=exclude_same_row,
     )
     num_relevant = _num_relevant(query_classes, gallery_classes, search.without_self)
-    table = _QueryTable(query_classes, gallery_classes, num_relevant, _query_rows(num_relevant, sample_queries, seed))
-    return _filled(table, search, recall_at, average_precision, tie_bounds)
-
-
-def _query_rows(num_relevant: np.ndarray, sample_queries: int | None, seed: int) -> np.ndarray:
-    """The rows of the queries that have something to find, or of a sample of them `[evaluated]`."""
-    candidates = np.flatnonzero(num_relevant > 0)
-    return candidates if sample_queries is None else sampled_rows(candidates, sample_queries, seed)
-
-
-def _filled(
-    table: _QueryTable, search: NeighborSearch, recall_at: Sequence[int], average_precision: bool, tie_bounds: bool
-) -> RetrievalResult:
-    """Fills the table and sums it up."""
+    table = _QueryTable(query_classes, gallery_classes, num_relevant, rows)
     tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
-    result = table.result(recall_at)
+    scores = table.scores(recall_at)
     if not (average_precision or tie_bounds):
+        return scores
+    return _with_ranks(scores, table, search, None if average_precision else tied, tie_bounds)
+
+
+def _checked_rows(rows: Sequence[int] | np.ndarray | None, num_queries: int) -> np.ndarray:
+    """The rows of the queries to score `[chosen]`, int64."""
+    if rows is None:
+        return np.arange(num_queries)
+    chosen = np.asarray(rows)
+    if not chosen.size and chosen.ndim == 1:
+        return np.zeros(0, np.int64)
+    is_right = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen[0] >= 0 and chosen[-1] < num_queries
+    if not is_right or (chosen[1:] <= chosen[:-1]).any():
+        raise invalid("query_rows", received=rows, expected=f"increasing integers in 0..{num_queries - 1}")
+    return chosen.astype(np.int64)
+
+
+def _of_sample(scores: QueryScores, candidates: np.ndarray, num_queries: int) -> RetrievalResult:
+    """The means, with intervals for all `candidates`, the rows that have something to find `[candidates]`."""
+    result = replace(scores.result(), num_excluded_queries=num_queries - len(candidates))
+    if len(scores.rows) == len(candidates):
         return result
-    return _with_ranks(result, table, search, None if average_precision else tied, tie_bounds)
+    values = {name: values for name, values in scores.by_name().items() if name != "mAP"}
+    intervals = {name: interval_of_all(sample, len(candidates)) for name, sample in values.items()}
+    return replace(result, sampled_from=len(candidates), intervals=intervals)
 
 
 def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: bool) -> np.ndarray:
@@ -149,15 +185,16 @@ def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: boo
 
 
 class _QueryTable:
-    """The metrics of each query among the rows `evaluated`, filled block by block; `num_relevant` is 0 for others."""
+    """The metrics of each query among the `chosen` rows, filled block by block; `num_relevant` is 0 for others."""
 
     def __init__(
-        self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray, evaluated: np.ndarray
+        self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray, chosen: np.ndarray
     ) -> None:
-        self.query_classes, self.gallery_classes, self.evaluated = query_classes, gallery_classes, evaluated
-        self.num_candidates = int((num_relevant > 0).sum())
+        self.query_classes, self.gallery_classes = query_classes, gallery_classes
+        self.rows = chosen[num_relevant[chosen] > 0]
+        self.num_excluded = len(chosen) - len(self.rows)
         self.num_relevant = np.zeros_like(num_relevant)
-        self.num_relevant[evaluated] = num_relevant[evaluated]
+        self.num_relevant[self.rows] = num_relevant[self.rows]
         self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(query_classes)))
         self.first_hit = np.zeros(len(query_classes), np.int64)
 
@@ -169,32 +206,17 @@ class _QueryTable:
         self.map_at_r[rows] = metrics.map_at_r(hits, self.num_relevant[rows])
         self.first_hit[rows] = metrics.first_hit_rank(hits)
 
-    def result(self, recall_at: Sequence[int]) -> RetrievalResult:
-        """Means over the evaluated queries."""
-        rows = self.evaluated
-        per_query = [values[rows] for values in (self.precision_at_1, self.r_precision, self.map_at_r)]
-        hits = {int(k): metrics.recall_at_k(self.first_hit[rows], k) for k in recall_at}
-        is_sample = len(rows) < self.num_candidates
-        return RetrievalResult(
-            precision_at_1=float(per_query[0].mean()),
-            recall_at={k: float(values.mean()) for k, values in hits.items()},
-            r_precision=float(per_query[1].mean()),
-            map_at_r=float(per_query[2].mean()),
-            num_queries=len(rows),
-            num_excluded_queries=len(self.num_relevant) - self.num_candidates,
-            query_rows=rows,
-            per_query_precision_at_1=per_query[0],
-            per_query_r_precision=per_query[1],
-            per_query_map_at_r=per_query[2],
-            sampled_from=self.num_candidates if is_sample else None,
-            intervals=self._intervals(per_query, hits) if is_sample else None,
+    def scores(self, recall_at: Sequence[int]) -> QueryScores:
+        """Of the chosen queries that have something to find."""
+        return QueryScores(
+            recall_at=tuple(dict.fromkeys(map(int, recall_at))),
+            num_excluded_queries=self.num_excluded,
+            rows=self.rows,
+            precision_at_1=self.precision_at_1[self.rows],
+            r_precision=self.r_precision[self.rows],
+            map_at_r=self.map_at_r[self.rows],
+            first_hit=self.first_hit[self.rows],
         )
-
-    def _intervals(self, per_query: list[np.ndarray], hits: dict[int, np.ndarray]) -> dict[str, tuple[float, float]]:
-        """By metric, where the mean over all queries that have something to find lies."""
-        recall = {f"R@{k}": values for k, values in hits.items()}
-        values = {"P@1": per_query[0], **recall, "P@R": per_query[1], "MAP@R": per_query[2]}
-        return {name: interval_of_all(sample, self.num_candidates) for name, sample in values.items()}
 
     def _hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
         return (self.gallery_classes[neighbors] == self.query_classes[rows, np.newaxis]) & (neighbors >= 0)
@@ -212,30 +234,20 @@ def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -
 
 
 def _with_ranks(
-    result: RetrievalResult,
-    table: _QueryTable,
-    search: NeighborSearch,
-    tied: np.ndarray | None,
-    tie_bounds: bool,
-) -> RetrievalResult:
+    scores: QueryScores, table: _QueryTable, search: NeighborSearch, tied: np.ndarray | None, tie_bounds: bool
+) -> QueryScores:
     """Adds mAP if `tied` is None, and the bounds; `tied`: the query rows that have ties, None for not known."""
-    rows = result.query_rows if tied is None else tied
-    recall_at = list(result.recall_at)
-    hits = [metrics.recall_at_k(table.first_hit[result.query_rows], k) for k in recall_at]
-    per_query = [result.per_query_precision_at_1, result.per_query_r_precision, result.per_query_map_at_r]
-    known = np.stack([*per_query, np.zeros(result.num_queries), *hits])
-    values = {order: known.copy() for order in ORDERS}
+    rows = scores.rows if tied is None else tied
+    orders = (*(["by_index"] if tied is None else []), *(["worst", "best"] if tie_bounds else []))
+    names = ["P@1", "P@R", "MAP@R", *(["mAP"] if tied is None else [])]
+    values = {order: [np.zeros((len(names) + len(scores.recall_at), 0))] for order in orders}
     for ranks in rank_relevant_items(search, rows, table.query_classes, table.gallery_classes):
-        columns = np.searchsorted(result.query_rows, np.unique(ranks.query))
-        for order in ORDERS:
-            values[order][:, columns] = ranks.values(_NAMES, recall_at, order)
-    names = [*_NAMES, *(f"R@{k}" for k in recall_at)]
-    means = {order: dict(zip(names, map(float, rows.mean(axis=1)))) for order, rows in values.items()}
-    bounds = {name: (means["worst"][name], means["best"][name]) for name in names}
-    if tied is not None:
-        del bounds["mAP"]
-    average = means["by_index"]["mAP"] if tied is None else None
-    return replace(result, mean_average_precision=average, tie_bounds=bounds if tie_bounds else None)
+        for order in orders:
+            values[order].append(ranks.values(names, scores.recall_at, order))
+    found = {order: np.concatenate(blocks, axis=1) for order, blocks in values.items()}
+    if tied is None:
+        scores = replace(scores, average_precision=found["by_index"][names.index("mAP")])
+    return replace(scores, tied_rows=rows, lowest=found["worst"], highest=found["best"]) if tie_bounds else scores
 
 
 def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> np.ndarray:

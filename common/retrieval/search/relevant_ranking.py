@@ -15,7 +15,6 @@ from common.retrieval.search.nearest_neighbors import NeighborSearch
 
 _DENSE_ENTRIES = 2**21  # float64 similarities that one thread holds at most
 _GALLERY_AT_ONCE = 4096
-ORDERS = ("by_index", "worst", "best")
 
 
 class RelevantRanks(NamedTuple):
