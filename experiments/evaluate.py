@@ -14,6 +14,9 @@ embeddings coincide. The JSON file holds fractions.
 `--sample_queries=10000` looks up that many random queries, each in the whole gallery, and adds "95 % of all": a
 confidence interval for the figure of all queries. The time falls with the share of the queries.
 
+`--shard=2/4 --shard_file=shard_2.npz` scores only the second of four parts of the queries, each in the whole gallery;
+`--merge='shard_*.npz'` makes the figures of all, the same to the last bit as of one process (docs/command_line.md).
+
 `--diagnostics` adds what the embeddings (of the queries) look like: spectral decay, distances inside of and between
 classes in two conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
 `--training=train.npz`, embeddings of the training classes by the same model, adds the generalisation gap.
@@ -34,19 +37,24 @@ with silence_tensorflow_import():
     from common.retrieval.query_sample import FEWEST
     from common.retrieval.search.similarity_bounds import SIMILARITIES
     from experiments.analyses.embedding_files import HOW_TO_WRITE, scores, table
+    from experiments.analyses.query_shards import check_shard_flags, merged_figures, write_shard
     from experiments.settings.flags import refuse_flags, run_command
 
 
 def main() -> None:
-    """Scores the files, writes the JSON file, prints the table."""
+    """Scores the files or merges shards, writes the JSON file, prints the table."""
     values = flags.FLAGS
-    if not values.embeddings:
+    check_shard_flags(values)
+    if not values.embeddings and values.merge is None:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
     if not (values.clustering or values.diagnostics or values.sample_queries):
         refuse_flags("seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
     if values.json and not pathlib.Path(values.json).absolute().parent.is_dir():
         raise invalid("--json", received=values.json, expected="a file in a folder that exists")
-    found = scores(values)
+    if values.shard is not None:
+        print(write_shard(values))
+        return
+    found = scores(values) if values.merge is None else merged_figures(values.merge)
     if values.json:
         write_json(values.json, found)
     print(table(found))
@@ -66,4 +74,7 @@ if __name__ == "__main__":
     help_text = "Seed of k-means, of what uniformity looks at, and of --sample_queries."
     flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
+    flags.DEFINE_string("shard", None, "K/N: score only the K-th of N parts of the queries, for --merge.")
+    flags.DEFINE_string("shard_file", None, "File (.npz) to write the scores of this shard to.")
+    flags.DEFINE_list("merge", None, "Files of all shards, or a pattern such as 'shard_*.npz': their figures.")
     run_command(main)

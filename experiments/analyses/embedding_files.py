@@ -12,6 +12,7 @@ from common import retrieval
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
+from common.retrieval.query_scores import RetrievalResult
 
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -20,7 +21,8 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings `[items, dim]` and labels `[items]` of a file.
 
     Raises:
-        InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, or too large for the memory.
+        InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, with a number instead of
+            embeddings, or too large for the memory.
     """
     if not pathlib.Path(path).is_file():
         raise invalid(flag, received=path, expected="an existing .npz file", fix=HOW_TO_WRITE)
@@ -33,7 +35,10 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
             if missing:
                 expected = "arrays named embeddings and labels"
                 raise invalid(flag, received=f"{path} with {sorted(archive.files)}", expected=expected)
-            return archive["embeddings"], archive["labels"]
+            embeddings, labels = archive["embeddings"], archive["labels"]
+            if not embeddings.shape:
+                raise invalid(flag, received=f"{path} with a single number", expected="embeddings [items, dim]")
+            return embeddings, labels
     except (InvalidInput, PermissionError):
         raise
     except MemoryError as error:  # perhaps of a damaged header, which states any size
@@ -42,38 +47,56 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
         raise invalid(flag, received=f"{path} ({error})", expected="a NumPy archive", fix=HOW_TO_WRITE) from error
 
 
+def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:
+    """Embeddings and labels of the queries, and of the gallery (none: empty); see `read_embeddings`."""
+    queries = read_embeddings("--embeddings", values.embeddings)
+    return queries, read_embeddings("--gallery", values.gallery) if values.gallery else ()
+
+
+def evaluation_options(values: flags.FlagValues) -> dict:
+    """Which metrics of which similarity the flags of `experiments.evaluate` name, for the evaluation."""
+    return {
+        "recall_at": recall_depths(values.recall_at),
+        "similarity": values.similarity,
+        "average_precision": values.map,
+        "tie_bounds": True,
+    }
+
+
 def scores(values: flags.FlagValues) -> dict:
     """All figures of the files that the flags of `experiments.evaluate` name, as fractions."""
     from common.diagnostics import diagnose, generalization_gap
 
-    embeddings, labels = read_embeddings("--embeddings", values.embeddings)
-    gallery = read_embeddings("--gallery", values.gallery) if values.gallery else ()
-    result = retrieval.evaluate_retrieval(
-        embeddings,
-        labels,
-        *gallery,
-        recall_at=recall_depths(values.recall_at),
-        similarity=values.similarity,
-        average_precision=values.map,
-        tie_bounds=True,
-        sample_queries=values.sample_queries,
-        seed=values.seed,
-    )
-    figures = result.as_dict()
-    counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
-    bounds = _by_end(check_given("tie_bounds", result.tie_bounds))
+    options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}
+    (embeddings, labels), gallery = read_files(values)
+    result = retrieval.evaluate_retrieval(embeddings, labels, *gallery, **options)
+    found = figures_of(result, embeddings.shape, gallery[0].shape if gallery else None, values.similarity)
     if values.clustering:
         clustered = gallery or (embeddings, labels)
-        figures |= evaluate_clustering(*clustered, seed=values.seed).as_dict()
-    shapes = {"queries": list(embeddings.shape), "gallery": list(gallery[0].shape) if gallery else None}
-    found = {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": values.similarity}
-    if result.intervals is not None:
-        found |= {"sampled_from": result.sampled_from, "intervals": _by_end(result.intervals)}
+        found["metrics"] |= evaluate_clustering(*clustered, seed=values.seed).as_dict()
     if values.diagnostics:
         found["diagnostics"] = diagnose(embeddings, labels, seed=values.seed).as_dict()
     if values.training:
         training = read_embeddings("--training", values.training)
         found["generalization_gap"] = generalization_gap(embeddings, labels, *training)
+    return found
+
+
+def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequence[int] | None, similarity: str) -> dict:
+    """The figures of a result with bounds, as they stand in the JSON file.
+
+    Args:
+        result: of the evaluation.
+        queries, gallery: shapes of the embeddings, `(items, dim)`; no gallery: None.
+        similarity: what was near.
+    """
+    figures = result.as_dict()
+    counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}
+    bounds = _by_end(check_given("tie_bounds", result.tie_bounds))
+    shapes = {"queries": list(queries), "gallery": None if gallery is None else list(gallery)}
+    found = {"metrics": figures, "tie_bounds": bounds, **counts, **shapes, "similarity": similarity}
+    if result.intervals is not None:
+        found |= {"sampled_from": result.sampled_from, "intervals": _by_end(result.intervals)}
     return found
 
 

@@ -87,10 +87,58 @@ def test_scores_a_sample_of_the_queries(tmp_path):
     assert "120 queries of 300, drawn at random" in finished.stdout
 
 
+def test_shards_merged_by_the_command_are_its_own_output(tmp_path):
+    save(tmp_path / "x.npz", 0)
+    whole = score(f"--embeddings={tmp_path}/x.npz", "--map", f"--json={tmp_path}/whole.json")
+    for number in (1, 2, 2):  # the second one again, over its own file
+        arguments = f"--shard={number}/2", f"--shard_file={tmp_path}/part_{number}.npz"
+        finished = score(f"--embeddings={tmp_path}/x.npz", "--map", *arguments)
+        assert finished.returncode == 0, finished.stderr
+        assert f"part_{number}.npz holds shard {number}/2: the scores of 30 of 60 queries" in finished.stdout
+    merged = score(f"--merge={tmp_path}/part_*.npz", f"--json={tmp_path}/merged.json")
+    assert (merged.returncode, merged.stdout) == (0, whole.stdout), merged.stderr
+    assert (tmp_path / "merged.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+
+
+def test_a_shard_does_not_take_the_place_of_another_file(tmp_path):
+    save(tmp_path / "x.npz", 0)
+    embeddings = (tmp_path / "x.npz").read_bytes()
+    arguments = [f"--embeddings={tmp_path}/x.npz", "--shard=2/2"]
+    check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/x.npz"), "x.npz does not hold shard 2/2", "another")
+    assert (tmp_path / "x.npz").read_bytes() == embeddings
+    assert score(*arguments, f"--shard_file={tmp_path}/part.npz").returncode == 0
+    arguments[1] = "--shard=1/2"
+    check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/part.npz"), "part.npz does not hold shard 1/2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        (["--shard=3/2", "--shard_file=part.npz"], ["--shard: received '3/2'", "K/N with K in 1..N"]),
+        (["--shard=1/2"], ["Missing --shard_file", "shard 1/2"]),
+        (["--shard=1/2", "--shard_file=no/such/part.npz"], ["--shard_file", "folder that exists"]),
+        (["--shard_file=part.npz"], ["--shard_file would have no effect", "only --shard"]),
+        (["--shard=1/2", "--shard_file=part.npz", "--json=s.json"], ["--json would have no effect", "--merge"]),
+        *(
+            (["--shard=1/2", "--shard_file=part.npz", flag], [f"{flag.split('=')[0]} would have no effect", "a shard"])
+            for flag in ("--sample_queries=100", "--clustering", "--diagnostics", "--training=x.npz")
+        ),
+        (["--merge=part.npz"], ["--embeddings would have no effect", "--merge takes everything"]),
+        (
+            ["--merge=part.npz", "--map", "--clustering", "--shard=1/2"],
+            ["--embeddings, --map, --clustering, --shard would"],
+        ),
+    ],
+)
+def test_flags_that_do_not_go_with_shards_are_refused_before_anything_is_read(arguments, phrases):
+    check_clean_failure(score("--embeddings=missing.npz", *arguments), *phrases)
+
+
 def bad_files(folder):
     save(folder / "nan.npz", 0, embeddings=np.full((60, 2), np.nan))
     save(folder / "floats.npz", 0, labels=np.zeros(60))
     save(folder / "pickled.npz", 0, labels=np.array([None] * 60, dtype=object))
+    save(folder / "scalar.npz", 0, embeddings=np.float32(1))
     np.savez(folder / "unnamed.npz", np.zeros(3))
     np.save(folder / "single.npy", np.zeros((3, 2)))
     (folder / "text.npz").write_text("no archive")
@@ -116,6 +164,7 @@ def write_archive(path, header):
         ("missing.npz", "--embeddings.*missing.npz.*existing .npz file.*np.savez"),
         ("pickled.npz", "--embeddings.*pickled.npz.*NumPy archive.*np.savez"),
         ("unnamed.npz", "--embeddings.*arr_0.*embeddings and labels"),
+        ("scalar.npz", "--embeddings.*scalar.npz with a single number.*\\[items, dim\\]"),
         ("single.npy", "--embeddings.*named arrays.*np.savez"),
         ("text.npz", "--embeddings.*text.npz.*NumPy archive.*np.savez"),
         ("empty.npz", "--embeddings.*empty.npz.*NumPy archive.*np.savez"),

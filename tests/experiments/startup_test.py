@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from tests.command_line import run_program
@@ -60,6 +61,8 @@ def imports_tensorflow(tmp_path, module: str, *arguments: str) -> tuple[bool, in
         ("table", ["--id=5.1", "--runs_dir={folder}"], 0),
         ("table", ["--id=3.2a", "--runs_dir={folder}", "--dataset=cub200"], 0),
         ("table", ["--id=5.9"], 2),
+        ("evaluate", ["--shard=3/2", "--shard_file=part.npz"], 2),
+        ("evaluate", ["--merge={folder}/none.npz"], 2),
         ("figure", ["--id=5.10", "--runs_dir={folder}"], 0),
     ],
 )
@@ -71,6 +74,18 @@ def test_no_tensorflow_where_nothing_is_trained(command, arguments, code, tmp_pa
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_needs_no_tensorflow(command, tmp_path):
     assert imports_tensorflow(tmp_path, f"experiments.{command}", "--help") == (False, 0)
+
+
+def test_merging_needs_no_tensorflow(tmp_path):
+    np.savez(tmp_path / "x.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([1, 1, 2, 2]))
+    shard = [f"--embeddings={tmp_path}/x.npz", "--shard=1/1", f"--shard_file={tmp_path}/part.npz"]
+    assert imports_tensorflow(tmp_path, "experiments.evaluate", *shard) == (True, 0)
+    assert imports_tensorflow(tmp_path, "experiments.evaluate", f"--merge={tmp_path}/part.npz") == (False, 0)
+
+
+def test_scores_start_without_scikit_learn():
+    program = "import sys, experiments.analyses.query_shards; sys.exit('sklearn' in sys.modules)"
+    assert run_program(["-c", program], fresh="others have imported it").returncode == 0
 
 
 def test_a_plugin_may_import_it(tmp_path):
