@@ -1,13 +1,14 @@
 """Time and memory of the exact retrieval evaluation as the number of embeddings grows.
 
 Command: python -m benchmarks.retrieval_scaling [--sizes=10000,30000,60000,120000] [--dim=128] [--repeats=3]
-    [--noproduct] [--sample_queries=10000] [--figure=docs/figures/retrieval_scaling.png]
+    [--noproduct] [--sample_queries=10000] [--shards=2] [--figure=docs/figures/retrieval_scaling.png]
 
 Self-retrieval of the embeddings of `benchmarks.retrieval` (small classes, as Stanford Online Products has): P@1, R@k,
 P@R and MAP@R. Memory is what a first evaluation takes above the embeddings and labels; with `--repeats=1` it is the
 one that is timed. Beside it the bare float32 product of all pairs, in turn with ours (`--noproduct`: not). The
 exponent is the slope of the time in log-log over the last doubling. With `--sample_queries` also a random sample of the
-queries, each against all: its time, its 95 % interval for MAP@R of all queries, and that MAP@R.
+queries, each against all: its time, its 95 % interval for MAP@R of all queries, and that MAP@R. With `--shards` also
+the time of that many shards of the queries, one after the other.
 Last line: one JSON object.
 """
 
@@ -26,7 +27,8 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 with silence_tensorflow_import():
     from benchmarks.retrieval_data import clustered_embeddings, full_product
     from common.errors import check_given
-    from common.retrieval import evaluate_retrieval
+    from common.retrieval import evaluate_retrieval, score_queries
+    from experiments.analyses.query_shards import Shard
 
 _ITEMS_PER_CLASS = 5.346  # Stanford Online Products' test half: 60,502 images of 11,316 classes
 _BUDGET_GB = 1.0  # the aim for the largest size
@@ -34,11 +36,17 @@ _FLAGS = flags.FLAGS
 
 
 def measure_size(
-    num_images: int, dim: int, repeats: int, sample_queries: int | None = None, product: bool = True
+    num_images: int,
+    dim: int,
+    repeats: int,
+    sample_queries: int | None = None,
+    product: bool = True,
+    shards: int | None = None,
 ) -> dict:
     """Figures of one size: `seconds` (a list), `extra_gb`, `embeddings_gb`, `map_at_r`.
 
-    With the product also `product_seconds` (a list), with a sample `sampled_seconds` (a list) and `interval` of MAP@R.
+    With the product also `product_seconds` (a list), with a sample `sampled_seconds` (a list) and `interval` of MAP@R,
+    with shards `sharded_seconds` (a list), of all of them together.
     """
     embeddings, labels = clustered_embeddings(num_images, max(2, round(num_images / _ITEMS_PER_CLASS)), dim, seed=0)
     started = time.perf_counter()
@@ -50,6 +58,10 @@ def measure_size(
         drawn = evaluate_retrieval(embeddings, labels, sample_queries=sample_queries)
         intervals.append(check_given("intervals", drawn.intervals)["MAP@R"])
 
+    def score_shards(total: int) -> None:
+        for number in range(1, total + 1):
+            score_queries(embeddings, labels, query_rows=Shard(number, total).rows(num_images))
+
     functions: dict[str, Callable[[], object]] = {}
     if repeats > 1:
         functions["ours"] = lambda: evaluate_retrieval(embeddings, labels)
@@ -57,10 +69,13 @@ def measure_size(
         functions["product"] = lambda: full_product(embeddings, embeddings)
     if sample_queries is not None:
         functions["sampled"] = sample
+    if shards is not None:
+        functions["sharded"] = lambda: score_shards(shards)
     seconds = {"ours": [first]} | (measure.paired_seconds(functions, repeats) if functions else {})
     return {
         **({"product_seconds": seconds["product"]} if product else {}),
         **({"sampled_seconds": seconds["sampled"], "interval": intervals[-1]} if intervals else {}),
+        **({"sharded_seconds": seconds["sharded"]} if shards is not None else {}),
         "seconds": seconds["ours"],
         "extra_gb": extra_gb,
         "embeddings_gb": embeddings.nbytes / 1e9,
@@ -90,6 +105,9 @@ def table(found: dict[int, dict]) -> list[list]:
             low, high = figures["interval"]
             sampled = measure.spread(figures["sampled_seconds"])
             row += [sampled, f"[{100 * low:.2f}, {100 * high:.2f}]", f"{100 * figures['map_at_r']:.2f}"]
+        if "sharded_seconds" in figures:
+            ratio = measure.paired_ratio(figures["sharded_seconds"], figures["seconds"])
+            row += [measure.spread(figures["sharded_seconds"]), f"{ratio:.2f}"]
     return rows
 
 
@@ -109,6 +127,8 @@ def summary(found: dict[int, dict]) -> dict:
         figures |= {f"seconds_{size}": medians[size], f"extra_gb_{size}": values["extra_gb"]}
         if "product_seconds" in values:
             figures[f"over_product_{size}"] = measure.paired_ratio(values["seconds"], values["product_seconds"])
+        if "sharded_seconds" in values:
+            figures[f"sharded_over_one_{size}"] = measure.paired_ratio(values["sharded_seconds"], values["seconds"])
         if "interval" in values:
             figures[f"sampled_over_exact_{size}"] = measure.paired_ratio(values["sampled_seconds"], values["seconds"])
             low, high = values["interval"]
@@ -159,12 +179,13 @@ def main(argv) -> None:
         )
     small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
     evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads
-    found = {
-        size: measure_size(size, _FLAGS.dim, _FLAGS.repeats, _FLAGS.sample_queries, _FLAGS.product) for size in sizes
-    }
+    options = _FLAGS.dim, _FLAGS.repeats, _FLAGS.sample_queries, _FLAGS.product, _FLAGS.shards
+    found = {size: measure_size(size, *options) for size in sizes}
     header = ["embeddings", "ours, s", "product, s", "ours / product", "extra GB", "embeddings, GB"]
     if _FLAGS.sample_queries is not None:
         header += ["sampled, s", "95 % of MAP@R", "MAP@R"]
+    if _FLAGS.shards is not None:
+        header += ["shards, s", "shards / ours"]
     measure.print_table(header, table(found))
     if _FLAGS.figure:
         draw(_FLAGS.figure, found)
@@ -178,5 +199,8 @@ if __name__ == "__main__":
     flags.DEFINE_bool("product", True, "Also time the bare product of all pairs.")
     help_text = "Also evaluate so many random queries; at most half of the smallest size. By default none."
     flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=100)
+    flags.DEFINE_integer(
+        "shards", None, "Also score so many shards, one after the other; by default none.", lower_bound=1
+    )
     flags.DEFINE_string("figure", None, "PNG file to draw; by default none.")
     app.run(main)

@@ -30,6 +30,10 @@ def test_a_small_size_is_measured_and_drawn(tmp_path):
     assert 0 < sampled["interval"][0] < sampled["interval"][1] < 1
     assert len(table({600: sampled})[0]) == 9
     assert summary({600: sampled})["sampled_over_exact_600"] > 0
+    sharded = measure_size(600, 16, repeats=2, product=False, shards=3)
+    assert len(table({600: sharded})[0]) == 8
+    assert len(sharded["sharded_seconds"]) == 2
+    assert summary({600: sharded})["sharded_over_one_600"] > 0
     assert len(measure_size(600, 16, repeats=2, product=False)["seconds"]) == 2
     alone = measure_size(600, 16, repeats=1, product=False)
     assert len(alone["seconds"]) == 1
