@@ -23,8 +23,11 @@ from common.retrieval.search.coarse_bounds import (
 )
 from common.retrieval.search.similarity_bounds import SimilarityBounds, rows_of_columns
 
-_ROWS_IN_CACHE = 128  # rows of a tile that are compared while they are in the cache
+_BYTES_IN_CACHE = 2**20  # of a tile's rows that are compared while they are in the cache
 _SPARSE = 1 / 64  # of a tile's entries: so many may be looked at one by one
+_FEWEST_COARSE_TILES = (
+    16  # in a row of the matrix: with fewer, one in float32 for each row and the copies cost too much
+)
 _TILES_AT_ONCE = 16  # tiles that share one row block in one task
 _TASKS_PER_THREAD = 2  # while one task waits for its product or for Python's lock, another has work for the core
 _CUT_ENTRIES = 2**17  # neighbours that one block of queries wants, if there is a choice
@@ -152,7 +155,8 @@ class TileSearch:
         """Queries and gallery, where bounds in bfloat16 are worth while."""
         dim, parts = self.task.bounds.queries.shape[1], [self.query_parts, self.gallery_parts]
         parts = parts[:1] if self.symmetric else parts
-        if self.task.bounds.similarity != "euclidean" or not is_fast():
+        is_long = len(self.gallery_parts) >= _FEWEST_COARSE_TILES
+        if self.task.bounds.similarity != "euclidean" or not is_long or not is_fast():
             return None
         if sum(coarse_bytes(side[-1].stop, dim) for side in parts) > COARSE_BYTES:
             return None
@@ -280,9 +284,10 @@ def _passing(tile: np.ndarray, thresholds: Thresholds) -> tuple[np.ndarray, np.n
     """
     found, (of_columns, of_rows) = [], thresholds[:2]
     look_once = of_rows is not None
-    for start in range(0, len(tile), _ROWS_IN_CACHE):
-        strip = tile[start : start + _ROWS_IN_CACHE]
-        of_strip = None if of_rows is None else of_rows[start : start + _ROWS_IN_CACHE]
+    step = max(1, _BYTES_IN_CACHE // max(1, tile[:1].nbytes))
+    for start in range(0, len(tile), step):
+        strip = tile[start : start + step]
+        of_strip = None if of_rows is None else of_rows[start : start + step]
         if look_once and of_strip is not None:
             lowest = thresholds.lowest(*(thresholds.lowest.reduce(part) for part in (of_columns, of_strip)))
             flat = np.flatnonzero(thresholds.reached(strip, lowest))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-_PENDING_PER_QUERY = 48  # candidates that a block of queries collects before it is cut down to the best
+_PENDING_PER_QUERY = 36  # candidates that a block of queries collects before it is cut down to the best
 _VALUE_BITS = 32
 
 
@@ -117,6 +117,12 @@ class Decision(NamedTuple):
         kept = rank_in_run(*runs(candidates.query)) < self.limits[candidates.query]
         return candidates.select(kept), lower[kept]
 
+    def prune(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
+        """Those that can still be among the `limits` best of their queries, and lower bounds of their similarities."""
+        if not len(candidates.query):
+            return candidates, np.zeros(0)
+        return self._possible(candidates, self.slack if self.refinement is None else self.refinement)
+
     def _refined(self, candidates: Candidates, refinement: Refinement) -> Candidates:
         """Those that the wide bounds leave, with narrow ones, best first."""
         candidates, _ = self._possible(candidates, refinement)
@@ -190,26 +196,33 @@ class CandidateBlock:
                 self._keys.append(keys)
                 self._num_keys += len(keys)
                 if self._num_keys > self._capacity:
-                    self._cut()
+                    self._prune()
             self._num_tiles -= 1
             return self._num_tiles == 0
 
     def finish(self) -> Candidates:
         """The best candidates of each query in exact order; forgets all others."""
         with self._lock:
-            return self._cut()
+            return self.decision.best(self._sorted())[0]
 
-    def _cut(self) -> Candidates:
+    def _sorted(self) -> Candidates:
         keys = np.concatenate(self._keys) if self._keys else np.zeros(0, np.uint64)
         keys.sort()
-        best, lower = self.decision.best(unpack(keys, self.item_bits))
-        self._keys = [pack(best.query, best.item, best.upper, self.item_bits)]
-        self._num_keys = len(best.query)
+        return unpack(keys, self.item_bits)
+
+    def _prune(self) -> None:
+        """Forgets what cannot be wanted any more; decides exactly only if too much is left, as many ties are."""
+        kept, lower = self.decision.prune(self._sorted())
+        if 3 * len(kept.query) > 2 * self._capacity:
+            kept, lower = self.decision.best(kept)
+        self._keys = [pack(kept.query, kept.item, kept.upper, self.item_bits)]
+        self._num_keys = len(kept.query)
         if len(lower):
-            starts, _ = runs(best.query)
-            queries, found = best.query[starts], np.diff(np.r_[starts, len(lower)])
-            full = found >= self.decision.limits[queries]
+            starts, run = runs(kept.query)
+            limits = self.decision.limits[kept.query[starts]]
+            leading = rank_in_run(starts, run) < limits[run]
+            reached = np.minimum.reduceat(np.where(leading, lower, np.inf), starts)
+            full = np.diff(np.r_[starts, len(run)]) >= limits
             threshold = np.full(len(self.threshold), -np.inf)
-            threshold[queries[full]] = np.minimum.reduceat(lower, starts)[full]
+            threshold[kept.query[starts[full]]] = reached[full]
             self.raise_threshold(threshold)
-        return best

@@ -32,7 +32,7 @@ def test_group_maxima_are_nearly_the_kth_largest():
 
 @pytest.mark.parametrize("rows_in_cache", [1, 7, 1000])
 def test_entries_pass_by_their_column_or_by_their_row(rows_in_cache, monkeypatch):
-    monkeypatch.setattr(blocked_search, "_ROWS_IN_CACHE", rows_in_cache)
+    monkeypatch.setattr(blocked_search, "_BYTES_IN_CACHE", rows_in_cache * 50 * 8 + 1)
     rng = np.random.default_rng(0)
     tile, by_column, by_row = rng.random((40, 50)), rng.random(50) + 0.4, rng.random(40) + 0.4
     expected = np.flatnonzero((tile >= by_column) | (tile >= by_row[:, np.newaxis]))

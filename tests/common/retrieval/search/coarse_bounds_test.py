@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from common.retrieval import NeighborSearch, find_nearest_neighbors
+from common.retrieval import NeighborSearch
 from common.retrieval.search import blocked_search, coarse_bounds
 from common.retrieval.search.candidates import Slack
 from common.retrieval.search.coarse_bounds import CoarseSide, CoarseSlack, pattern_limits, upper_of_patterns
@@ -136,13 +136,13 @@ def classes_around_centers(num_classes, spread, dim=24):
     return (centers[labels] + spread * rng.standard_normal((len(labels), dim))).astype(np.float32), labels
 
 
-def neighbors_of(queries, gallery, block_size=128):
+def neighbors_of(queries, gallery, **options):
     found = np.full((len(queries), 6), -1)
 
     def keep(rows, items):
         found[rows] = items
 
-    search = NeighborSearch(queries, gallery, block_size=block_size, num_threads=2)
+    search = NeighborSearch(queries, gallery, **{"block_size": 64, "num_threads": 2, **options})
     search.visit(np.full(len(queries), 6), keep)
     return found
 
@@ -153,7 +153,7 @@ def neighbors_of(queries, gallery, block_size=128):
 def test_neighbors_are_those_of_float32_tiles(with_gallery, spread, counted, monkeypatch):
     monkeypatch.setattr(blocked_search, "_SPARSE", 1.0)
     embeddings, _ = classes_around_centers(250, spread)
-    parts = (embeddings[500:], embeddings[:500]) if with_gallery else (embeddings, None)
+    parts = (embeddings[:470], embeddings[470:]) if with_gallery else (embeddings, None)
     found = neighbors_of(*parts)
     assert counted["coarse"] > 20
     monkeypatch.setattr(blocked_search, "is_fast", lambda: False)
@@ -163,12 +163,13 @@ def test_neighbors_are_those_of_float32_tiles(with_gallery, spread, counted, mon
 
 @needs_float32_sums
 def test_tiles_that_leave_too_much_open_are_float32(counted):
-    """Beside an outlier all others are one point to eight bits, and eleven of twelve tiles of the first row wait."""
+    """Beside an outlier all others are one point to eight bits: the first tile of each task shows it."""
     embeddings, _ = classes_around_centers(250, 0.4)
     embeddings[0] *= 1e4
     found = neighbors_of(embeddings, None)
-    homes, rows = 12, 11
-    assert counted["coarse"] == rows
+    homes = 24
+    tasks = sum(-(-others // 16) for others in range(homes))  # of a row's other tiles, sixteen at most
+    assert counted["coarse"] == tasks
     assert counted["float32"] == homes + homes * (homes - 1) // 2
     distance = ((embeddings[::50, np.newaxis].astype(np.float64) - embeddings) ** 2).sum(axis=2)
     distance[np.arange(len(distance)), np.arange(len(distance)) * 50] = np.inf
@@ -176,9 +177,10 @@ def test_tiles_that_leave_too_much_open_are_float32(counted):
 
 
 @needs_float32_sums
-def test_copies_beyond_the_budget_and_inner_products_stay_float32(counted, monkeypatch):
+def test_copies_beyond_the_budget_inner_products_and_short_rows_stay_float32(counted, monkeypatch):
     embeddings, _ = classes_around_centers(250, 0.4)
-    find_nearest_neighbors(embeddings, num_neighbors=6, similarity="inner_product")
+    neighbors_of(embeddings, None, similarity="inner_product")
+    neighbors_of(embeddings, None, block_size=128)  # twelve tiles in a row
     monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1499, 24))
     neighbors_of(embeddings, None)
     assert counted["coarse"] == 0
