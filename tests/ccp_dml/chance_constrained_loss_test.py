@@ -46,6 +46,52 @@ def test_is_the_loss_over_proxies_plus_the_weighted_one_over_the_batch(base, wei
     np.testing.assert_allclose(loss(embeddings, labels, others), base(embeddings, labels, others), rtol=1e-6)
 
 
+@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("weight", [0.0, 0.1])
+def test_compiled_it_is_the_same_with_the_same_gradients(base, weight):
+    bank = ProxyBank(CLASSES, PROXIES, DIM)
+    embeddings, labels = map(tf.constant, batch())
+
+    def loss_and_gradients(jit_compile):
+        loss = ChanceConstrainedLoss(base, bank, in_batch_weight=weight, jit_compile=jit_compile)
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            value = 3.0 * loss(embeddings, labels)
+        return [value, *tape.gradient(value, [embeddings, bank.proxies])]
+
+    expected = loss_and_gradients(False)
+    assert all(np.any(part) for part in expected)
+    for found, plain in zip(loss_and_gradients(True), expected):
+        np.testing.assert_allclose(found, plain, rtol=1e-5, atol=1e-6)
+
+
+def test_compiled_it_trains_in_a_traced_step_and_still_checks_labels():
+    loss = ChanceConstrainedLoss(ContrastiveLoss(0.1, 0.9), ProxyBank(CLASSES, PROXIES, DIM), jit_compile=True)
+    embeddings, labels = batch()
+
+    @tf.function(autograph=False)
+    def gradient(labels):
+        with tf.GradientTape() as tape:
+            value = loss(embeddings, labels)
+        return tape.gradient(value, loss.proxies.proxies)
+
+    names = {operation.type for operation in gradient.get_concrete_function(labels).graph.get_operations()}
+    assert "MatMul" not in names
+    assert np.any(gradient(labels))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"expected 0..{CLASSES - 1}"):
+        gradient(labels + CLASSES)
+
+
+def test_compiled_it_refuses_a_loss_with_weights_and_is_restored():
+    bank = ProxyBank(CLASSES, PROXIES, DIM)
+    with pytest.raises(
+        InvalidInput, match="jit_compile: received 'True for .*', expected False for a loss with weights"
+    ):
+        ChanceConstrainedLoss(ProxyNCALoss(CLASSES, DIM), bank, jit_compile=True)
+    loss = ChanceConstrainedLoss(ContrastiveLoss(), bank, jit_compile=True)
+    assert ChanceConstrainedLoss.from_config(loss.get_config()).jit_compile
+
+
 def test_proxies_are_trained_and_may_have_a_pace_of_their_own():
     loss = ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM))
     assert [tuple(variable.shape) for variable in loss.trainable_variables] == [(CLASSES * PROXIES, DIM)]

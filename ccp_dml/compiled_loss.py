@@ -1,0 +1,48 @@
+"""A loss and its gradients as one program of XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from common.losses.metric_loss import MetricLoss
+from common.references.reference_set import References
+
+
+class CompiledLoss:
+    """`loss(embeddings, labels, references)` with the gradients of embeddings and references, computed together.
+
+    A loss is a scalar, so that its gradients can be taken at once and scaled on the way back. One program reads and
+    writes the references a few times where single operations make a dozen passes over them. Not meant to be
+    differentiated twice.
+
+    Args:
+        loss: a `MetricLoss` without weights.
+    """
+
+    def __init__(self, loss: MetricLoss) -> None:
+        self.loss = loss
+        self._program = tf.function(self._loss_and_gradients, jit_compile=True, autograph=False)
+
+    def __call__(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References) -> tf.Tensor:
+        """A scalar; `embeddings` `[batch, dim]`, `labels` `[batch]`."""
+
+        @tf.custom_gradient
+        def compiled(
+            embeddings: tf.Tensor, vectors: tf.Tensor
+        ) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+            stopped = tf.stop_gradient(embeddings), tf.stop_gradient(vectors)
+            value, gradients = self._program(*stopped, labels, references.labels)
+            return value, lambda upstream: [tf.cast(upstream, part.dtype) * part for part in gradients]
+
+        return compiled(tf.convert_to_tensor(embeddings), references.embeddings)
+
+    def _loss_and_gradients(
+        self, embeddings: tf.Tensor, vectors: tf.Tensor, labels: tf.Tensor, vector_labels: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        sources = [embeddings, vectors]
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            value = self.loss(embeddings, labels, References(embeddings=vectors, labels=vector_labels))
+        return value, tape.gradient(value, sources, unconnected_gradients="zero")
