@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from common.training.embedding_head import EmbeddingHead
     from common.training.embedding_model import EmbeddingModel
     from common.training.fit import TrainingSchedule, fit
+    from common.training.fused_adam import FusedAdam, FusedAdamW
     from common.training.held_back_figures import held_back_figures
     from common.training.in_batch_precision import InBatchPrecision
     from common.training.metric_model import MetricModel
@@ -46,6 +47,8 @@ __all__ = [
     "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
+    "FusedAdam",
+    "FusedAdamW",
     "InBatchPrecision",
     "LearningRateRecord",
     "MeanLoss",

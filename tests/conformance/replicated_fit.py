@@ -19,6 +19,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     GradientClipping,
     InBatchPrecision,
     MetricModel,
@@ -82,7 +83,7 @@ def embedding_model():
     model = EmbeddingModel(backbone, head, ProxyNCALoss(CLASSES, DIM, initializer=initializer(3)))
     model.build_from_batch(*next(iter(batches())))
     transforms = [CoupledWeightDecay(0.01, model), GradientClipping(0.5, 0.1)]
-    update = ProxyRateOptimizer(keras.optimizers.Adam(0.001), 10.0)
+    update = ProxyRateOptimizer(FusedAdam(0.001), 10.0)
     model.compile_training(update, transforms)
     return model
 

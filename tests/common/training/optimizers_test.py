@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.training import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+from tests.common.training.adam_formula import adam_by_hand
 
 keras = tf.keras
 
@@ -14,16 +15,6 @@ def small_model():
     inputs = keras.Input((3,))
     hidden = keras.layers.BatchNormalization()(keras.layers.Dense(2)(inputs))
     return keras.Model(inputs, hidden)
-
-
-def adam_by_hand(weight, gradients, learning_rate, beta_2, epsilon=1e-7):
-    first = second = np.zeros_like(weight)
-    for step, gradient in enumerate(gradients, start=1):
-        first = 0.9 * first + 0.1 * gradient
-        second = beta_2 * second + (1 - beta_2) * gradient**2
-        rate = learning_rate * np.sqrt(1 - beta_2**step) / (1 - 0.9**step)
-        weight = weight - rate * first / (np.sqrt(second) + epsilon)
-    return weight
 
 
 def test_decay_adds_the_weight_except_for_batch_normalization():
