@@ -34,6 +34,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     ProxyRateOptimizer,
     cache_features,
     model_above_cut,
@@ -80,7 +81,7 @@ class Steps:
         index_batches = ClassBalancedBatches(dataset.train.labels, 8, 4, seed=0)
         self.batches: Iterator = iter(training_batches(dataset.train, index_batches, augmentation, seed=0))
         self.num_steps = num_steps
-        optimizer = ProxyRateOptimizer(keras.optimizers.Adam(1e-4, beta_2=0.99))
+        optimizer = ProxyRateOptimizer(FusedAdam(1e-4, beta_2=0.99))
         model.compile_training(optimizer, [CoupledWeightDecay(1e-4, model)])
         self._train = tf.function(model.train_step, autograph=False)
         for _ in range(3):  # the first one traces

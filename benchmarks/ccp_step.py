@@ -29,7 +29,7 @@ from ccp_dml import ChanceConstrainedLoss, ProximalTerm
 from common import backbones, losses
 from common.pooling import GlobalAveragePooling
 from common.references import ProxyBank
-from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, ProxyRateOptimizer
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, ProxyRateOptimizer
 
 keras = tf.keras
 DIM = 128
@@ -64,7 +64,7 @@ class Step:
         transforms = [CoupledWeightDecay(1e-4, self.model)]
         if proxies is not None:
             transforms.append(ProximalTerm(network, 2e-4))
-        self.model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), transforms)
+        self.model.compile_training(ProxyRateOptimizer(FusedAdam(1e-5, beta_2=0.99)), transforms)
         self._train = tf.function(self.model.train_step)
         self.cpu_seconds: list[float] = []
 

@@ -32,6 +32,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     PolicyAdaptedSampling,
     ProxyRateOptimizer,
     held_back_figures,
@@ -86,7 +87,7 @@ class Step:
         if _FLAGS.fold_batch_norm:
             self.model.fold_batch_norm()
         self.model.build_from_batch(self.images, self.labels)
-        update = ProxyRateOptimizer(keras.optimizers.Adam(1e-5))
+        update = ProxyRateOptimizer(FusedAdam(1e-5))
         self.model.compile_training(update, [CoupledWeightDecay(4e-4, self.model)])
         self._train = tf.function(self.model.train_step)
 

@@ -13,7 +13,7 @@ machine slows all of them alike; a ratio is the median over the rounds. Variants
   its first step to the end of its last, per step.
 - `step`: the same model's training step on a fixed batch.
 - `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
-- `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Adam's.
+- `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Keras' own Adam.
 - `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
   under `autocast`. A ratio is to the faster of the two. Needs torchvision (requirements-torch-networks.txt);
   without them, and for networks that torchvision has not, the column is empty.
@@ -54,6 +54,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     MeanLoss,
     ProxyRateOptimizer,
     TracedFunctions,
@@ -184,9 +185,7 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
     for model in models[2:]:
         model.fold_batch_norm()
     for model in models:
-        model.compile_training(
-            ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)]
-        )
+        model.compile_training(ProxyRateOptimizer(FusedAdam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)])
     models[0].share_traces(TracedFunctions(), "fit")
     steps = {
         **{name: fixed_step(model, images, labels) for name, model in zip(("step", "folded"), models[1:])},

@@ -44,7 +44,7 @@ from benchmarks.training_step import CASES, Case, build_model, examples_of, fixe
 from common.data import CenterCrop, Dataset, Examples
 from common.errors import check_choice
 from common.retrieval import evaluate_retrieval
-from common.training import CoupledWeightDecay, EmbeddingModel, ProxyRateOptimizer
+from common.training import CoupledWeightDecay, EmbeddingModel, FusedAdam, ProxyRateOptimizer
 from experiments.settings.flags import run_command
 from experiments.settings.recipes import resolve
 from experiments.settings.run_settings import DECODED_IMAGES_MB
@@ -153,7 +153,7 @@ def variants(case: Case, examples: Examples, cases: Sequence[str], num_steps: in
         folded.fold_batch_norm()
         found |= embedding_variants((plain, folded), inputs, examples.labels)
     if "overlap" in cases:
-        update = ProxyRateOptimizer(keras.optimizers.Adam(1e-5, beta_2=0.99))
+        update = ProxyRateOptimizer(FusedAdam(1e-5, beta_2=0.99))
         trained.compile_training(update, [CoupledWeightDecay(1e-4, trained)])
         found |= overlap_variants(fixed_step(trained, images, labels), lambda: plain.embed(inputs[1]), num_steps)
     for function in found.values():

@@ -11,7 +11,9 @@ from common.errors import InvalidInput, invalid
 from common.records import ResumableCallback, RunDirectory
 from common.training.embedding_model import EmbeddingModel
 
-CHECKPOINT_VERSION = 2  # of what a checkpoint holds; the file's own format is `common.files.FORMAT_VERSION`
+# Of what a checkpoint holds, and of how the commands' steps are rounded: a run that resumes has the figures of one that
+# was not stopped. 3: `FusedAdam`. The file's own format is `common.files.FORMAT_VERSION`.
+CHECKPOINT_VERSION = 3
 
 
 class Checkpoint(ResumableCallback):

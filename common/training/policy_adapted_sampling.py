@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
 from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.miners.sampling_distribution import SamplingDistribution
 from common.records import ResumableCallback
+from common.training.fused_adam import FusedAdam
 from common.training.policy_estimators import ESTIMATORS, RANDOM
 from common.training.sampling_policy import SamplingPolicy, act, actor_loss, critic_loss
 from common.training.training_state import TrainingStateHistory
@@ -129,7 +129,7 @@ class PolicyAdaptedSampling(ResumableCallback):
         size = self.history.size(distribution.num_bins)
         self.policy, self.old_policy = (SamplingPolicy(distribution.num_bins, size, seed=seed) for _ in range(2))
         self._synchronize()
-        self.optimizer = keras.optimizers.Adam(self.rules.learning_rate)
+        self.optimizer = FusedAdam(self.rules.learning_rate)
         self.optimizer.build(self.policy.trainable_variables)
         self._decisions, self._updates, self._steps = 0, 0, 0
         self._actions: np.ndarray | None = None

@@ -9,7 +9,6 @@ import pathlib
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
 from common import backbones, data
 from common.errors import check_choice, invalid
@@ -20,6 +19,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     ProxyRateOptimizer,
     Training,
     TrainingSchedule,
@@ -112,7 +112,7 @@ def _prepared(
             monitor="accuracy",
             checkpoint_seconds=checkpoint_seconds,
         ),
-        lambda: ProxyRateOptimizer(keras.optimizers.Adam(settings.learning_rate)),
+        lambda: ProxyRateOptimizer(FusedAdam(settings.learning_rate)),
         keep_backbone,
         cost,
         gradient_transforms=[CoupledWeightDecay(settings.weight_decay, model)],

@@ -34,6 +34,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     ProxyRateOptimizer,
     Training,
     TrainingSchedule,
@@ -160,7 +161,7 @@ class MnistTraining:
         )
 
     def _make_update(self) -> ProxyRateOptimizer:
-        return ProxyRateOptimizer(keras.optimizers.Adam(self.settings.learning_rate, beta_2=self.settings.beta_2))
+        return ProxyRateOptimizer(FusedAdam(self.settings.learning_rate, beta_2=self.settings.beta_2))
 
     def _figures(self, model: EmbeddingModel, projections: AlternatingProjections) -> tuple[dict, dict]:
         """What a trained model makes of the test digits, and the problems that it went through; its embeddings."""

@@ -31,16 +31,14 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
     Raises:
         InvalidInput: layer-wise decay of a network without blocks.
     """
-    from tensorflow import keras
-
     from common.training.devices import scaled_optimizer
 
     settings = {"beta_1": 0.9, "beta_2": config.beta_2}
     if config.optimizer == ADAMW:
-        optimizer = keras.optimizers.AdamW(config.learning_rate, weight_decay=config.weight_decay, **settings)
+        optimizer = training.FusedAdamW(config.learning_rate, weight_decay=config.weight_decay, **settings)
         optimizer.exclude_from_weight_decay(var_list=[w for w in model.trainable_variables if not _is_decayed(w)])
     else:
-        optimizer = keras.optimizers.Adam(config.learning_rate, **settings)
+        optimizer = training.FusedAdam(config.learning_rate, **settings)
     cosine = config.learning_rate_schedule == COSINE
     return training.ProxyRateOptimizer(
         scaled_optimizer(optimizer, config.precision),

@@ -346,9 +346,9 @@ def test_jumps_of_the_clock_change_nothing(tmp_path, monkeypatch, whole):
 
 
 def test_a_checkpoint_of_another_version_says_so(tmp_path):
-    state = np.array(json.dumps({"format": 1, "callbacks": [], "epochs_done": 1}))
+    state = np.array(json.dumps({"format": 2, "callbacks": [], "epochs_done": 1}))
     RunDirectory(tmp_path, {}).write_checkpoint({"state": state})
-    with pytest.raises(InvalidInput, match="has version 1 with 0 parts, this version .* reads version 2 with 1"):
+    with pytest.raises(InvalidInput, match="has version 2 with 0 parts, this version .* reads version 3 with 1"):
         run_training(tmp_path)
 
 

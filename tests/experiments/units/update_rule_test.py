@@ -6,7 +6,7 @@ import tensorflow as tf
 from common.backbones import vision_transformer
 from common.losses import ContrastiveLoss
 from common.pooling import ClassTokenPooling
-from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW
 from experiments.settings.recipes import resolve
 from experiments.units.update_rule import coupled_decay, update_rule
 
@@ -50,6 +50,14 @@ def test_adam_leaves_the_decay_to_the_gradient():
     assert isinstance(decay, CoupledWeightDecay)
     assert decay.rate == 0.1
     assert coupled_decay(configuration(optimizer="adamw"), model) == []
+
+
+def test_either_rule_is_one_operation_per_variable():
+    model = small_model()
+    for name, fused in (("adam", FusedAdam), ("adamw", FusedAdamW)):
+        update = update_rule(configuration(optimizer=name, beta_2=0.97), model)
+        assert [type(update.optimizer), type(update.proxy_optimizer)] == [fused, fused]
+        assert (update.optimizer.beta_1, update.optimizer.beta_2) == (0.9, 0.97)
 
 
 def test_layer_decay_slows_the_decay_of_lower_blocks_with_their_rate():
