@@ -22,7 +22,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.gradient_cases import CASES
+from benchmarks.gradient_cases import CASES, COMPILED
 from benchmarks.gradient_check import GradientCheck, old_decision
 from benchmarks.inexact_arithmetic import PROCESSORS
 from benchmarks.measure import print_figures, print_table
@@ -54,7 +54,7 @@ def errors_of(case: str, lengths: str, rows: int, seed: int = 0) -> list[Error]:
     check = GradientCheck(case, rows, lengths, "float32", seed)
     add(NATIVE, check.error())
     add(NATIVE, check.error(as_function=True))
-    is_compiled = case == "CompiledPooling"  # which costs seconds for each processor and number of rows
+    is_compiled = case in COMPILED  # which costs seconds for each processor and number of rows
     for processor in PROCESSORS.values():
         if not is_compiled or (processor, lengths, rows) == (PROCESSORS["one unit low"], "mixed", ROWS[1]):
             add(EMULATED, check.error(processor))

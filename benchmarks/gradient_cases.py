@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from ccp_dml.compiled_loss import CompiledLoss
+from common.losses import ContrastiveLoss
 from common.ops.distances import pairwise_distances
 from common.ops.gradient_reversal import reverse_gradient
 from common.ops.normalization import normalize
@@ -22,6 +24,7 @@ from common.ops.precision import at_least_float32
 from common.ops.reductions import log_sum_exp, softmax_means_by_group
 from common.pooling import CrossDimensionalPooling, GeneralizedMaxPooling
 from common.pooling.weighted_pooling import shares, weighted_sum
+from common.references import References
 from gsp_dml.partial_transport import partial_transport
 from gsp_dml.prototype_costs import prototype_costs
 from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_pooling
@@ -32,6 +35,8 @@ SMOOTHING = 5.0
 SMALLEST_DISTANCE = 0.1  # between vectors: at 0 a distance has a kink of its own
 
 _POOLING = PoolingSettings(None, SMOOTHING, "exact", None, return_attributes=True, return_plan=True)
+
+COMPILED = ("CompiledPooling", "CompiledLoss")  # cases that are programs of their own, inside of a function or not
 
 
 class Inputs(NamedTuple):
@@ -168,6 +173,28 @@ def pool_compiled(features, prototypes, ratio) -> list:
     return [pooled, transport.attributes, transport.plan]
 
 
+@functools.cache
+def _contrastive_loss(dtype: str) -> ContrastiveLoss:
+    """C2 with margins that leave no pair out, where it has no kinks."""
+    return ContrastiveLoss(0.0, 3.0, normalization="clip", dtype=dtype)
+
+
+@functools.cache
+def _compiled_loss(dtype: str) -> CompiledLoss:
+    return CompiledLoss(_contrastive_loss(dtype))
+
+
+def _loss_by(loss_of: Callable[[str], Callable]) -> Callable:
+    """Rows against prototypes, of as many classes in turn."""
+
+    def apply(features, prototypes):
+        features, prototypes = at_least_float32(features), at_least_float32(prototypes)
+        labels, references = tf.range(tf.shape(features)[0]) % PROTOTYPES, References(prototypes, tf.range(PROTOTYPES))
+        return [loss_of(features.dtype.name)(features, labels, references)]
+
+    return apply
+
+
 def _transport(solver: str, num_iterations: int | None = None) -> Callable:
     def solve(costs, ratio):
         ratio = at_least_float32(ratio)
@@ -205,6 +232,7 @@ CASES = {
     ),
     "transport_pooling": Case(pool, pooling_inputs),
     "CompiledPooling": Case(pool_compiled, pooling_inputs, exact_function=pool),
+    "CompiledLoss": Case(_loss_by(_compiled_loss), features_and_prototypes, exact_function=_loss_by(_contrastive_loss)),
     "partial_transport": Case(_transport("exact"), transport_inputs, ANY),
     "partial_transport, fixed point": Case(
         _transport("fixed_point"), transport_inputs, ANY, exact_function=_transport("exact")

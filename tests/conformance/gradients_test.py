@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.gradient_cases import CASES, CHANNELS, vectors
+from benchmarks.gradient_cases import CASES, CHANNELS, COMPILED, vectors
 from benchmarks.gradient_check import GradientCheck, old_decision
 from benchmarks.inexact_arithmetic import PROCESSORS
 from gsp_dml import prototype_costs
@@ -23,6 +23,7 @@ BOUND = 1e-4
 
 # Each file with a `tf.custom_gradient`, and the cases that check it.
 CUSTOM_GRADIENTS = {
+    "ccp_dml/compiled_loss.py": {"CompiledLoss"},
     "common/ops/gradient_reversal.py": {"reverse_gradient"},
     "common/pooling/weighted_pooling.py": {"weighted_sum"},
     "gsp_dml/partial_transport.py": {"partial_transport", "partial_transport, fixed point"},
@@ -58,11 +59,11 @@ def test_the_table_has_every_custom_gradient():
 def test_gradients_agree_with_float64_differences(name, lengths):
     check = check_of(name, lengths)
     assert check.error() < BOUND
-    if name != "CompiledPooling":  # programs of its own, inside of a function or not
+    if name not in COMPILED:
         assert check.error(as_function=True) < BOUND
 
 
-@all_cases(lambda name: name != "CompiledPooling")
+@all_cases(lambda name: name not in COMPILED)
 def test_gradients_do_not_hang_on_inexact_operations(name, lengths):
     errors = {label: check_of(name, lengths).error(processor) for label, processor in PROCESSORS.items()}
     assert {label: error for label, error in errors.items() if not error < BOUND} == {}
@@ -72,7 +73,7 @@ def test_compiled_pooling_does_not_hang_on_inexact_operations():
     assert check_of("CompiledPooling", "mixed").error(PROCESSORS["one unit low"]) < BOUND
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.is_custom and name != "CompiledPooling"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.is_custom and name not in COMPILED])
 def test_gradients_of_bfloat16_inputs_are_right_but_for_their_rounding(name):
     lengths = "mixed" if "mixed" in CASES[name].lengths else CASES[name].lengths[0]
     assert check_of(name, lengths, "bfloat16").error() < 2.0**-8 + BOUND
