@@ -17,6 +17,7 @@ from common.retrieval.search.coarse_bounds import (
     CoarseSide,
     CoarseSlack,
     coarse_bytes,
+    coarse_widths,
     is_fast,
     pattern_limits,
     upper_of_patterns,
@@ -169,6 +170,9 @@ class TileSearch:
             if not self.symmetric:
                 list(pool.map(self._measure_gallery, range(len(self.gallery_parts))))
             list(pool.map(self._measure_queries, range(len(self.query_parts))))
+            if self.coarse is not None:
+                queries, gallery = self.coarse
+                self.coarse_width = coarse_widths(queries, self.query_width, gallery, self.gallery_width)
             list(pool.map(self._open_block, range(len(self.query_parts))))
             list(pool.map(self._visit_home, range(len(self.query_parts))))
             list(pool.map(self._visit_tiles, self._tasks()))
@@ -205,7 +209,9 @@ class TileSearch:
         decision = self.task.decision(part, slack)
         if self.coarse is not None:
             queries, gallery = self.coarse
-            decision = decision._replace(refinement=CoarseSlack.between(queries, part, gallery, slack))
+            of_queries, of_gallery = self.coarse_width
+            wide = Slack(*of_queries[:, part], *of_gallery)
+            decision = decision._replace(refinement=CoarseSlack(wide, queries.factors[part], gallery.factors))
         self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
 
     def _row_factors(self, row: int) -> np.ndarray:

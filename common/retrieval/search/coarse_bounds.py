@@ -105,24 +105,6 @@ class CoarseSlack(NamedTuple):
     query_factors: np.ndarray  # [queries, dim + 3]
     gallery_factors: np.ndarray  # [gallery, dim + 3]
 
-    @classmethod
-    def between(cls, queries: CoarseSide, part: slice, gallery: CoarseSide, slack: Slack) -> CoarseSlack:
-        """Of a part of the queries; `slack` is that of their float32 bounds.
-
-        The widths of a pair are w_i N_j + N_i w_j <= 2 rho N_i N_j, with rho the largest w / N, and both the product of
-        the rounded vectors and the columns of the widths may have them.
-        """
-        rho = max(float(np.max(side.widths[0] / np.maximum(side.widths[1], _TINY))) for side in (queries, gallery))
-
-        def widened(radius: np.ndarray, margin: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return np.sqrt(radius**2 + 2.0 * _ROUNDED_UP**4 * rho * widths[1] ** 2), margin + widths[2]
-
-        return cls(
-            Slack(*widened(*slack[:2], queries.widths[:, part]), *widened(*slack[2:], gallery.widths)),
-            queries.factors[part],
-            gallery.factors,
-        )
-
     def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Lower bounds of similarities from coarse upper ones; those of float32 have them, too."""
         return upper - self.slack.of(query, item) - _LAST_ROUNDING * np.abs(upper)
@@ -138,6 +120,29 @@ class CoarseSlack(NamedTuple):
             upper[part] = np.einsum("ij,ij->i", left[:, :dim], right[:, :dim])
             upper[part] += left[:, dim + 1] + right[:, dim + 1] + left[:, dim + 2] * right[:, dim + 2]
         return upper
+
+
+def coarse_widths(
+    queries: CoarseSide, query_width: np.ndarray, gallery: CoarseSide, gallery_width: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Radius and margin of coarse bounds, `[2, queries]` and `[2, gallery]`, from those of float32 ones.
+
+    The widths of a pair are w_i N_j + N_i w_j <= 2 rho N_i N_j, with rho the largest w / N, and both the product of the
+    rounded vectors and the columns of the widths may have them.
+    """
+    rho = max(float(np.max(side.widths[0] / np.maximum(side.widths[1], _TINY))) for side in (queries, gallery))
+
+    def widened(side: CoarseSide, width: np.ndarray) -> np.ndarray:
+        radius, margin = width
+        return np.stack(
+            [
+                np.sqrt(radius**2 + 2.0 * _ROUNDED_UP**4 * rho * side.widths[1] ** 2),
+                margin + side.widths[2],
+            ]
+        )
+
+    of_queries = widened(queries, query_width)
+    return of_queries, of_queries if queries is gallery else widened(gallery, gallery_width)
 
 
 def coarse_bytes(num_rows: int, dim: int) -> int:

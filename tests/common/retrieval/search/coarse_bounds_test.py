@@ -6,7 +6,13 @@ import pytest
 from common.retrieval import NeighborSearch
 from common.retrieval.search import blocked_search, coarse_bounds
 from common.retrieval.search.candidates import Slack
-from common.retrieval.search.coarse_bounds import CoarseSide, CoarseSlack, pattern_limits, upper_of_patterns
+from common.retrieval.search.coarse_bounds import (
+    CoarseSide,
+    CoarseSlack,
+    coarse_widths,
+    pattern_limits,
+    upper_of_patterns,
+)
 from common.retrieval.search.similarity_bounds import SimilarityBounds
 
 needs_float32_sums = pytest.mark.skipif(
@@ -34,7 +40,8 @@ def sides_of(queries, gallery):
         found.append((side, factors))
     (left, of_left), (right, of_right) = found
     slack = Slack(of_left.radius, of_left.margin, of_right.radius, of_right.margin)
-    coarse = CoarseSlack.between(left, slice(0, len(queries)), right, slack)
+    widths = coarse_widths(left, np.stack(of_left[1:]), right, np.stack(of_right[1:]))
+    coarse = CoarseSlack(Slack(*widths[0], *widths[1]), left.factors, right.factors)
     differences = queries.astype(np.float64)[:, np.newaxis] - gallery.astype(np.float64)
     exact = -0.5 * ((bounds.unit * differences / bounds.scale) ** 2).sum(axis=2)
     return left, right, coarse, slack, exact
