@@ -42,11 +42,12 @@ class Thresholds(NamedTuple):
     of_rows: np.ndarray | None  # [rows]; None: only columns look for neighbours
     reached: np.ufunc = np.greater_equal  # (entry, threshold)
     lowest: np.ufunc = np.minimum  # of two thresholds
+    upper: Callable[[np.ndarray], np.ndarray] = np.asarray  # the float32 bounds that entries are
 
     def as_patterns(self) -> Thresholds:
         """The same for the bit patterns of `CoarseBounds`."""
         of_rows = None if self.of_rows is None else pattern_limits(self.of_rows)
-        return Thresholds(pattern_limits(self.of_columns), of_rows, reached=np.less, lowest=np.maximum)
+        return Thresholds(pattern_limits(self.of_columns), of_rows, np.less, np.maximum, upper_of_patterns)
 
 
 class SearchTask(NamedTuple):
@@ -170,10 +171,10 @@ class TileSearch:
             if not self.symmetric:
                 list(pool.map(self._measure_gallery, range(len(self.gallery_parts))))
             list(pool.map(self._measure_queries, range(len(self.query_parts))))
+            widths = None
             if self.coarse is not None:
-                queries, gallery = self.coarse
-                self.coarse_width = coarse_widths(queries, self.query_width, gallery, self.gallery_width)
-            list(pool.map(self._open_block, range(len(self.query_parts))))
+                widths = coarse_widths(self.coarse[0], self.query_width, self.coarse[1], self.gallery_width)
+            list(pool.map(lambda column: self._open_block(column, widths), range(len(self.query_parts))))
             list(pool.map(self._visit_home, range(len(self.query_parts))))
             list(pool.map(self._visit_tiles, self._tasks()))
 
@@ -203,13 +204,12 @@ class TileSearch:
         with tf.device("/CPU:0"):
             self.columns[column] = tf.constant(factors.as_columns)
 
-    def _open_block(self, column: int) -> None:
+    def _open_block(self, column: int, widths: tuple[np.ndarray, np.ndarray] | None) -> None:
         part = self.query_parts[column]
         slack = Slack(*self.query_width[:, part], *self.gallery_width)
         decision = self.task.decision(part, slack)
-        if self.coarse is not None:
-            queries, gallery = self.coarse
-            of_queries, of_gallery = self.coarse_width
+        if self.coarse is not None and widths is not None:
+            (queries, gallery), (of_queries, of_gallery) = self.coarse, widths
             wide = Slack(*of_queries[:, part], *of_gallery)
             decision = decision._replace(refinement=CoarseSlack(wide, queries.factors[part], gallery.factors))
         self.blocks[column] = CandidateBlock(decision, self.item_bits, len(self.gallery_parts))
@@ -266,7 +266,7 @@ class TileSearch:
         entries: np.ndarray,
     ) -> None:
         """Collects candidates of the tile's columns among its rows; with thresholds of rows, of its rows, too."""
-        upper = entries if entries.dtype == np.float32 else upper_of_patterns(entries)
+        upper = thresholds.upper(entries)
         passed = thresholds.reached(entries, thresholds.of_columns[column_in_tile])
         items = self.gallery_parts[row].start + row_in_tile[passed]
         self._add(column, column_in_tile[passed], items, upper[passed])

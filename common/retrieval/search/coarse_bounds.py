@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from common.retrieval.search.candidates import Slack
+from common.retrieval.search.similarity_bounds import pair_bounds
 
 COARSE_BYTES = 2**31  # of the copies of all embeddings that a coarse search holds; with more it is one of float32
 _PROCESSOR_FLAGS = ("avx512_bf16", "amx_bf16")
@@ -112,13 +113,10 @@ class CoarseSlack(NamedTuple):
     def float32_upper(self, query: np.ndarray, item: np.ndarray) -> np.ndarray:
         """Upper bounds `[pairs]` as a float32 tile has them, but for the order of the sum."""
         upper = np.empty(len(query), np.float32)
-        dim = self.query_factors.shape[1] - 3
-        step = max(1, _COORDINATES_AT_ONCE // dim)
+        step = max(1, _COORDINATES_AT_ONCE // self.query_factors.shape[1])
         for start in range(0, len(upper), step):
             part = slice(start, start + step)
-            left, right = self.query_factors[query[part]], self.gallery_factors[item[part]]
-            upper[part] = np.einsum("ij,ij->i", left[:, :dim], right[:, :dim])
-            upper[part] += left[:, dim + 1] + right[:, dim + 1] + left[:, dim + 2] * right[:, dim + 2]
+            upper[part] = pair_bounds(self.query_factors[query[part]], self.gallery_factors[item[part]])
         return upper
 
 
@@ -134,12 +132,8 @@ def coarse_widths(
 
     def widened(side: CoarseSide, width: np.ndarray) -> np.ndarray:
         radius, margin = width
-        return np.stack(
-            [
-                np.sqrt(radius**2 + 2.0 * _ROUNDED_UP**4 * rho * side.widths[1] ** 2),
-                margin + side.widths[2],
-            ]
-        )
+        wide = np.sqrt(radius**2 + 2.0 * _ROUNDED_UP**4 * rho * side.widths[1] ** 2)
+        return np.stack([wide, margin + side.widths[2]])
 
     of_queries = widened(queries, query_width)
     return of_queries, of_queries if queries is gallery else widened(gallery, gallery_width)

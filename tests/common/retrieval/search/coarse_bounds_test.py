@@ -194,3 +194,21 @@ def test_copies_beyond_the_budget_inner_products_and_short_rows_stay_float32(cou
     monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1500, 24))
     neighbors_of(embeddings, None)
     assert counted["coarse"] > 0
+
+
+@needs_float32_sums
+def test_blocks_of_queries_share_what_they_hold_of_the_gallery(counted, monkeypatch):
+    """A copy for each block would take more than all else at a million embeddings."""
+    made = []
+
+    def remembered(*parts):
+        made.append(CoarseSlack(*parts))
+        return made[-1]
+
+    monkeypatch.setattr(blocked_search, "CoarseSlack", remembered)
+    neighbors_of(classes_around_centers(250, 0.4)[0], None)
+    assert len(made) == 24
+    for other in made[1:]:
+        for name in ("gallery_radius", "gallery_margin"):
+            assert np.shares_memory(getattr(other.slack, name), getattr(made[0].slack, name))
+        assert np.shares_memory(other.gallery_factors, made[0].gallery_factors)
