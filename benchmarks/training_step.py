@@ -12,6 +12,7 @@ machine slows all of them alike; a ratio is the median over the rounds. Variants
   pixels for 227), decoded, cropped and mirrored, or, for ResNet-10, shifted images in memory. The time from the end of
   its first step to the end of its last, per step.
 - `step`: the same model's training step on a fixed batch.
+- `Keras' Adam`: `step` with Keras' own Adam instead of `FusedAdam`.
 - `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Keras' own Adam.
 - `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
@@ -23,6 +24,7 @@ Last line: one JSON object; null for what was not measured.
 `mobilenet_fit_over_minimal`, `resnet10_fit_over_minimal`: `fit` over `minimal` at 128 and at 32 pixels.
 `mobilenet_over_torch`, `resnet50_over_torch`: `step` over PyTorch's better one, at 128 and at 224 pixels.
 `mobilenet_folded_over_unfolded`: `folded` over `step` at 128 pixels.
+`mobilenet_fused_adam_over_keras`: `step` over `Keras' Adam` at 128 pixels.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ from common.training import (
 
 keras = tf.keras
 DIM, NUM_CLASSES, IMAGES_PER_CLASS = 128, 20, 16
+KERAS_ADAM = "Keras' Adam"
 MARGINS = 0.2652, 0.5409  # of the contrastive loss, positive and negative
 
 
@@ -181,14 +184,15 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
     index_batches = ClassBalancedBatches(examples.labels, case.batch_size // 4, 4, seed=0)
     batches = training_batches(examples, index_batches, augmentation, seed=0)
     images, labels = next(iter(batches))
-    models = [build_model(case, images, labels) for _ in range(2 + case.is_frozen)]
-    for model in models[2:]:
+    models = [build_model(case, images, labels) for _ in range(3 + case.is_frozen)]
+    for model in models[3:]:
         model.fold_batch_norm()
     for model in models:
-        model.compile_training(ProxyRateOptimizer(FusedAdam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)])
+        adam = keras.optimizers.Adam if model is models[2] else FusedAdam
+        model.compile_training(ProxyRateOptimizer(adam(1e-5, beta_2=0.99)), [CoupledWeightDecay(1e-4, model)])
     models[0].share_traces(TracedFunctions(), "fit")
     steps = {
-        **{name: fixed_step(model, images, labels) for name, model in zip(("step", "folded"), models[1:])},
+        **{name: fixed_step(model, images, labels) for name, model in zip(("step", KERAS_ADAM, "folded"), models[1:])},
         "minimal": minimal_step(case, images, labels),
         **torch_steps.steps_of(case.torch_name, images.numpy(), labels.numpy(), DIM, MARGINS),
     }
@@ -220,6 +224,7 @@ def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
         "folded_over_unfolded": (
             measure.paired_ratio(seconds["folded"], seconds["step"]) if "folded" in seconds else None
         ),
+        "over_keras_adam": measure.paired_ratio(seconds["step"], seconds[KERAS_ADAM]),
         "over_torch": None if peer is None else measure.paired_ratio(seconds["step"], seconds[peer]),
     }
 
@@ -232,6 +237,7 @@ def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, flo
         "mobilenet_over_torch": ("mobilenet_v2_128", "over_torch"),
         "resnet50_over_torch": ("resnet50_224", "over_torch"),
         "mobilenet_folded_over_unfolded": ("mobilenet_v2_128", "folded_over_unfolded"),
+        "mobilenet_fused_adam_over_keras": ("mobilenet_v2_128", "over_keras_adam"),
     }
     return {name: found.get(case, {}).get(ratio) for name, (case, ratio) in told.items()}
 
@@ -241,7 +247,7 @@ def main(argv) -> None:
     del argv
     if torch_steps.MISSING:
         print(f"PyTorch's steps are left out: {torch_steps.MISSING}.")
-    columns = ["fit", "step", "folded", "minimal", "torch float32", "torch bfloat16"]
+    columns = ["fit", "step", KERAS_ADAM, "folded", "minimal", "torch float32", "torch bfloat16"]
     rows, found = [], {}
     for name in _FLAGS.cases:
         with tempfile.TemporaryDirectory() as folder:
@@ -251,7 +257,9 @@ def main(argv) -> None:
         told = ["" if ratio is None else f"{ratio:.3f}" for ratio in found[name].values()]
         rows.append([f"{name} x {CASES[name].batch_size}", *cells, *told])
         keras.backend.clear_session()
-    measure.print_table(["case", *columns, "fit / minimal", "fit / step", "folded / step", "step / torch"], rows)
+    measure.print_table(
+        ["case", *columns, "fit / minimal", "fit / step", "folded / step", f"step / {KERAS_ADAM}", "step / torch"], rows
+    )
     measure.print_figures(figures_of(found))
 
 

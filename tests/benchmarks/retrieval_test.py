@@ -7,7 +7,7 @@ from common.retrieval import evaluate_retrieval
 
 
 @pytest.mark.parametrize("num_gallery", [0, 100])
-@pytest.mark.parametrize("peer", ["numpy", "faiss", "calculator"])
+@pytest.mark.parametrize("peer", ["numpy", "faiss", "calculator", "float32_bounds"])
 def test_every_peer_computes_the_same(peer, num_gallery):
     if {"faiss": retrieval.faiss, "calculator": retrieval.AccuracyCalculator}.get(peer, True) is None:
         pytest.skip(f"the library behind {peer} is not installed")

@@ -8,11 +8,12 @@ from benchmarks import training_step
 from benchmarks.training_step import CASES, figures_of, measured, ratios, variants
 from common import backbones
 
-SECONDS = {"fit": [3.0, 6.0], "step": [2.0, 4.0], "minimal": [1.0, 3.0]}
+SECONDS = {"fit": [3.0, 6.0], "step": [2.0, 4.0], "Keras' Adam": [4.0, 4.0], "minimal": [1.0, 3.0]}
 
 
 def test_ratios_are_medians_over_rounds():
     expected = {"fit_over_minimal": 2.5, "fit_over_step": 1.5, "folded_over_unfolded": None, "over_torch": None}
+    expected["over_keras_adam"] = 0.75
     assert ratios(SECONDS) == expected
     assert ratios({**SECONDS, "folded": [1.0, 3.0]}) == {**expected, "folded_over_unfolded": 0.625}
 
@@ -36,9 +37,11 @@ def test_the_last_line_says_null_for_what_was_not_measured():
         "mobilenet_over_torch": None,
         "resnet50_over_torch": None,
         "mobilenet_folded_over_unfolded": None,
+        "mobilenet_fused_adam_over_keras": None,
     }
     folded = figures_of({"mobilenet_v2_128": ratios({**SECONDS, "folded": [1.0, 3.0]})})
     assert folded["mobilenet_folded_over_unfolded"] == 0.625
+    assert folded["mobilenet_fused_adam_over_keras"] == 0.75
 
 
 @pytest.mark.slow
@@ -48,5 +51,5 @@ def test_a_small_case_runs(tmp_path):
     assert [name for name, case in CASES.items() if not case.is_frozen] == ["resnet10_32"]
     network = functools.partial(backbones.resnet10, 3, frozen_batch_norm=True)
     seconds = measured(variants(case._replace(network=network, is_frozen=True), str(tmp_path)), 1)
-    assert list(seconds) == ["fit", "step", "folded", "minimal"]
+    assert list(seconds) == ["fit", "step", "Keras' Adam", "folded", "minimal"]
     assert all(0 < value[0] < 60 for value in seconds.values())
