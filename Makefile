@@ -72,7 +72,7 @@ $(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setu
 
 $(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-torch-networks.txt setup.py
 	$(PYTHON) -m venv $(ORACLE_VENV)
-	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt -r requirements-torch.txt "pytest>=8" \
+	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt -r requirements-torch.txt "pytest>=9.0.3" \
 	  || { echo "PyTorch could not be installed: the oracle tests of the backbones did not run." >&2; exit 1; }
 	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r requirements-torch-networks.txt \
 	  || { echo "torchvision, timm or pretrainedmodels could not be installed: the oracle tests did not run." >&2; exit 1; }

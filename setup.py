@@ -55,11 +55,11 @@ setup(
         "tensorboard>=2.15",  # `tf.summary` needs it; TensorFlow 2.21 does not bring it
         "numpy>=1.26",
         "scipy>=1.11",
-        "scikit-learn>=1.4",
+        "scikit-learn>=1.5",
         "absl-py>=2.0",
         "matplotlib>=3.8",
-        "pillow>=10.3",
-        "tqdm>=4.66",
+        "pillow>=12.3",
+        "tqdm>=4.66.3",
     ],
     extras_require={extra: requirements(extra) for extra in EXTRAS},
     classifiers=[
