@@ -15,7 +15,7 @@ from common.files import write_atomically
 from experiments.blocks.builders import token_methods
 from experiments.blocks.compared_methods import baselines_of
 from experiments.blocks.figure_tables import draw_lambda_search, draw_mnist_problems, draw_prototypes, draw_zero_shot
-from experiments.blocks.study_tables import draw_recorded_poolings, draw_recorded_sweep
+from experiments.blocks.study_tables import draw_recorded_poolings, draw_recorded_sweep, draw_sweep_differences
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import draw_agreements
 from experiments.evidence.fair_rows import table_rows, untrained_means
@@ -147,23 +147,23 @@ PICTURES: Mapping[str, Picture] = {
     ),
     "docs/figures/warm_batch_size.png": Picture(
         "warm_cars_batch_size",
-        draw_recorded_sweep,
-        {"title": "C2 alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
+        draw_sweep_differences,
+        {"title": "C2 with CCP minus C2: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
     "docs/figures/warm_batch_size_c1.png": Picture(
         "warm_cars_batch_size_c1",
-        draw_recorded_sweep,
-        {"title": "C1 alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
+        draw_sweep_differences,
+        {"title": "C1 with CCP minus C1: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
     "docs/figures/warm_batch_size_ms.png": Picture(
         "warm_cars_batch_size_ms",
-        draw_recorded_sweep,
-        {"title": "Multi-similarity, alone and with CCP: a head on Cars features (as figure 3.8)"},
+        draw_sweep_differences,
+        {"title": "Multi-similarity, CCP's gain: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
     "docs/figures/warm_batch_size_triplet.png": Picture(
         "warm_cars_batch_size_triplet",
-        draw_recorded_sweep,
-        {"title": "Triplet alone and with CCP: a head on Cars features, four folds, two runs each (as figure 3.8)"},
+        draw_sweep_differences,
+        {"title": "Triplet with CCP minus without: a head on Cars features, four folds, two runs each (as figure 3.8)"},
     ),
     "docs/figures/warm_prototypes.png": Picture(
         "warm_cars_prototypes",

@@ -14,8 +14,10 @@ from experiments.evidence.rows import TRAINING
 from experiments.evidence.scores import labels_of, scores_of_trainings, training_scores
 from experiments.evidence.store import StudyRows
 from experiments.protocols.one_split import cell
+from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.studies.pooling_comparison import draw_poolings
 from experiments.studies.sweep import (
+    INTERVAL,
     SWEEP,
     MeasuredPoint,
     SweepAxes,
@@ -53,6 +55,32 @@ def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> Non
     """
     axes, points = _measured_points(study)
     draw_sweep(title, axes, list(points.values()), path)
+
+
+def draw_sweep_differences(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw the paired difference of each series from the first one, at every point of a sweep of test figures.
+
+    Args:
+        study: its rows.
+        path: where the PNG goes.
+        title: above the axes.
+
+    Raises:
+        InvalidInput: the rows are of no sweep, or a point lacks the first series.
+    """
+    axes, points = _measured_points(study)
+    first = next(iter(points.values())).series
+    baselines = {point.value.x: label for label, point in points.items() if point.series == first}
+    lines: dict[str, list[SweepValue]] = {}
+    for label, point in points.items():
+        if point.series != first:
+            baseline = baselines[check_choice(f"place of {label}, compared with {first} at", point.value.x, baselines)]
+            ours, theirs = (scores_of_trainings(study, of) for of in (label, baseline))
+            gap = ours.difference(theirs, "MAP@R")
+            value = SweepValue(point.value.x, gap.estimate, *gap.ends(of_difference=True), INTERVAL + gap.kind)
+            lines.setdefault(f"{point.series} minus {first}", []).append(value)
+    labels = {"x_label": axes.x_label, "y_label": "difference in test MAP@R (points)", "title": title}
+    sweep_lines(lines, path, logarithmic=axes.logarithmic, **labels)
 
 
 def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import InvalidInput, check_given
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.evidence.fair_rows import complete_repeats
 from experiments.evidence.rows import TRAINING
@@ -40,12 +40,6 @@ class Effect(NamedTuple):
     def agrees_on(self, dataset: str) -> bool:
         """Whether the estimate has the published sign on a data set; a difference of nothing agrees with none."""
         return self.cell.estimate.mean * self.printed[dataset] > 0
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the interval excludes zero and runs have a part in it."""
-        bounds = check_given("interval", self.cell.bounds)
-        return bounds.excludes_zero and bounds.training_error is not None
 
 
 class TableAgreement(NamedTuple):

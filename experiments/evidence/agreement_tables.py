@@ -16,7 +16,7 @@ _COEFFICIENT_NOTE = (
     "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
     "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and "
     "runs (of R repeats of a fold R - 1 are drawn; of runs that were not repeated, folds); test classes are "
-    "not resampled, and methods count as independent, although a loss with GSP and the same loss without are not."
+    "not resampled, and a method with GSP is drawn together with the same method without."
 )
 _CEILING_NOTE = (
     "Ceiling: the same coefficient between this printed data set and the other printed ones, over the same methods: "
@@ -29,9 +29,8 @@ _RULE_NOTE = (
 _SIGNS_NOTE = (
     "Points of test MAP@R (beside Revisiting 2.2: of P@1), the method minus the same without the change; differences "
     "are paired class by class and run by run, and starred if they are significant after Holm's correction over those "
-    "of one printed table. Agrees, contradicts: the interval, which includes the spread of training, excludes zero, "
-    "and all printed differences have this sign or none has; mixed: some have; open: the interval includes zero, or "
-    "nothing was trained twice."
+    "of one printed table. Agrees, contradicts: the difference is starred, and all printed differences have its sign "
+    "or none has; mixed: some have; open: it is not starred."
 )
 
 
@@ -112,7 +111,7 @@ def sign_word(effect: Effect) -> str:
     Args:
         effect: with at least one printed difference.
     """
-    if not effect.is_clear:
+    if not effect.cell.is_significant:
         return "open"
     same = [effect.agrees_on(dataset) for dataset in effect.printed]
     return "agrees" if all(same) else "mixed" if any(same) else "contradicts"

@@ -27,7 +27,7 @@ from experiments.studies.study import (
 )
 
 SWEEP = "sweep"  # of a row's extras: the point's place and axes
-_INTERVAL = "95 % interval, "
+INTERVAL = "95 % interval, "
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores 
     """
     if scores is not None:
         interval = scores.estimate("MAP@R")
-        return SweepValue(x, interval.estimate, *interval.ends(), _INTERVAL + interval.kind)
+        return SweepValue(x, interval.estimate, *interval.ends(), INTERVAL + interval.kind)
     mean = float(np.mean(validations))
     if len(validations) == 1:
         return SweepValue(x, mean)
@@ -158,7 +158,7 @@ def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], no
     """
     lines = []
     for series, value, num_trainings in points:
-        mark = MARKS.get(value.kind.removeprefix(_INTERVAL), "")
+        mark = MARKS.get(value.kind.removeprefix(INTERVAL), "")
         bounds = (
             "-" if value.low is None or value.high is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
         )
@@ -166,7 +166,7 @@ def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], no
     spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
     header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "runs"]
     is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points)
-    kinds = {point.value.kind.removeprefix(_INTERVAL) for point in points}
+    kinds = {point.value.kind.removeprefix(INTERVAL) for point in points}
     return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
 
 

@@ -115,6 +115,23 @@ def test_noisy_trainings_widen_the_interval():
     assert blurred.low < sharp.low
 
 
+def test_a_method_and_its_twin_with_gsp_are_drawn_together():
+    """Twins with equal figures add nothing, so the interval is that of one of each pair; independent ones narrow it."""
+    values = np.arange(6.0)
+    losses = [f"loss{index}" for index in range(6)]
+    twins = [f"{loss}+{pooling}" for loss in losses for pooling in ("gap", "gsp")]
+    figures = np.array([0.0, 2, 1, 4, 3, 5])
+    alone = rank_agreements(
+        {f"{loss}+gap": np.full((4, 1), value) for loss, value in zip(losses, values)},
+        {"a": dict(zip((f"{loss}+gap" for loss in losses), figures))},
+    )["a"].spearman
+    doubled = rank_agreements(
+        dict(zip(twins, (np.full((4, 1), value) for value in values.repeat(2)))),
+        {"a": dict(zip(twins, figures.repeat(2)))},
+    )["a"].spearman
+    assert (doubled.low, doubled.high) == pytest.approx((alone.low, alone.high), abs=0.06)
+
+
 def test_other_numbers_of_folds_are_refused():
     trainings = {**constant(np.arange(10.0)), METHODS[3]: np.zeros((2, 1))}
     with pytest.raises(InvalidInput, match="2 and 4 folds"):
