@@ -88,7 +88,7 @@ class _FoldedGraph:
 
     def __init__(self, network: keras.Model) -> None:
         self._input, self._output = network.inputs[0], network.outputs[0]
-        self._steps = _with_folds(_steps_of(network), self._output)
+        self._steps = _with_folds(_steps_of(network))
         self.num_folded = sum(step.convolution is not None for step in self._steps)
 
     def __call__(self, inputs: tf.Tensor, training: bool | None = False) -> tf.Tensor:
@@ -114,10 +114,9 @@ def _steps_of(network: keras.Model) -> list[_Step]:
     return steps
 
 
-def _with_folds(steps: list[_Step], output: tf.Tensor) -> list[_Step]:
+def _with_folds(steps: list[_Step]) -> list[_Step]:
     """The steps without the convolutions that a batch normalisation takes in."""
     uses = collections.Counter(tensor for step in steps for tensor in step.tensors())
-    uses[id(output)] += 1
     calls = collections.Counter(id(step.layer) for step in steps)
     foldable = {
         id(step.outputs[0]): step

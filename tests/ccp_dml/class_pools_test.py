@@ -1,11 +1,14 @@
 """Pools: who is in them, that they are pure functions of seed and problem, and that they are embedded in batches."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from ccp_dml import ClassPools, sample_pools
 from common.data import CenterCrop, Examples, NoAugmentation, RandomShift
+from common.data.input_pipeline import training_batches
 from common.errors import InvalidInput
 
 LABELS = np.array([2, 0, 1, 0, 2, 2, 0, 2, 2, 1])
@@ -90,6 +93,25 @@ def test_pools_are_functions_of_seed_and_problem():
     assert np.any(plain(0) != augmented[0, 0])
     np.testing.assert_array_equal(plain.indices(0), again.indices(0))
     assert np.any(plain.indices(0) != plain.indices(1))
+
+
+def test_the_same_images_are_augmented_anew_in_each_problem_and_otherwise_than_in_training():
+    images, seen = np.random.default_rng(1).integers(0, 255, (3, 6, 6, 1)).astype(np.uint8), []
+
+    def embed(batches):
+        seen.append(np.concatenate([np.asarray(batch) for batch in batches]))
+        return seen[-1].reshape(-1, 36)
+
+    examples, augmentation = Examples(np.arange(3), images), RandomShift(2)
+    pools = ClassPools(embed, examples, augmentation, 4, 2, 0, batch_size=12)
+    drawn = pools.indices(0).ravel()
+    np.testing.assert_array_equal(drawn, pools.indices(1).ravel())
+    for problem in (0, 1):
+        pools(problem)
+    places = SimpleNamespace(batch_size=12, batches_per_epoch=1, from_step=lambda step: iter([(0, drawn)]))
+    trained, _ = next(iter(training_batches(examples, places, augmentation, seed=0)))
+    assert np.any(seen[0] != seen[1])
+    assert np.any(seen[0] != trained)
 
 
 def test_image_files(tmp_path):

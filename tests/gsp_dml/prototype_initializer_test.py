@@ -43,6 +43,13 @@ def test_a_remembered_feature_is_never_padding():
         np.testing.assert_array_equal(one_feature_an_image(features, tf.constant(mask), first_image), np.ones((5, 1)))
 
 
+def test_positions_go_on_from_batch_to_batch():
+    features = tf.reshape(tf.range(7.0 * 5), [7, 5, 1])
+    np.testing.assert_array_equal(
+        one_feature_an_image(features[3:], None, 3), one_feature_an_image(features, None, 0)[3:]
+    )
+
+
 def test_a_memory_as_small_as_the_prototypes_is_taken_whole():
     memory = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
     picked = pick_prototypes(tf.constant(memory), 4).numpy()

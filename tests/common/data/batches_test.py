@@ -66,6 +66,12 @@ def test_an_epoch_has_the_rounds_of_the_mean_class_size():
     assert all(len(np.unique(classes)) == 6 for classes in rounds)
 
 
+def test_every_class_has_its_turn_where_chunks_leave_some_out():
+    batches = ClassBalancedBatches(_labels(*[4] * 10), classes_per_batch=4, samples_per_class=2, seed=0)
+    drawn = np.concatenate([batches.epoch(epoch).ravel() for epoch in range(50)]) // 4
+    assert np.bincount(drawn, minlength=10).min() > 0.7 * len(drawn) / 10
+
+
 def test_a_class_draws_without_replacement_until_its_queue_is_empty():
     labels = _labels(12, 12, 4)  # 28 / 3 / 2: five rounds, ten draws of each class
     batches = ClassBalancedBatches(labels, classes_per_batch=3, samples_per_class=2, seed=3)

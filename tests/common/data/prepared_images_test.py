@@ -178,14 +178,15 @@ def shards_of(cache):
 
 
 def test_shards_have_the_bytes_of_the_files(examples, tmp_path):
-    boxed = Examples(labels=examples.labels, paths=examples.paths, boxes=np.array([[1, 2, 5, 8]] * 4))
+    boxes, again = np.array([[1, 2, 5, 8]] * 4 + [[0, 0, 5, 8]]), [0, 1, 2, 3, 0]  # the first image has two
+    boxed = Examples(labels=examples.labels[again], paths=examples.paths[again], boxes=boxes)
     for given, boxes in ((examples, False), (boxed, True)):
         files = prepare_images(given, str(tmp_path / "cache"), 32, boxes)
         prepared = prepare_images(given, str(tmp_path / "cache"), 32, boxes, copies="shards")
         assert list(prepared.shards) == [Path(path).read_bytes() for path in files.paths]
-        assert list(prepared.paths) == list(examples.paths)
+        assert list(prepared.paths) == list(given.paths)
         assert prepared.boxes is None
-        np.testing.assert_array_equal(prepared.labels, examples.labels)
+        np.testing.assert_array_equal(prepared.labels, given.labels)
     assert len(shards_of(tmp_path / "cache")) == 2
 
 

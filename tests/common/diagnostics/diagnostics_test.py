@@ -47,6 +47,13 @@ def test_the_record_holds_every_diagnostic():
     assert "warning" not in stored
 
 
+def test_the_seed_chooses_what_uniformity_looks_at(monkeypatch):
+    monkeypatch.setitem(uniformity.__kwdefaults__, "max_items", 10)
+    embeddings, labels = clustered(0.4)
+    first, second = (diagnose(embeddings, labels, seed=seed).figures["uniformity"] for seed in (0, 1))
+    assert first == uniformity(embeddings, seed=0) != second == uniformity(embeddings, seed=1)
+
+
 def test_collapsed_embeddings_are_diagnosed_and_warned_of():
     labels = np.repeat(np.arange(4), 5)
     found = diagnose(np.ones((20, 3), np.float32), labels)

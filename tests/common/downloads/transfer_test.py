@@ -84,6 +84,18 @@ def test_without_digest_and_version_mark_nothing_is_continued(tmp_path):
     assert [asked for _, asked in server.requests] == [None, None]
 
 
+def test_without_a_digest_nothing_is_continued_from_another_address(tmp_path):
+    with local_server({"a": CONTENTS, "b": CONTENTS}, drops=[1_000_000, 0, 0, 0, 0]) as server:
+        fetch(server, tmp_path / "file.bin", UNKNOWN, names=("a", "b"))
+    assert server.requests[-1] == ("b", None)
+
+
+def test_a_weak_tag_is_no_mark_of_a_version(tmp_path):
+    with local_server({"file.bin": CONTENTS}, drops=[1_000_000], tags=False, headers={"ETag": 'W/"1"'}) as server:
+        fetch(server, tmp_path / "file.bin", UNKNOWN)
+    assert [asked for _, asked in server.requests] == [None, None]
+
+
 def test_the_next_mirror_continues_what_the_first_began(tmp_path):
     with local_server({"a": CONTENTS, "b": CONTENTS}, drops=[1_000_000, 0, 0, 0, 0]) as server:
         url, waits = fetch(server, tmp_path / "file.bin", names=("a", "b"))

@@ -152,6 +152,9 @@ def test_a_reader_keeps_what_it_has_opened(tmp_path):
     assert reader.search(rows(40)[39:], 1).ids == [["photo 39.jpg"]]
     assert len(EmbeddingIndex.load(folder)) == 3
     assert len(list(folder.glob("embeddings-*"))) == 1
+    EmbeddingIndex.build(rows(40, seed=3), names(40)).save(folder, replace=True)  # as long as the reader's
+    with pytest.raises(InvalidInput, match="changed meanwhile"):
+        reader.add(rows(2, seed=1), names(2, 50))
 
 
 @pytest.mark.parametrize("metric", ["cosine", "inner_product"])
@@ -172,6 +175,9 @@ def test_half_precision_is_off_by_no_more_than_it_says(metric, tmp_path):
     worst = np.abs(exact - rounded).max()
     assert len(everything) == exact.shape[1]
     assert 0 < worst <= half.rounding_error < 0.01
+    before = half.rounding_error
+    half.add(np.eye(8, dtype=np.float32), names(8, 200))  # without any error of their own
+    assert half.rounding_error == before
 
 
 def test_neighbors_of_rows_leave_out_the_row_itself():

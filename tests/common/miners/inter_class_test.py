@@ -59,14 +59,14 @@ def circle(angles, dim):
     return points
 
 
-def test_frequencies_of_negatives_and_of_positives_given_them():
+@pytest.mark.parametrize("cutoff", [0.5, 1.0])
+def test_frequencies_of_negatives_and_of_positives_given_them(cutoff):
     dim, num_draws, angles = 6, 20_000, [20.0, 40.0, 55.0, 70.0, 90.0, 100.0]
     classes = np.array([1, 1, 2, 2, 3, 3])
     anchors = circle(np.zeros(num_draws), dim)
-    triplets = inter_class(
-        tf.constant(anchors), np.zeros(num_draws, int), (0, 3), References(circle(angles, dim), classes)
-    )
-    weights = np.array([1.0 / density(max(2.0 * math.sin(math.radians(a) / 2.0), 0.5), dim) for a in angles])
+    references = References(circle(angles, dim), classes)
+    triplets = inter_class(tf.constant(anchors), np.zeros(num_draws, int), (0, 3), references, cutoff=cutoff)
+    weights = np.array([1.0 / density(max(2.0 * math.sin(math.radians(a) / 2.0), cutoff), dim) for a in angles])
     counts = np.bincount(triplets.negatives, minlength=6)
     assert stats.chisquare(counts, num_draws * weights / weights.sum(), sum_check=False).pvalue > 0.001
     assert stats.chisquare(counts).pvalue < 1e-9  # the same test refuses equal chances

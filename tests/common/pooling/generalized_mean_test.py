@@ -25,6 +25,12 @@ def test_equals_loops(power):
     np.testing.assert_allclose(pooled, twin(features.reshape(2, 12, 5), power, 1e-3), rtol=1e-12)
 
 
+def test_padding_is_as_if_it_were_cropped():
+    features, mask = np.random.default_rng(0).uniform(1, 2, (2, 6, 5)), np.broadcast_to(np.arange(6) < 4, (2, 6))
+    layer = GeneralizedMeanPooling(dtype="float64")
+    np.testing.assert_allclose(layer(features, mask=mask), layer(features[:, :4]), rtol=1e-12)
+
+
 def test_by_hand():
     tokens = np.array([[[1.0], [2.0], [2.0], [3.0]]])
     np.testing.assert_allclose(GeneralizedMeanPooling(dtype="float64")(tokens), [[11.0 ** (1 / 3)]], rtol=1e-12)

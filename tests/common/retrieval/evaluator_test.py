@@ -307,6 +307,11 @@ def test_a_tie_of_a_hit_that_comes_late_counts():
     assert [result.tie_bounds[name] for name in ("R@18", "R@20", "P@1")] == [(0.0, 1.0), (1.0, 1.0), (0.0, 0.0)]
 
 
+def test_a_sample_says_how_many_of_all_queries_have_nothing_to_find():
+    embeddings, labels = np.random.default_rng(0).normal(size=(203, 4)), np.r_[np.arange(200) // 2, 500:503]
+    assert evaluate_retrieval(embeddings, labels, sample_queries=100).num_excluded_queries == 3
+
+
 def test_bad_rows_are_named():
     embeddings = np.ones((9, 2), np.float32)
     embeddings[5, 1] = np.nan

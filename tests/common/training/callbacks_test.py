@@ -72,6 +72,14 @@ def test_what_comes_before_a_methods_parts_are_on_is_neither_selected_nor_waited
     assert (best.best, best.best_epoch, stopped) == (0.3, 4, 6)
 
 
+def test_what_is_restored_remembers_that_the_best_counts():
+    best, _, _ = fed(BestWeights("MAP@R", patience=2), [0.1, 0.3])
+    restored = BestWeights("MAP@R", patience=2)
+    restored.restore(best.state(), best.arrays())
+    restored, _, _ = fed(restored, [0.2])
+    assert (restored.best, restored.best_epoch) == (0.3, 1)
+
+
 def test_what_is_held_is_kept_until_something_counts():
     held = iter([True] * 5 + [False] * 3)
     best, _, stopped = fed(BestWeights("MAP@R", patience=2, is_held=lambda: next(held)), [0.6, 0.9, 0.8, 0.7, 0.6])

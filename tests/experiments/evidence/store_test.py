@@ -2,12 +2,13 @@
 
 import json
 import shutil
+import threading
 
 import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows, joined_studies
+from experiments.evidence.store import CLASS_SCORES, ROWS, StudyRows, joined_studies, locked
 
 
 def test_a_folder_that_is_not_there_has_no_rows(tmp_path):
@@ -28,6 +29,29 @@ def test_a_figure_that_was_changed_by_hand_is_found(recorded):
     (recorded / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InvalidInput, match="one of them was changed"):
         StudyRows(recorded)
+
+
+def test_a_row_that_lacks_a_figure_is_refused(recorded):
+    rows = [json.loads(line) for line in (recorded / ROWS).read_text().splitlines()]
+    del rows[3]["test"]["MAP@R"]
+    (recorded / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InvalidInput, match="MAP@R"):
+        StudyRows(recorded)
+
+
+def test_one_process_at_a_time_holds_a_study(tmp_path):
+    has_entered = threading.Event()
+
+    def enter():
+        with locked(tmp_path / "study"):
+            has_entered.set()
+
+    with locked(tmp_path / "study"):
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert not has_entered.wait(0.2)
+    assert has_entered.wait(10)
+    thread.join()
 
 
 def test_rows_without_class_sums_are_refused(recorded):

@@ -106,6 +106,7 @@ def test_zero_is_excluded_on_either_side_only():
 def test_detectable_difference_is_the_textbook_one_for_many_degrees_of_freedom():
     found = interval(0.0, (1.0, 10**6), None, 0.95)
     assert found.detectable_difference(0.8) == pytest.approx(1.959964 + 0.841621, rel=1e-5)
+    assert found.detectable_difference(0.95) == pytest.approx(1.959964 + 1.644854, rel=1e-5)
 
 
 def test_no_end_is_shown_beyond_what_a_figure_can_be():

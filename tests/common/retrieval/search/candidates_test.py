@@ -93,6 +93,19 @@ def test_a_block_keeps_the_best_of_many_tiles_whatever_their_order(monkeypatch):
         np.testing.assert_array_equal(best.item[best.query == query], expected)
 
 
+def test_a_query_that_has_fewer_than_it_wants_still_takes_all(monkeypatch):
+    monkeypatch.setattr("common.retrieval.search.candidates._PENDING_PER_QUERY", 1)
+    truth = np.stack([np.linspace(0, 1, 40), np.linspace(1, 0, 40)]).astype(np.float32)
+    block = CandidateBlock(decision_of(truth, [2, 3], slack=0.0), item_bits=8, num_tiles=2)
+    query, item = np.r_[np.zeros(40, int), 1], np.r_[np.arange(40), 0]
+    block.add(query, item, truth[query, item])
+    assert block.threshold[0] > 0.9
+    assert block.threshold[1] == -np.inf
+    block.add(np.ones(2, int), np.array([1, 2]), truth[1, 1:3])
+    best = block.finish()
+    np.testing.assert_array_equal(best.item[best.query == 1], [0, 1, 2])
+
+
 def test_thresholds_never_fall_and_are_rounded_down():
     block = CandidateBlock(decision_of(TRUTH, [2], slack=0.0), item_bits=3, num_tiles=1)
     block.raise_threshold(np.array([0.1]))

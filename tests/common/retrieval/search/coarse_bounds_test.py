@@ -47,6 +47,15 @@ def sides_of(queries, gallery):
     return left, right, coarse, slack, exact
 
 
+def test_widths_hold_what_float32_sums_lose_of_rows_that_bfloat16_keeps():
+    vectors = np.random.default_rng(0).integers(129, 255, (40, 512)).astype(np.float32)
+    bounds = coarse_bounds.CoarseBounds(np.concatenate([vectors, np.zeros((40, 3), np.float32)], axis=1))
+    products = vectors[:20] * vectors[20:]
+    lost = products.cumsum(axis=1, dtype=np.float32)[:, -1] - products.sum(axis=1, dtype=np.float64)
+    assert np.abs(lost).max() > 0
+    assert (np.abs(lost) <= bounds.width[:20] * bounds.length[20:]).all()
+
+
 @needs_float32_sums
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("dim", [1, 7, 128, 700])

@@ -71,7 +71,7 @@ def test_a_resumed_run_has_the_same_key_and_each_step_once(tmp_path, knows):
         first.log({"loss": step / 2}, step)
     second = tracked(tmp_path, told, knows=knows)  # the first was killed, and its last checkpoint was at step 2
     second.start()
-    for step in (4, 6, 8):
+    for step in (4, 6, 8, 8):
         second.log({"loss": step / 2}, step)
     starts = Memory(told).of("start")
     assert len(starts) == 2
