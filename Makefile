@@ -10,6 +10,8 @@ TESTED := dev oracles onnx serve tune keras-hub mlflow-server wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
+THESIS_TESTS := $(addprefix tests/, common gsp_dml ccp_dml conformance documents_test.py) \
+  $(addprefix tests/experiments/, units protocols deployment preparation settings fair_eval_test.py evaluate_test.py)
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Two workers fill two cores: threads of their libraries would only wait for one another, which counts as work.
@@ -34,14 +36,17 @@ test: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/python tools/check_tree.py
 	$(VENV)/bin/mypy common gsp_dml ccp_dml experiments
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+# What the stack can change: the libraries, and runs from settings to figures.
 test-thesis: $(THESIS_VENV)/.installed-dev
-	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) --only-of-this-stack
+	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) -m "not default_stack" $(THESIS_TESTS)
 
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed

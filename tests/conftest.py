@@ -1,5 +1,6 @@
 """What all tests share: real data for whoever has it, and the end of what they have started."""
 
+import collections
 import fcntl
 import gc
 import os
@@ -11,7 +12,6 @@ import pytest
 
 from tests.real_data import folder_of_real_data, why_missing
 from tests.served_process import command_server
-from tests.suite_order import slow_files_first, split_by_stack
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -24,41 +24,16 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
 
 
-LEFT_OUT = pytest.StashKey[int]()
-
-
 def pytest_configure():
     """Where the suite runs in the background of a shell, Ctrl-C is ignored, and commands would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_addoption(parser):
-    text = "leave out tests that mean the same on the default stack, where `make test` runs them"
-    parser.addoption("--only-of-this-stack", action="store_true", help=text)
-
-
-def pytest_collection_modifyitems(config, items):
-    items[:] = slow_files_first(items)
-    if config.getoption("--only-of-this-stack"):
-        items[:], left_out = split_by_stack(items)
-        config.hook.pytest_deselected(items=left_out)
-        config.stash[LEFT_OUT] = len(left_out)
-        if hasattr(config, "workeroutput"):
-            config.workeroutput["left_out"] = len(left_out)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node):
-    """Each of xdist's workers collects all tests; its process that reports collects none."""
-    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if config.stash.get(LEFT_OUT, 0):
-        told = f"{config.stash[LEFT_OUT]} tests import no TensorFlow, or are of what stands around trainings"
-        told += ": they run on the default stack alone (`make test`; `tests/suite_order.py`)."
-        terminalreporter.write_line(told)
+def pytest_collection_modifyitems(items):
+    """Files with many slow tests first, those of a file together: in the end no worker waits for a long one."""
+    num_slow = collections.Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -num_slow[item.path])
 
 
 def pytest_collection_finish():

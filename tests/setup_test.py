@@ -11,7 +11,7 @@ import setuptools
 from packaging.requirements import Requirement
 
 import common
-from tests.architecture_test import PACKAGES, ROOT
+from tests.sources import PACKAGES, ROOT
 
 DISTRIBUTIONS = {"PIL": "pillow", "absl": "absl-py", "sklearn": "scikit-learn"}  # where modules have another name
 BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
@@ -93,18 +93,6 @@ def test_what_the_packages_import_is_asked_for(settings):
 def test_the_licence_is_an_identifier_alone(settings):
     assert settings["license"] == "MIT"
     assert [text for text in settings["classifiers"] if text.startswith("License ::")] == []
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_module_names_a_module_of_the_benchmarks_to_run_it(package):
-    """They are not installed; the test of imports cannot see a name in a string."""
-    strings = [
-        (path.name, node.value)
-        for path in (ROOT / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    assert [place for place in strings if re.fullmatch(r"benchmarks(\.\w+)+", place[1])] == []
 
 
 def test_pre_commit_has_the_ruff_of_make_lint():

@@ -6,7 +6,7 @@ import importlib
 
 import tensorflow as tf
 
-from tests.architecture_test import PACKAGES, ROOT, module_name
+from tests.sources import PACKAGES, ROOT, module_name
 
 keras = tf.keras
 NAME = "deep_metric_learning"

@@ -15,9 +15,9 @@ import pytest
 
 import common
 from common.data import load_glyphs
-from tests.architecture_test import PACKAGES
 from tests.command_line import ONE_EVALUATION, ROOT
 from tests.setup_test import extras_of_files
+from tests.sources import PACKAGES
 
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results")
 SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")

@@ -16,10 +16,10 @@ from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photo_search.actions import FLAGS, run
 from experiments.search import define_flags
-from tests.architecture_test import ROOT
 from tests.command_line import check_clean_failure, run_module
 from tests.common.deployment.small_models import of_images
 from tests.experiments.photo_search.conftest import write_photo
+from tests.sources import ROOT
 
 
 def search(action, cwd, *arguments):
