@@ -3,7 +3,7 @@
 * A command (`experiments/*.py`) says what it regenerates, its command, its expected output and its cost.
 * Importing a module defines no flag.
 * A public layer or function of the libraries that takes arrays gives their shapes.
-* Sections of the thesis that are cited exist.
+* Sections of the thesis and of Milbich's dissertation that are cited exist.
 
 Command: python tools/check_tree.py; exit code 1 if a rule is broken.
 """
@@ -28,11 +28,17 @@ NUMBER = r"(?:[1-9]|[AB])(?:\.[1-9]\d*)+"
 CITATION = re.compile(rf"\b(?:[Ss]ections?|[Tt]hesis|App\.|[Aa]ppendix) ({NUMBER}(?:(?:,| and|, and|/) ?{NUMBER})*)")
 # Whose section it is: the last of these names before it, and the thesis without one.
 SOURCE = re.compile(r"[Tt]hesis|[Dd]issertation|et al\.|ICCV|CVPR|TPAMI|Musgrave|Higham|Milbich|Wang|[Pp]aper")
+# Chapters 2 to 5 of the dissertation: the number of subsections of each section.
+SUBSECTIONS = {
+    **{"2.1": 3, "2.2": 3, "2.3": 5, "2.4": 1, "2.5": 0, "3.1": 3, "3.2": 0, "3.3": 3, "3.4": 0, "4.1": 1, "4.2": 0},
+    **{"4.3": 3, "4.4": 0, "5.1": 0, "5.2": 2, "5.3": 0, "5.4": 4, "5.5": 0},
+}
 
 
 def broken_rules() -> Iterator[str]:
     """Yield "file: rule" for everything that breaks a rule."""
-    sections = _sections_of_the_thesis()
+    subsections = {f"{section}.{1 + k}" for section, count in SUBSECTIONS.items() for k in range(count)}
+    sections = {"thesis": _sections_of_the_thesis(), "dissertation": {*SUBSECTIONS, *subsections}}
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         text, place = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
         if path.parent == ROOT / "experiments" and path.name != "__init__.py":
@@ -46,9 +52,10 @@ def broken_rules() -> Iterator[str]:
             names = [name for name in _without_shapes(ast.parse(text)) if f'"{name}"' in public]
             yield from (f"{place}: {name} gives no shapes of its arrays" for name in names)
     for path in _prose():
-        unknown = set(cited_sections(path.read_text(encoding="utf-8"))) - sections
-        if unknown:
-            yield f"{path.relative_to(ROOT)}: the thesis has no section {', '.join(sorted(unknown))}"
+        for document, known in sections.items():
+            unknown = set(cited_sections(path.read_text(encoding="utf-8"), document)) - known
+            if unknown:
+                yield f"{path.relative_to(ROOT)}: the {document} has no section {', '.join(sorted(unknown))}"
 
 
 def _without_shapes(module: ast.Module) -> Iterator[str]:
@@ -69,13 +76,13 @@ def _sections_of_the_thesis() -> set[str]:
     return set(re.findall(r"^\| ([\dAB.]+) \|", text, re.MULTILINE))
 
 
-def cited_sections(text: str) -> list[str]:
-    """Return the sections of the thesis that a text cites."""
+def cited_sections(text: str, document: str) -> list[str]:
+    """Return the sections of the thesis, or of the dissertation, that a text cites."""
     words = re.sub(r"\s+(?:# )?", " ", text)
     cited = []
     for citation in CITATION.finditer(words):
         sources = SOURCE.findall(words[max(0, citation.start() - 300) : citation.start() + len("thesis")])
-        if not sources or sources[-1].lower() == "thesis":
+        if (sources[-1].lower() if sources else "thesis") == document:
             cited += re.findall(NUMBER, citation[1])
     return cited
 

@@ -34,7 +34,7 @@ class DistanceAdaptedContrastLoss(MetricLoss):
     Weights, without gradient: `v_ik = 1 / q(max(d_ik, .5))` up to a distance of 1.4, else 0; see
     `common.miners.log_inverse_density`. A weight of 0 does not take a negative away: it leaves the term exp(0).
 
-    Reference: Milbich's dissertation, equations 4.6 to 4.10, whose λ has no value and whose q is not normalised. The
+    Reference: Milbich's dissertation, equations 4.7 to 4.10, whose λ has no value and whose q is not normalised. The
     default is the corrected public code of DiVA. Its key encoder is a running average of the network and eq. 4.9 is a
     bank of averaged representations by image; here keys are of the current network, and the bank is left out.
 

@@ -21,7 +21,7 @@ class ViewLoss(LossAround):
     `loss(first half, 0..n-1, References(second half, 0..n-1))`: each image is a class of its own, and its only positive
     is its other view. Batches come from `common.data.TwoViews`.
 
-    Reference: Milbich's dissertation, section 4.2.3 (the sample-specific task).
+    Reference: Milbich's dissertation, section 4.1.1 (the sample-specific features).
 
     Args:
         loss: the `MetricLoss` of the views. It normalises; this one only tells how.

@@ -1,6 +1,7 @@
 import csv
 import itertools
 import pathlib
+import re
 
 import pytest
 
@@ -15,6 +16,7 @@ from experiments.reports.published_values import (
     published_table,
     published_value,
 )
+from experiments.reports.revisiting_values import revisiting_table
 
 # The thesis and the papers that it is made of; other files there are studies and another thesis.
 SOURCES = ("thesis_", "asap_", "iccv_", "posterior_")
@@ -47,12 +49,21 @@ def test_the_dissertations_cells_equal_the_transcription(table):
         transcribed = [row for row in csv.DictReader(file) if f"{DISSERTATION}{row['thesis_table']}" == table]
 
     def place(row):
-        return published_dataset(row["dataset"].split()[0]), row["metric"].split()[0], row["value"], row["std"]
+        metric = re.split("[ (]", row["metric"])[0]  # what follows is a remark on the header
+        return published_dataset(row["dataset"].split()[0]), metric, row["value"], row["std"]
 
     expected = [place(row) for row in transcribed]
     assert published_table(table)
     for row in published_table(table):
         expected.remove(place(row))
+
+
+def test_every_cell_is_of_a_known_metric_and_data_set():
+    metrics = {"P@1", "P@R", "RP", "MAP@R", "NMI", "R@1", "R@2", "R@4", "R@10", "R@100"}
+    metrics |= {"train_R@1", "test_R@1", "generalization_gap", "total_training_steps"}
+    rows = [*revisiting_table(), *(row for table in TABLES for row in published_table(table))]
+    assert {row["metric"] for row in rows} == metrics
+    assert {published_dataset(row["dataset"]) for row in rows} == {"CUB", "Cars196", "SOP", "In-shop"}
 
 
 def test_the_dissertations_cells_are_found_whatever_their_size():
