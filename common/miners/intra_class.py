@@ -14,7 +14,8 @@ def intra_class(
     """Two different others of the anchor's class, with equal chances: one as the positive, one as the negative.
 
     Reference: Milbich's dissertation, section 4.1.1 (T_intra, equation 4.5), which leaves open whether the two may be
-    the same; here they are not, since a pair that is pulled and pushed at once has no place in the two masks of a triplet.
+    the same; here they are not, since a pair that is pulled and pushed at once has no place in the two masks of a
+    triplet.
 
     The two are exchangeable: over `MarginLoss` the task pulls all distances within a class to the band around the
     boundary, over `TripletLoss` it only makes them alike, down to nothing. The boundary has to stay, or to learn far

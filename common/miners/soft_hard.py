@@ -17,8 +17,8 @@ def soft_hard(
 
     An anchor whose positives are all nearer than its negatives has no triplet.
 
-    Reference: the rows "(Hard)" of Milbich's dissertation, table 2.2, as its code draws them; eq. 5.1 takes the nearest
-    negative.
+    Reference: the rows "(Hard)" of Milbich's dissertation, table 2.2, whose code draws like this, and any positive or
+    negative for an anchor without such a one; eq. 5.1 takes the nearest negative.
 
     Args:
         embeddings: `[batch, dim]`.

@@ -109,7 +109,7 @@ def _cell(method: ConventionalReport, metric: str, values: np.ndarray, is_printe
     stated = {**method.runs.stated(config.as_dict()), "repeats": method.repeats}
     conditions, departed = revisiting_conditions(*row), departures(config) if published else {}
     reasons = reports.incomparable_reasons(stated, conditions, method.runs.deviations, departed)
-    if published and printed and printed.differs:
-        reasons.append(printed.differs)
+    if published and printed and (difference := printed.difference(config.dataset)):
+        reasons.append(difference)
     error = reports.error_of_mean(published.std, PRINTED_REPEATS) if published else None
     return reports.TableCell(estimate, reports.Target(published, reasons=tuple(reasons), error=error))

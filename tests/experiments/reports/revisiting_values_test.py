@@ -44,6 +44,18 @@ def test_a_loss_finds_its_cell():
         build.check_loss_name(loss)
 
 
+def test_rows_whose_published_code_computes_something_else_say_so():
+    assert {loss for loss, row in ROWS.items() if not row.differs} == {
+        "softtriple",
+        "snr_triplet+distance+rho",
+        "normsoftmax",
+    }
+    assert all("squares the distances" in row.differs for loss, row in ROWS.items() if loss.split("+")[0] == "triplet")
+    assert ROWS["histogram"].difference("sop")
+    assert not ROWS["histogram"].difference("cub200")
+    assert ROWS["arcface"].difference("cub200") == ROWS["arcface"].differs
+
+
 def test_later_chapters_have_rows_of_their_sizes_and_networks():
     diva = "margin+distance+shared+intra+dance"
     assert revisiting_published("cub200", diva, "R@1", 512).value == 69.2
