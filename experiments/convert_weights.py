@@ -2,7 +2,8 @@
 
 Regenerates: no table; the ImageNet parameters that every photograph experiment of chapters 3 and 5 starts from.
 Command: python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz
-    (`--input=bn_inception-52deb4733.pth` for a file that is there already, or another one)
+    (`--input=bn_inception-52deb4733.pth` for a file that is there already, or another one;
+    `--mirror=https://...` for another server with the published file, whose digest is checked)
 Expected: features equal to PyTorch's to 1e-4 of the largest (tests/common/backbones). The file records the SHA-256 of
     the one that it was made from, so that a run says what it began with, and a table knows the published checkpoints.
 Cost: seconds on a CPU. PyTorch is needed for its own files only, and nothing else in this project needs it.
@@ -18,7 +19,8 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 
 with silence_tensorflow_import():
     from common import backbones
-    from common.errors import check_choice, check_given
+    from common.downloads import check_mirror
+    from common.errors import InvalidInput, check_choice, check_given
     from experiments.preparation.converted_weights import (
         BACKBONES,
         check_output,
@@ -34,7 +36,10 @@ def main() -> None:
     values = flags.FLAGS
     check_output(values.output)
     check_choice("--backbone", values.backbone, BACKBONES)
-    source = values.input or fetch_checkpoint(values.backbone, os.path.dirname(values.output))
+    check_mirror(values.mirror)
+    if values.input and values.mirror:
+        raise InvalidInput("--mirror would have no effect: --input is there already. Remove one of them.")
+    source = values.input or fetch_checkpoint(values.backbone, os.path.dirname(values.output), values.mirror)
     result = convert(values.backbone, source, values.output, tuple(values.ignore))
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")
@@ -49,6 +54,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "input", None, "PyTorch checkpoint (.pth, .pt, .bin, ...) or .npz file (default: the published one is fetched)."
     )
+    flags.DEFINE_string("mirror", None, "Address of a folder with the published file, asked before all others.")
     flags.DEFINE_string("output", None, "The .npz file to write.", required=True)
     flags.DEFINE_list("ignore", [], "Beginnings of names in the file that are not the backbone's, such as a head.")
 

@@ -14,7 +14,8 @@ from experiments.process.silence_tensorflow_import import silence_tensorflow_imp
 
 with silence_tensorflow_import():
     from common.data import COPIES
-    from common.errors import check_choice, check_non_negative, invalid
+    from common.downloads import check_mirror
+    from common.errors import check_choice, check_non_negative
     from experiments.preparation.data_sets import LOADERS, load, prepare, report
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
@@ -25,8 +26,7 @@ def main() -> None:
     values = flags.FLAGS
     check_choice("--dataset", values.dataset, LOADERS)
     check_non_negative("--shorter_side", values.shorter_side)
-    if values.mirror and not values.mirror.startswith(("http://", "https://")):
-        raise invalid("--mirror", received=values.mirror, expected="an address that begins with http:// or https://")
+    check_mirror(values.mirror)
     if values.copies is not None:
         check_choice("--copies", values.copies, COPIES)
     cache_dir = values.cache_dir or build.default_cache_dir()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from common.downloads.archives import Limits, extract_archive
     from common.downloads.fingerprint import Fingerprint, file_digest
     from common.downloads.sources import SOURCES, Source, SourceFile
-    from common.downloads.transfer import download
+    from common.downloads.transfer import check_mirror, download, mirrored
 
 __all__ = [
     "SOURCES",
@@ -19,8 +19,10 @@ __all__ = [
     "Source",
     "SourceFile",
     "acquire",
+    "check_mirror",
     "download",
     "extract_archive",
     "file_digest",
+    "mirrored",
 ]
 import_when_used(__name__)

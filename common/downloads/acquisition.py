@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from common.downloads.archives import extract_archive
 from common.downloads.sources import Source, SourceFile
-from common.downloads.transfer import download
+from common.downloads.transfer import download, mirrored
 from common.errors import InvalidInput, invalid
 
 
@@ -83,7 +83,7 @@ def _put_in_place(file: SourceFile, data_dir: str, mirror: str | None) -> Acquir
         if complaint:
             raise invalid(f"file {path}", received=complaint, expected="the published file", fix="Move it away.")
     else:
-        urls = (*([f"{mirror.rstrip('/')}/{file.name}"] if mirror else []), *file.urls)
+        urls = mirrored(file.name, mirror, file.urls)
         if not urls:
             raise invalid(f"file {path}", received="no such file", expected="it, fetched by hand (no public address)")
         origin = download(urls, path, file.published)

@@ -76,6 +76,17 @@ def download(
     )
 
 
+def check_mirror(mirror: str | None) -> None:
+    """Raise `InvalidInput` unless `--mirror` is absent or an HTTP address."""
+    if mirror and not mirror.startswith(("http://", "https://")):
+        raise invalid("--mirror", received=mirror, expected="an address that begins with http:// or https://")
+
+
+def mirrored(name: str, mirror: str | None, urls: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses of a file, that in the mirror's folder first."""
+    return (*([f"{mirror.rstrip('/')}/{name}"] if mirror else []), *urls)
+
+
 def _receive_all(url: str, part: str, published: Fingerprint, pause: Callable[[float], None]) -> None:
     """Asks until `part` is complete, at most `_ATTEMPTS` times in a row without anything new."""
     most, attempts = _size(part), 0

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from common import backbones
-from common.downloads import Fingerprint, download, file_digest
+from common.downloads import Fingerprint, download, file_digest, mirrored
 from common.errors import InvalidInput, check_choice, invalid
 
 # Before 2.10, files exist that run code of their own in spite of weights_only=True (CVE-2025-32434, CVE-2026-24747).
@@ -24,8 +24,13 @@ BACKBONES: dict[str, dict[str, str]] = {  # the arguments of each, of `common.ba
 }
 
 
-def fetch_checkpoint(backbone: str, folder: str) -> str:
-    """The path of a network's published checkpoint in `folder`; fetched unless it is there.
+def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> str:
+    """Return the path of a network's published checkpoint, fetched unless it exists.
+
+    Args:
+        backbone: one of `BACKBONES`.
+        folder: where the file is or goes.
+        mirror: an address of a folder with the published file, asked before its own.
 
     Raises:
         InvalidInput: none is published; PyTorch, which reads it, is missing; or its address does not give it.
@@ -42,11 +47,11 @@ def fetch_checkpoint(backbone: str, folder: str) -> str:
             raise InvalidInput(f"{path} is not the published file: {complaint}. Move it away, or give it by --input.")
     else:
         try:
-            download([checkpoint.url], path, published)
+            download(mirrored(checkpoint.name, mirror, [checkpoint.url]), path, published)
         except InvalidInput as error:
             raise InvalidInput(
                 f"{error} Or get {checkpoint.name} from anywhere else (its SHA-256 starts with "
-                f"{checkpoint.digest_prefix}), and give --input={checkpoint.name}."
+                f"{checkpoint.digest_prefix}), and give --input={checkpoint.name}; or name another server: --mirror."
             ) from error
     return path
 

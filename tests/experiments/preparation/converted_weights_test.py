@@ -95,6 +95,20 @@ def test_the_published_file_is_fetched_and_checked(folder, monkeypatch):
         converted_weights.fetch_checkpoint("resnet10", folder(""))
 
 
+def test_a_mirror_is_asked_first_and_checked_like_the_publisher(folder, monkeypatch):
+    monkeypatch.setattr(converted_weights, "safe_torch", lambda: None)
+    contents = b"parameters"
+    name = f"network-{hashlib.sha256(contents).hexdigest()[:9]}.pth"
+    with local_server({name: contents}) as publisher, local_server({name: b"another"}) as mirror:
+        monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (published(name, f"{publisher.url}/"),))
+        path = converted_weights.fetch_checkpoint("resnet10", folder(""), f"{mirror.url}/")
+        assert (len(mirror.requests), len(publisher.requests)) == (1, 1)
+        assert file_digest(path) == hashlib.sha256(contents).hexdigest()
+        os.unlink(path)
+        converted_weights.fetch_checkpoint("resnet10", folder(""), publisher.url)
+        assert (len(mirror.requests), len(publisher.requests)) == (1, 2)
+
+
 def test_npz_keeps_what_the_backbone_has_and_reports_the_rest(parameters, folder):
     extra = {"fc.weight": np.zeros((10, 64)), "bn1.num_batches_tracked": np.array(7), "embedding.weight": np.zeros(3)}
     np.savez(folder("input.npz"), **parameters, **extra)
@@ -261,7 +275,13 @@ def test_keras_networks_are_made_for_the_image_size():
 def test_the_command_reports(parameters, folder, monkeypatch, capsys):
     np.savez(folder("input.npz"), **parameters, **{"fc.bias": np.zeros(10)})
     values = {"backbone": "resnet10", "input": folder("input.npz"), "output": folder("output.npz"), "ignore": []}
-    monkeypatch.setattr(convert_weights.flags, "FLAGS", types.SimpleNamespace(**values))
+    flags = types.SimpleNamespace(**values, mirror=None)
+    monkeypatch.setattr(convert_weights.flags, "FLAGS", flags)
+    for mirror, message in (("ftp://somewhere", "begins with http"), ("http://somewhere", "no effect")):
+        flags.mirror = mirror
+        with pytest.raises(InvalidInput, match=f"--mirror.*{message}"):
+            convert_weights.main()
+    flags.mirror = None
     convert_weights.main()
     written, left_over, source = capsys.readouterr().out.splitlines()
     assert source.startswith("Made from a file that is no published ImageNet checkpoint of resnet10")
