@@ -7,7 +7,7 @@ Command: python -m experiments.table --id=3.1 --dataset=glyphs --budget=demo --r
 Expected: the printed cells, beside ours in the table itself. The rows are the variants L; SoftTriple on SOP and
     In-shop is S (one centre per class) as in the thesis. No table prints the variants S of figure 3.4.
 Cost: `--budget=demo` on glyphs 52 runs, about an hour on 2 CPU cores; `--budget=full` on SOP 52 runs of
-    4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, five minutes.
+    4.2 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, five minutes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Command: python -m experiments.table --id=3.2a --dataset=glyphs --budget=demo --
 Expected: the printed cells, beside ours in the table itself; rows that the thesis quotes from other papers stand below
     it, and those of losses that are here are trained on request (`--loss=panchor`).
 Cost: `--budget=demo` on glyphs 18 runs for table 3.2a and 12 for 5.2a, about a minute each on 2 CPU cores;
-    `--budget=full` on SOP 18 runs of 14 hours (table 3.2a), 18 of 25 hours (3.2b), 12 of 13 hours (5.2a) and 24 of
+    `--budget=full` on SOP 18 runs of 15 hours (table 3.2a), 18 of 27 hours (3.2b), 12 of 13 hours (5.2a) and 24 of
     24 hours (5.2b) on an RTX 2080 Ti (estimated); half of them are those that stop on held-out classes, which the
     thesis does not have (`--monitor=test_set` leaves them out); `--budget=smoke` some minutes.
 """

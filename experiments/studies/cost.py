@@ -9,6 +9,10 @@ from typing import NamedTuple
 from common.errors import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.loss_building import num_views_of
+from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.methods.features import IN_TURN, GroupSettings
+from experiments.settings.methods.pads import FIXED, PadsSettings
 from experiments.settings.provided import recipe_of
 from experiments.settings.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
@@ -27,6 +31,10 @@ _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 # Steps until the end of training; thesis table 3.3 prints 48,000 to 131,000 for the large sets, nothing for the others.
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}
 _IMAGES = {"cub200": (5_864, 5_924), "cars196": (8_054, 8_131), "sop": (59_551, 60_502), "inshop": (25_882, 26_830)}
+_TRAINING_CLASSES = {"cub200": 100, "cars196": 98, "sop": 11_318, "inshop": 3_997}
+# Recall and NMI that PADS' policy sees, on a CPU core: .29 s for 660 images of CUB, 3.1 s for 6,700 of SOP.
+_FIGURES_SECONDS_PER_IMAGE = 4.5e-4
+_PATIENCES_PER_PROBLEM = 3  # of CCP: recorded problems with a patience of three validations last about nine
 
 
 class Rate(NamedTuple):
@@ -36,11 +44,13 @@ class Rate(NamedTuple):
         seconds_per_image: in a training batch.
         hardware: in words.
         seconds_per_embedding: of an image that validates or tests; 0 where `seconds_per_image` includes these.
+        seconds_per_watched_image: for the figures of an image that PADS' policy watches; 0 where included.
     """
 
     seconds_per_image: float
     hardware: str
     seconds_per_embedding: float = 0.0
+    seconds_per_watched_image: float = 0.0
 
 
 def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
@@ -58,10 +68,10 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
         ]
         return Rate(statistics.median(rates), "this machine")
     if config.cached_features:
-        return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores")
+        return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores", 0.0, _FIGURES_SECONDS_PER_IMAGE)
     if recipe_of(config.dataset) in PHOTOGRAPHS:
         seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0)
-        return Rate(seconds, "an RTX 2080 Ti", seconds * _EMBEDDING_SHARE)
+        return Rate(seconds, "an RTX 2080 Ti", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
     if config.dataset in CIFAR:
         return Rate(_CIFAR_SECONDS_PER_IMAGE * (config.image_size / _CIFAR_SIZE) ** 2, "2 CPU cores")
     seconds = _TOKEN_SECONDS_PER_IMAGE if config.dataset == "synthetic_tokens" else _GLYPH_SECONDS_PER_IMAGE
@@ -69,26 +79,52 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
 
 
 def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
-    """A rough estimate of a cell's duration: training, its validations, and the test set before and after."""
+    """Estimate a cell's duration: training, validations, the test set twice, and passes that its method adds."""
     steps = config.max_steps
     if config.budget == "full":
-        steps = min(steps, _EXPECTED_STEPS[recipe_of(config.dataset) in LARGE_DATASETS])
+        turns = 2 if config.feature_schedule == IN_TURN else 1
+        steps = min(steps, turns * _EXPECTED_STEPS[recipe_of(config.dataset) in LARGE_DATASETS])
     ratio = _CCP_RATIO if config.method == "ccp" else 1.0
     training = steps * config.batch_size * rate.seconds_per_image * ratio
-    validating, testing = _images_to_embed(config)
-    num_validations = -(-steps // config.steps_per_evaluation)
-    return _START_SECONDS + training + (num_validations * validating + 2 * testing) * rate.seconds_per_embedding
+    learned, validating, testing = _num_images(config)
+    watched = _watched_images(config, steps, learned)
+    embedded = -(-steps // config.steps_per_evaluation) * validating + 2 * testing + watched
+    embedded += _images_of_method(config, steps, learned)
+    seconds = training + embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
+    return _START_SECONDS + seconds
 
 
-def _images_to_embed(config: ExperimentConfig) -> tuple[float, int]:
-    """Images of a validation and of the test set, of photographs; of one's own as many as CUB has."""
+def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
+    """Images to learn from, of a validation and of the test set; custom data count as CUB."""
     training, testing = _IMAGES.get(config.dataset, _IMAGES["cub200"])
     if config.protocol == "conventional":
-        return testing, testing
+        return training, testing, testing
     share = (
         1 / config.num_folds if config.protocol is None else check_given("held_out_fraction", config.held_out_fraction)
     )
-    return share * training, testing
+    return (1 - share) * training, share * training, testing
+
+
+def _watched_images(config: ExperimentConfig, steps: int, learned: float) -> float:
+    """Images that PADS' policy sees, those of all its decisions."""
+    pads = config.find(PadsSettings)
+    if pads is None or pads.pads_estimator == FIXED:
+        return 0.0
+    return steps // pads.pads_steps * pads.pads_images * learned
+
+
+def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> float:
+    """Images embedded for CCP's pools, MIC's groups and DaNCE's second view, in all steps."""
+    images = float((num_views_of(config) - 1) * steps * config.batch_size)
+    projected, groups = config.find(ProjectionSettings), config.find(GroupSettings)
+    if projected is not None:
+        training, _ = _IMAGES.get(config.dataset, _IMAGES["cub200"])
+        classes = _TRAINING_CLASSES.get(config.dataset, _TRAINING_CLASSES["cub200"]) * learned / training
+        problem = _PATIENCES_PER_PROBLEM * projected.projection_patience * config.steps_per_evaluation
+        images += -(-(steps - projected.ccp_start) // problem) * classes * projected.pool_size
+    if groups is not None:
+        images += learned * (1 + steps * config.batch_size // (groups.group_epochs * learned))
+    return images
 
 
 def duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ Command: python -m experiments.figure --id=3.7 --dataset=glyphs --budget=demo --
 Expected: thesis section 6.2: alternating is more than 10 points of MAP@R above fixed proxies on SOP and In-shop; the
     bars, their losses and the histogram's values are not printed.
 Cost: `--budget=demo` on glyphs 12 runs, about 12 minutes on 2 CPU cores; `--budget=full` on SOP 48 runs of
-    4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` a minute.
+    4.5 hours on an RTX 2080 Ti (estimated); `--budget=smoke` a minute.
 """
 
 from __future__ import annotations

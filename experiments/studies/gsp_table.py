@@ -6,7 +6,7 @@ Command: python -m experiments.table --id=5.1 --dataset=glyphs --budget=demo --r
 Expected: the printed cells, beside ours in the table itself (mean and spread of 81 collections: four folds, three
     repeats, which is what `--budget=full` trains). What figure 5.7 draws beyond them is not known.
 Cost: `--budget=demo` on glyphs 60 runs, about 75 minutes on 2 CPU cores; `--budget=full` on SOP 180 runs
-    of 2.8 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 30 runs, seven minutes.
+    of 2.9 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 30 runs, seven minutes.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --r
 Expected: thesis section 3.3.2.3: CCP takes 10 to 35 % more steps. The table's row labels are lost; the rows' methods
     shown here are a guess (in the order of table 3.1), under which the ratios are +11 % to +58 %.
 Cost: `--budget=demo` on glyphs 10 runs, about 15 minutes on 2 CPU cores; `--budget=full` on SOP 40 runs of
-    4.1 hours on an RTX 2080 Ti (estimated); `--budget=smoke` five minutes.
+    4.2 hours on an RTX 2080 Ti (estimated); `--budget=smoke` five minutes.
 """
 
 from __future__ import annotations

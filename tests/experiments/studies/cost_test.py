@@ -40,6 +40,47 @@ def test_validations_and_tests_are_counted_with_a_third_of_a_step_an_image():
     assert seconds_of(on_test) - seconds_of(held_out) == pytest.approx(360 * (60_502 - 5_955.1) * step / 3)
 
 
+def test_pads_looks_at_the_images_held_back_at_every_decision():
+    static, pads = (
+        resolve("sop", loss, "gap", "thesis", "full", {"left_out_images": 0.15} if loss != "margin+pads" else {})
+        for loss in ("margin+distance", "margin+pads")
+    )
+    watched = 0.15 * 0.75 * 59_551  # of three folds; once in 30 steps: embedded, then their recall and NMI
+    expected = 90_000 / 30 * watched * (0.097 / 32 / 3 + 4.5e-4)
+    assert seconds_of(pads) - seconds_of(static) == pytest.approx(expected)
+    assert duration(seconds_of(pads)) == "11.0 h"
+    assert seconds_of(pads.replace(pads_estimator="fixed")) == pytest.approx(seconds_of(static))
+    cached = resolve("cub200", "margin+pads", "gap", "thesis", "full", {"trained_from": "head", "max_steps": 3000})
+    assert seconds_of(cached) == pytest.approx(12 + 3000 * 32 * 2e-4 + 100 * 0.15 * 0.75 * 5_864 * 4.5e-4)
+
+
+def test_ccp_embeds_a_pool_of_each_class_for_every_problem():
+    step = 0.097 / 32
+    plain, ccp = (resolve("sop", "c2", "gap", "thesis", "full", {"chapter": 3}, method) for method in ("plain", "ccp"))
+    pools = 40 * 0.75 * 11_318 * 7  # problems of nine validations of 250 steps
+    expected = 90_000 * 32 * step * 8 / 97 + pools * step / 3
+    assert seconds_of(ccp) - seconds_of(plain) == pytest.approx(expected)
+    late = ccp.replace(ccp_start=2_250)
+    assert seconds_of(ccp) - seconds_of(late) == pytest.approx(pools / 40 * step / 3)
+    on_test = resolve("sop", "c2", "gap", "thesis", "full", {"chapter": 3}, "ccp", "conventional")
+    without = resolve("sop", "c2", "gap", "thesis", "full", {"chapter": 3}, "plain", "conventional")
+    longer = on_test.batch_size / 32 * 90_000 * 32 * step * 8 / 97
+    assert seconds_of(on_test) - seconds_of(without) == pytest.approx(longer + 40 * 11_318 * 7 * step / 3)
+
+
+def test_a_second_view_and_groups_are_passes_without_gradients():
+    step = 0.097 / 32
+    margin, dance, groups, shared = (
+        resolve("cub200", f"margin+distance{task}", "gap", "thesis", "full", {})
+        for task in ("", "+dance", "+groups", "+shared")
+    )
+    assert seconds_of(dance) - seconds_of(margin) == pytest.approx(10_000 * 32 * step / 3)
+    assert (margin.steps_per_evaluation, shared.steps_per_evaluation) == (100, 200)  # the tasks take turns
+    assert seconds_of(shared) - seconds_of(margin) == pytest.approx(10_000 * 32 * step)
+    rounds = 1 + 20_000 * 32 // (4 * 4_398)  # before training, and every four epochs
+    assert seconds_of(groups) - seconds_of(shared) == pytest.approx(rounds * 4_398 * step / 3)
+
+
 def test_a_network_of_twice_the_work_takes_twice_the_time():
     small, large = (
         seconds_of(resolve("cub200", "c2", "gap", "thesis", "full", {"backbone": backbone})) - 12
