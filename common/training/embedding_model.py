@@ -16,7 +16,7 @@ from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
 from common.training.devices import check_devices
 from common.training.embedding_head import EmbeddingHead
-from common.training.gradients import are_finite, loss_and_gradients, loss_scale, weighted_loss
+from common.training.gradients import are_finite, loss_and_gradients, loss_scale, weighted_loss, without_scale
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer, StatefulTransform
 from common.training.traced_functions import TracedFunctions
 
@@ -24,8 +24,8 @@ from common.training.traced_functions import TracedFunctions
 class EmbeddingModel(keras.Model):
     """Maps images to embeddings and trains them under a metric loss.
 
-    The loss is `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`; without an
-    attribute loss it is the metric loss alone.
+    The loss is `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`, and what layers
+    add (regularisers, `add_loss`); without an attribute loss it is the metric loss alone.
 
     Reference: thesis section 5.2.3, equation 5.2.5 (the mixture with the zero-shot prediction loss, lambda =
     `attribute_weight`).
@@ -212,23 +212,22 @@ class EmbeddingModel(keras.Model):
 
     def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The scalar loss of one batch, in training mode."""
-        if self.num_views == 1:
-            outputs = self.outputs_of(inputs, training=True)
-        else:
-            first, second = tf.split(inputs, 2)
-            outputs = self.outputs_of(first, training=True)
-            keys = tf.stop_gradient(self.outputs_of(second, training=True)["embeddings"])
+        views = tf.split(inputs, self.num_views) if self.num_views > 1 else [inputs]
+        outputs = self.outputs_of(views[0], training=True)
+        added = [*self.backbone.losses, *self.head.losses]  # before another pass replaces them
+        for view in views[1:]:
+            keys = tf.stop_gradient(self.outputs_of(view, training=True)["embeddings"])
             outputs = {**outputs, "embeddings": tf.concat([outputs["embeddings"], keys], axis=0)}
         losses = self.metric_loss, self.attribute_loss, self.attribute_weight
-        return weighted_loss(outputs, labels, *losses, training=True)
+        return weighted_loss(outputs, labels, *losses, training=True, network_losses=added)
 
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         inputs, labels = data
         variables, update = self.trained_variables, self.compiled_update
         loss, gradients = loss_and_gradients(lambda: self.training_loss(inputs, labels), variables, update.optimizer)
         finite, scale = are_finite(gradients), loss_scale(update.optimizer)
-        if scale is not None:  # which is halved until gradients are finite: such a step is only left out
-            finite |= scale > 1
+        if scale is not None and without_scale(update.optimizer) is not update.optimizer:
+            finite |= scale > 1  # which is halved until gradients are finite: such a step is only left out
         for transform in self.gradient_transforms:
             gradients = transform(gradients, variables)
         update.apply(gradients, variables, self._split(variables)[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from tensorflow import keras
@@ -20,10 +20,14 @@ def weighted_loss(
     attribute_weight: float,
     *,
     training: bool,
+    network_losses: Sequence[tf.Tensor] = (),
 ) -> tf.Tensor:
     """`(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`, or the first term alone.
 
-    On several replicas both losses see the batch of all replicas, and the value is the same on each.
+    As in `compile(loss=...)`, what layers add is added: regularisers of weights and activities, `add_loss`.
+
+    On several replicas both losses see the batch of all replicas, and the value is the same on each. Of what layers add
+    it has the mean over replicas, which is Keras' scaling.
 
     Reference: thesis section 5.2.3, equation 5.2.5.
 
@@ -33,6 +37,7 @@ def weighted_loss(
         metric_loss, attribute_loss: the two losses; the second may be None.
         attribute_weight: w, in [0, 1].
         training: whether memories and counters of the metric loss advance.
+        network_losses: the `losses` of the network after the pass that gave `outputs`.
 
     Returns:
         A scalar.
@@ -41,12 +46,19 @@ def weighted_loss(
     embeddings = gather_over_replicas(outputs["embeddings"])
     attributes = None if attribute_loss is None else gather_over_replicas(outputs["attributes"])
     with of_the_global_batch():
-        metric_value = metric_loss(embeddings, labels, training=training)
-        if attribute_loss is None:
-            return metric_value
-        return (1 - attribute_weight) * metric_value + attribute_weight * attribute_loss(
-            attributes, class_column(labels)
-        )
+        value = metric_loss(embeddings, labels, training=training)
+        if attribute_loss is not None:
+            attribute_value = attribute_loss(attributes, class_column(labels))
+            value = (1 - attribute_weight) * value + attribute_weight * attribute_value
+    owners = [metric_loss] if attribute_loss is None else [metric_loss, attribute_loss]
+    added = [*network_losses, *(loss for owner in owners for loss in owner.losses)]
+    return value + _sum_of(added, value.dtype) if added else value
+
+
+def _sum_of(losses: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:
+    """The sum of what layers add; on several replicas its mean over them."""
+    total = tf.add_n([tf.cast(tf.reduce_sum(loss), dtype) for loss in losses])
+    return total if num_replicas() == 1 else tf.reduce_mean(gather_over_replicas(total[None]))
 
 
 def loss_and_gradients(
@@ -84,8 +96,8 @@ def apply_gradients(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], variables: list[tf.Variable]
 ) -> None:
     """Applies gradients that are not scaled, as `loss_and_gradients` gives them."""
-    if num_replicas() > 1:  # Keras adds up what the replicas give it
-        gradients = [gradient / num_replicas() for gradient in gradients]
+    if num_replicas() > 1:  # Keras adds up what the replicas give it; Keras 3 clips before that
+        gradients = [gradient / num_replicas() for gradient in _clipped(gradients, without_scale(optimizer))]
     scale = loss_scale(optimizer)
     if hasattr(optimizer, "get_unscaled_gradients"):  # Keras 2, which warns where nothing has called it
         optimizer.get_unscaled_gradients([])
@@ -94,10 +106,28 @@ def apply_gradients(
     optimizer.apply_gradients(list(zip(gradients, variables)))
 
 
+def _clipped(gradients: list[tf.Tensor], optimizer: keras.optimizers.Optimizer) -> list[tf.Tensor]:
+    """Clip gradients of the global batch as the optimiser is set to."""
+    if optimizer.clipnorm:
+        return [tf.clip_by_norm(gradient, optimizer.clipnorm) for gradient in gradients]
+    if optimizer.global_clipnorm:
+        return tf.clip_by_global_norm(gradients, optimizer.global_clipnorm)[0]
+    if optimizer.clipvalue:
+        return [tf.clip_by_value(gradient, -optimizer.clipvalue, optimizer.clipvalue) for gradient in gradients]
+    return gradients
+
+
+def without_scale(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """The optimiser inside of a `LossScaleOptimizer`, which clips and averages; any other itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
 def loss_scale(optimizer: keras.optimizers.Optimizer) -> tf.Tensor | None:
-    """The factor of the loss that keeps gradients of float16 from vanishing; None without a `LossScaleOptimizer`."""
-    if not isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
-        return None
+    """The factor of the loss that keeps gradients of float16 from vanishing.
+
+    None without a `LossScaleOptimizer` and, on Keras 3, without a `loss_scale_factor`.
+    """
     if hasattr(optimizer, "get_scaled_loss"):  # Keras 2
         return optimizer.get_scaled_loss(tf.ones([]))
-    return optimizer.scale_loss(tf.ones([]))
+    is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
+    return optimizer.scale_loss(tf.ones([])) if is_scaled or getattr(optimizer, "loss_scale_factor", None) else None

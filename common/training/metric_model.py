@@ -36,6 +36,7 @@ class MetricModel(keras.Model):
     Made and compiled in the scope of a `MirroredStrategy` or `MultiWorkerMirroredStrategy`, it trains as on one device
     with the global batch: the losses, the memory and the metrics see the batch of all replicas (docs/devices.md).
 
+    As in `compile(loss=...)`, the loss has what layers add: regularisers of weights and activities, `add_loss`.
     `fit` and `evaluate` report the loss and the `metrics` of `compile`, which see class ids and embeddings, each for
     one batch alone (`InBatchPrecision`). Retrieval among all validation samples is a callback: `RetrievalEvaluation`.
 
@@ -184,7 +185,7 @@ class MetricModel(keras.Model):
     def _loss_of(self, outputs: dict[str, tf.Tensor], labels: tf.Tensor, *, training: bool) -> tf.Tensor:
         ids, are_exact = class_ids(labels)
         losses = self.metric_loss, self.attribute_loss, self.attribute_weight
-        loss = weighted_loss(outputs, ids, *losses, training=training)
+        loss = weighted_loss(outputs, ids, *losses, training=training, network_losses=self.network.losses)
         return tf.where(are_exact, loss, tf.constant(float("nan"), loss.dtype))
 
     def _reported(

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_fraction, check_non_negative, check_positive, invalid
-from common.training.gradients import apply_gradients, are_finite, loss_scale
+from common.training.gradients import apply_gradients, are_finite, loss_scale, without_scale
 
 # From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
 GradientTransform: TypeAlias = Callable[[list[tf.Tensor], list[tf.Variable]], list[tf.Tensor]]
@@ -114,10 +114,12 @@ class ProxyRateOptimizer:
             proportional to the rate, so this is a rate of their own.
 
     Both copies may be `LossScaleOptimizer`s. A gradient that is not finite then stops the step of both, so that their
-    scales stay the same.
+    scales stay the same. `global_clipnorm` bounds one norm, that of all gradients. With `use_ema` all variables have
+    their averages at the end of `fit`.
 
     Raises:
-        InvalidInput: a learning rate that is a `LearningRateSchedule`, or a multiplier that is not above 0.
+        InvalidInput: a learning rate that is a `LearningRateSchedule`, a multiplier that is not above 0, `use_ema` with
+            `rates`, or, in `build`, `global_clipnorm` with `gradient_accumulation_steps` and proxies.
     """
 
     def __init__(
@@ -134,11 +136,27 @@ class ProxyRateOptimizer:
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
         self.schedule = schedule
         self._rates = [(variable, check_fraction("rate", rate)) for variable, rate in rates if rate != 1]
+        if self._rates and without_scale(optimizer).use_ema:
+            raise invalid("use_ema", received=True, expected="False with rates of single variables")
 
     def build(self, variables: list[tf.Variable], proxy_variables: list[tf.Variable]) -> None:
         """Makes the slots now, so that a checkpoint can be restored into them."""
+        inner = without_scale(self.optimizer)
+        steps = getattr(inner, "gradient_accumulation_steps", None)  # Keras 3
+        if proxy_variables and inner.global_clipnorm and steps:
+            expected = "None with global_clipnorm and a rate of proxies of their own"
+            raise invalid("gradient_accumulation_steps", received=steps, expected=expected, fix="Use clipnorm.")
         self.optimizer.build(variables)
         self.proxy_optimizer.build(proxy_variables)
+        if proxy_variables and inner.use_ema:
+            parts = (self.optimizer, variables), (self.proxy_optimizer, proxy_variables)
+
+            def finalize_variable_values(var_list: list[tf.Variable]) -> None:
+                del var_list  # of both, in the order of the model
+                for optimizer, own in parts:
+                    type(optimizer).finalize_variable_values(optimizer, own)
+
+            self.optimizer.finalize_variable_values = finalize_variable_values  # which Keras' fit calls at its end
 
     def apply(
         self, gradients: list[tf.Tensor], variables: list[tf.Variable], proxy_variables: list[tf.Variable]
@@ -151,6 +169,9 @@ class ProxyRateOptimizer:
         if proxy_ids and loss_scale(self.optimizer) is not None:
             everywhere = tf.where(are_finite(gradients), 0.0, float("nan"))
             gradients = [gradient + tf.cast(everywhere, gradient.dtype) for gradient in gradients]
+        clip_norm = without_scale(self.optimizer).global_clipnorm
+        if proxy_ids and clip_norm:  # or each optimiser would clip by the norm of its part
+            gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
         pairs = list(zip(gradients, variables))
         if self.schedule is not None:
             self.optimizer.learning_rate.assign(self.schedule(tf.convert_to_tensor(self.optimizer.iterations)))

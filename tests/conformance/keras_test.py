@@ -5,6 +5,7 @@ the table once, with the settings that it has first in the other table of losses
 """
 
 import functools
+import inspect
 
 import numpy as np
 import pytest
@@ -152,6 +153,38 @@ def plain_model_of_all():
     return model
 
 
+class AddedLoss(keras.layers.Layer):
+    def call(self, inputs):
+        self.add_loss(tf.reduce_mean(inputs**2))
+        return inputs
+
+
+# Settings of a dense layer, the layer behind it, and settings of the optimiser.
+FEATURES = {
+    "L2": ({"kernel_regularizer": keras.regularizers.L2(0.1)}, None, {}),
+    "activity": ({"activity_regularizer": keras.regularizers.L2(0.1)}, None, {}),
+    "add_loss": ({}, AddedLoss, {}),
+    "averages": ({}, None, {"use_ema": True, "ema_momentum": 0.5}),
+    "global clipping": ({}, None, {"global_clipnorm": 0.01}),
+    "accumulation": ({}, None, {"gradient_accumulation_steps": 2}),
+    "fixed scale": ({}, None, {"loss_scale_factor": 64.0}),
+}
+
+
+def steps_with(feature, in_metric_model):
+    """The losses and the weights of a model with a feature of Keras, after nine steps."""
+    of_layer, behind, of_optimizer = FEATURES.get(feature, ({}, None, {}))
+    layers = [keras.layers.Dense(DIM, kernel_initializer=keras.initializers.GlorotUniform(seed=1), **of_layer)]
+    model = keras.Sequential([keras.Input((INPUTS,)), *layers, *([behind()] if behind else [])])
+    loss = losses.ContrastiveLoss(normalization="none")  # a MetricModel normalises before the loss does, which rounds
+    model = MetricModel(model, loss) if in_metric_model else model
+    optimizer = keras.optimizers.Adam(LEARNING_RATE, **of_optimizer)
+    model.compile(optimizer, **({} if in_metric_model else {"loss": loss}))
+    inputs, labels = batches()
+    history = model.fit(inputs, labels, batch_size=8, epochs=3, shuffle=False, verbose=0).history
+    return [*history["loss"], model.evaluate(inputs, labels, batch_size=8, verbose=0)], weights_of(model)
+
+
 def assert_nearly_the_same_steps(found, expected, start):
     assert np.linalg.norm(expected - start) > 0
     assert np.linalg.norm(found - expected) <= 0.1 * np.linalg.norm(expected - start) + 1e-6
@@ -191,6 +224,44 @@ def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
     for weight, value in zip(model.metric_loss.weights, start):
         changed = np.any(np.array(weight) != value)
         assert changed != ("groups" in weight.name), "proxies move, memories fill, counters advance; groups stay"
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_metric_model_does_what_compile_does(feature):
+    """Weights bit for bit; the mean of losses is rounded in another order."""
+    unknown = set(FEATURES[feature][2]) - set(inspect.signature(keras.optimizers.Adam.__init__).parameters)
+    if unknown:
+        pytest.skip(f"This Keras has no {', '.join(unknown)}.")
+    found, expected = (steps_with(feature, in_metric_model) for in_metric_model in (True, False))
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6)
+    for one, other in zip(found[1], expected[1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    if feature != "fixed scale":
+        assert np.any(found[1][0] != steps_with(None, True)[1][0]), "it makes a difference"
+
+
+def test_the_end_of_fit_gives_every_variable_its_own_average():
+    """Also where proxies stand between the others in the order of the model."""
+    model = MetricModel(
+        network_with_attributes(),
+        losses.ProxyAnchorLoss(NUM_CLASSES, DIM),
+        attribute_loss=ZeroShotPredictionLoss(NUM_CLASSES, DIM),
+        attribute_weight=0.1,
+        proxy_multiplier=5.0,
+    )
+    model.compile(keras.optimizers.Adam(LEARNING_RATE, use_ema=True), run_eagerly=True)
+    moved = []
+    record = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: moved.append(variables_of(model)))
+    inputs, labels = batches()
+    model.fit(inputs, labels, batch_size=BATCH, verbose=0, callbacks=[record])
+    averages = optimizer_state(model)
+    for variable, last in zip(variables_of(model), moved[-1], strict=True):
+        assert np.any(variable != last)
+        assert any(np.array_equal(variable, average) for average in averages)
+
+
+def variables_of(model):
+    return [np.array(variable) for variable in model.trainable_variables]
 
 
 @pytest.mark.parametrize("name", WITHOUT_WEIGHTS)

@@ -68,11 +68,12 @@ def pooled_with_zero_shot():
 
 def chance_constrained():
     images, maps = network()
-    outputs = keras.layers.Dense(DIM, kernel_initializer=initializer(2))(keras.layers.GlobalAveragePooling2D()(maps))
+    settings = {"kernel_initializer": initializer(2), "kernel_regularizer": keras.regularizers.L2(0.1)}
+    outputs = keras.layers.Dense(DIM, **settings)(keras.layers.GlobalAveragePooling2D()(maps))
     proxies = ProxyBank(CLASSES, 2, DIM, initializer=initializer(3))
     loss = ChanceConstrainedLoss(ContrastiveLoss(), proxies, in_batch_weight=0.1)
     model = ChanceConstrainedModel(keras.Model(images, outputs), loss, rate=0.1, proxy_multiplier=2.0)
-    model.compile(keras.optimizers.SGD(0.01))
+    model.compile(keras.optimizers.SGD(0.01, global_clipnorm=0.2))
     return model
 
 

@@ -170,6 +170,22 @@ def test_every_part_is_trained_by_fit_and_proxies_faster():
     np.testing.assert_allclose(np.abs(np.array(proxies) - proxies_before).max(), 0.02, rtol=0.2)
 
 
+@pytest.mark.parametrize("num_views", [1, 2])
+def test_what_layers_add_is_in_the_loss_once(num_views):
+    """Of two views that of the first, which alone has a gradient."""
+    regularizer = keras.regularizers.L2(0.5)
+    settings = {"kernel_regularizer": regularizer, "activity_regularizer": regularizer}
+    backbone = keras.Sequential([keras.Input((None, None, 3)), keras.layers.Conv2D(4, 1, **settings)])
+    model = EmbeddingModel(backbone, EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss(), num_views=num_views)
+    inputs, labels = tf.constant(images(12)), np.repeat(np.arange(6), 2)
+    value = float(model.training_loss(inputs, labels))
+    backbone(inputs[: 12 // num_views])
+    added = float(tf.add_n(backbone.losses))
+    without = float(model.metric_loss(model.outputs_of(inputs)["embeddings"], labels))
+    assert added > 1.0
+    assert value == pytest.approx(without + added, rel=1e-5)
+
+
 def test_bad_arguments():
     parts = (make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), ContrastiveLoss())
     with pytest.raises(InvalidInput, match="attribute_weight.*0.1.*0 without an attribute_loss"):

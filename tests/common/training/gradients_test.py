@@ -66,11 +66,17 @@ def test_finite_means_all_of_them():
         assert not are_finite([tf.constant([1.0]), tf.constant([[value]])])
 
 
+class Ten(keras.layers.Layer):
+    def call(self, attributes, labels):
+        del attributes, labels
+        return tf.constant(10.0)
+
+
 def test_the_second_loss_counts_by_its_weight():
     embeddings, labels = tf.constant([[1.0, 0.0], [0.0, 1.0]]), tf.constant([0, 0])
     outputs, loss = {"embeddings": embeddings, "attributes": embeddings}, ContrastiveLoss()
     first = float(loss(embeddings, labels))
-    second = lambda attributes, labels: tf.constant(10.0)  # noqa: E731
+    second = Ten()
     assert float(weighted_loss(outputs, labels, loss, None, 0.0, training=True)) == pytest.approx(first)
     value = float(weighted_loss(outputs, labels, loss, second, 0.25, training=False))
     assert value == pytest.approx(0.75 * first + 2.5)

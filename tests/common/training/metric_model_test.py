@@ -7,6 +7,7 @@ import tensorflow as tf
 from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss
 from common.training import InBatchPrecision, MetricModel, RetrievalEvaluation
+from common.training.devices import IS_KERAS_3
 
 keras = tf.keras
 LABELS = np.repeat(np.arange(3), 2)
@@ -67,6 +68,25 @@ def test_proxies_learn_faster_by_the_multiplier(scaled):
     assert np.abs(steps[0][1]).max() > 1e-4
     np.testing.assert_allclose(steps[1][0], steps[0][0], rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(steps[1][1], 8 * steps[0][1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_one_norm_is_clipped_at_every_rate_of_the_proxies(scaled):
+    model = model_with(ProxyAnchorLoss(3, 4), compiled=False, proxy_multiplier=1 + 1e-6)
+    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=0.1)
+    model.compile(keras.mixed_precision.LossScaleOptimizer(optimizer) if scaled else optimizer, run_eagerly=True)
+    before = [np.array(variable) for variable in model.trainable_variables]
+    fit(model)
+    moves = [np.array(variable) - start for variable, start in zip(model.trainable_variables, before)]
+    assert np.linalg.norm(np.concatenate([move.ravel() for move in moves])) == pytest.approx(0.1, rel=1e-4)
+
+
+@pytest.mark.skipif(not IS_KERAS_3, reason="Keras 2 accumulates no gradients")
+def test_one_norm_of_accumulated_gradients_is_refused():
+    model = model_with(ProxyAnchorLoss(3, 4), compiled=False, proxy_multiplier=2.0)
+    optimizer = keras.optimizers.SGD(1.0, global_clipnorm=0.1, gradient_accumulation_steps=2)
+    with pytest.raises(InvalidInput, match="gradient_accumulation_steps: received 2, expected None with global_clip"):
+        model.compile(optimizer)
 
 
 def test_a_network_in_inference_mode_is_not_told_that_it_trains():
