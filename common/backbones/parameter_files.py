@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import invalid
+from common.files import write_atomically
 
 # Entries that are no parameters: the SHA-256 of the file that was converted, and of the parameters as they were then.
 _SOURCE_ENTRY, _PARAMETERS_ENTRY = "source_sha256", "parameters_sha256"
@@ -85,11 +85,8 @@ def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], sour
         raise invalid("path of the parameters", received=path, expected='a name that ends with ".npz"')
     record = {_SOURCE_ENTRY: source_sha256, _PARAMETERS_ENTRY: parameters_digest(arrays)} if source_sha256 else {}
     try:
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".") as directory:
-            unfinished = os.path.join(directory, "parameters.npz")
-            # NumPy's stub takes each of the arrays for `allow_pickle`, too.
-            np.savez(unfinished, **arrays, **record)  # type: ignore[arg-type]
-            os.replace(unfinished, path)
+        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+        write_atomically(path, lambda file: np.savez(file, **arrays, **record))  # type: ignore[arg-type]
     except OSError as error:
         raise invalid(
             "path of the parameters", received=path, expected="a place that can be written to", fix=f"{error}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import pathlib
@@ -18,7 +17,7 @@ from common.data.image_jobs import cannot_write_cache
 from common.data.shard_files import RECORD, read_records, write_shard
 from common.data.sharded_images import ENTRY, ShardedImages
 from common.errors import invalid
-from common.files import write_atomically
+from common.files import lock_file, write_atomically
 from common.progress import write_notice
 
 SHARD_BYTES = 128 * 2**20  # a few thousand shards for ten million copies; held in memory until a shard is written
@@ -133,10 +132,10 @@ def _entries(shard: int, records: np.ndarray) -> np.ndarray:
 
 def _lock(file: TextIO, folder: pathlib.Path) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file, wait=False)
     except BlockingIOError:
         write_notice(f"waiting for another process that makes copies of images in {folder}")
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock_file(file)
 
 
 class _ShardWriter:

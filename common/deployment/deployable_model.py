@@ -12,6 +12,7 @@ from tensorflow import keras
 from common.deployment.embedding_normalization import EmbeddingNormalization
 from common.deployment.image_preprocessing import ImagePreprocessing
 from common.errors import invalid
+from common.files import replace_file, target_of
 
 PREPROCESSING, NETWORK = "preprocessing", "network"
 
@@ -65,11 +66,12 @@ def save_model(model: keras.Model, path: str | os.PathLike) -> None:
     path = pathlib.Path(path)
     if path.suffix != ".keras":
         raise invalid("path of a model", received=str(path), expected="a file whose name ends in .keras")
+    path = target_of(path)
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(8)}.tmp.keras")
     try:
         model.save(temporary)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        replace_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

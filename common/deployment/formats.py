@@ -19,6 +19,7 @@ from tensorflow import keras
 from common.deployment.deployable_model import NETWORK, PREPROCESSING, save_model
 from common.deployment.image_preprocessing import ImagePreprocessing
 from common.errors import InvalidInput, check_choice, invalid
+from common.files import replace_file, target_of
 
 Embed = Callable[[np.ndarray], np.ndarray]
 
@@ -61,11 +62,12 @@ def write_format(model: keras.Model, path: str | os.PathLike, name: str, check: 
         raise invalid("--output", received=str(path), expected=f"a name that ends in {kind.ending}")
     if path.is_dir():
         raise invalid("--output", received=str(path), expected="a place where there is no folder yet")
+    path = target_of(path)
     with _beside(path) as folder:
         unfinished = folder / f"model{kind.ending}"
         kind.write(model, unfinished)
         check(kind.read(unfinished))
-        os.replace(unfinished, path)
+        replace_file(unfinished, path)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from common.downloads.archives import extract_archive
 from common.downloads.sources import Source, SourceFile
 from common.downloads.transfer import download, mirrored
 from common.errors import InvalidInput, invalid
+from common.files import lock_file
 
 
 class Acquired(NamedTuple):
@@ -108,7 +108,7 @@ def _instructions(alternatives: Sequence[Source], data_dir: str, reasons: list[s
 def _only_process(data_dir: str) -> Iterator[None]:
     with open(os.path.join(data_dir, ".prepare_data.lock"), "w", encoding="utf-8") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file, wait=False)
         except BlockingIOError:
             raise InvalidInput(f"Another process is preparing data in {data_dir}. Wait for it.") from None
         yield

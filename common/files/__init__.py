@@ -1,4 +1,4 @@
-"""Files that survive a kill at any moment: atomic writes, JSON objects, named arrays."""
+"""Files that survive a kill at any moment, locks, and checks of content."""
 
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,28 @@ if TYPE_CHECKING:
         read_arrays,
         write_arrays,
     )
-    from common.files.atomic import write_atomically, write_text
+    from common.files.atomic import replace_file, sync_folder, target_of, write_atomically, write_text
+    from common.files.contents import Array, Maybe, Number, checked, difference
     from common.files.json import parsed_object, read_json, write_json
+    from common.files.locks import lock_file
 
 __all__ = [
     "FORMAT_VERSION",
     "OTHER_VERSION",
+    "Array",
     "DamagedFile",
+    "Maybe",
+    "Number",
+    "checked",
+    "difference",
     "format_objection",
+    "lock_file",
     "parsed_object",
     "read_arrays",
     "read_json",
+    "replace_file",
+    "sync_folder",
+    "target_of",
     "write_arrays",
     "write_atomically",
     "write_json",

@@ -6,8 +6,12 @@ import contextlib
 import os
 import pathlib
 import secrets
+import stat
+import sys
 from collections.abc import Callable
 from typing import BinaryIO
+
+from common.errors import invalid
 
 
 def write_atomically(
@@ -15,19 +19,26 @@ def write_atomically(
 ) -> None:
     """Calls `write(binary_file)` on a temporary file beside `path`, flushes it to disk and renames it over `path`.
 
-    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one. Who may
-    read it is what the process' umask says, as for any new file: pages are served and caches are shared.
+    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one. A new file
+    has the permissions of the process' umask, since pages are served and caches are shared. A file that exists keeps
+    its mode and owner, a link leads to its target. A device, a pipe and the standard output are written into.
 
     Args:
         path: the file.
         write: writes the content.
         keep_as: the old file takes this name, once the new one is complete.
     """
-    path = pathlib.Path(path)
+    stream = _opened_stream(path)
+    if stream is not None:
+        with stream:
+            write(stream)
+        return
+    path = target_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
+            _take_over(path, temporary)
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -38,11 +49,60 @@ def write_atomically(
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(path: pathlib.Path) -> None:
-    """Makes renames in a folder survive a power cut, where the file system can."""
+def target_of(path: str | os.PathLike) -> pathlib.Path:
+    """Return the place to which the links of a path lead.
+
+    Raises:
+        InvalidInput: a device, a pipe or a socket is there, which a renamed file would destroy.
+    """
+    target = pathlib.Path(os.path.realpath(path))
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise invalid("output", received=os.fspath(path), expected="a file, or a place where nothing is yet")
+    return target
+
+
+def replace_file(complete: str | os.PathLike, path: str | os.PathLike) -> None:
+    """Rename a complete file over `path`, whose mode and owner it takes.
+
+    Args:
+        complete: the new file.
+        path: the old one, or a free name, from `target_of`.
+    """
+    _take_over(path, complete)
+    os.replace(complete, path)
+
+
+def _take_over(path: str | os.PathLike, temporary: str | os.PathLike) -> None:
+    """Give a temporary file the mode and owner of another, if permitted."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)
+        with contextlib.suppress(PermissionError):
+            os.chown(temporary, found.st_uid, found.st_gid)
+        os.chmod(temporary, found.st_mode & 0o777)
+
+
+def _opened_stream(path: str | os.PathLike) -> BinaryIO | None:
+    """Open a device, a pipe or a standard stream; None for other files.
+
+    The standard output may be a file, too: what follows there must not overwrite what is written here.
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        with contextlib.suppress(OSError):  # closed
+            if os.path.samestat(found, os.fstat(number)):
+                stream.flush()
+                return open(os.dup(number), "wb")
+    return None if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) else open(path, "wb")
+
+
+def sync_folder(path: pathlib.Path) -> None:
+    """Makes renames in a folder survive a power cut, if the file system can."""
     with contextlib.suppress(OSError):
         handle = os.open(path, os.O_RDONLY)
         try:

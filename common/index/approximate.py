@@ -167,7 +167,9 @@ def read_approximate(path: str | os.PathLike, record: dict) -> ApproximateSearch
         raise InvalidInput(f"{path} cannot be read ({reason}). Build the approximate index again.") from error
     if index.ntotal != record["rows"]:
         raise InvalidInput(f"{path} has {index.ntotal} rows, expected {record['rows']}. Build it again.")
-    return ApproximateSearch(**record, index=index)
+    return ApproximateSearch(
+        **{name: record[name] for name in ApproximateSearch._fields if name != "index"}, index=index
+    )
 
 
 def _filled(faiss: ModuleType, embeddings: np.ndarray, metric: str, kind: str, seed: int) -> Any:  # noqa: ANN401

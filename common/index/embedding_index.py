@@ -153,6 +153,8 @@ class EmbeddingIndex:
     @property
     def embeddings(self) -> np.ndarray:
         """Embeddings as stored `[rows, dim]`, of unit norm under "cosine"; read-only where memory-mapped."""
+        if self._folder is not None:
+            self._folder.check_whole()
         return self._rows.embeddings
 
     @property
@@ -334,8 +336,7 @@ class EmbeddingIndex:
             fix = "Build one with build_approximate(), or search exactly."
             raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
         if self._approximate is None and self._folder is not None:
-            known = {key: value for key, value in record.items() if key != "file"}
-            self._approximate = read_approximate(self._folder.folder / record["file"], known)
+            self._approximate = read_approximate(self._folder.folder / record["file"], record)
         return check_given("approximate", self._approximate)
 
     def _embeddings_of(self, items: Any) -> np.ndarray:  # noqa: ANN401
@@ -344,9 +345,7 @@ class EmbeddingIndex:
         if self.embedder is None:
             fix = "Load the index with embedder=load_embedder(...), or embed the images yourself."
             raise invalid("queries", received=type(items).__name__, expected="an array [queries, dim]", fix=fix)
-        if isinstance(items, (str, bytes, os.PathLike)):
-            items = [items]
-        return self.embedder.embed(items)
+        return self.embedder.embed([items] if isinstance(items, (str, bytes, os.PathLike)) else items)
 
     def _prepared_queries(self, queries: Any) -> np.ndarray:  # noqa: ANN401
         embeddings = checked_embeddings("queries", self._embeddings_of(queries), self.dim)

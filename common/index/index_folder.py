@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import math
+import mmap
 import os
 import pathlib
 import re
 import secrets
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 
 from common.errors import InvalidInput, invalid
-from common.files import read_json, write_json
+from common.files import Maybe, Number, checked, lock_file, read_json, write_json
+from common.index.approximate import KINDS
 from common.index.rows import Rows
+from common.index.similarity import METRICS
 from common.index.text_column import TextColumn, encoded
 
 RECORD = "index.json"
 _FORMAT = 1
 _COLUMNS = ("embeddings", "ids", "id_ends", "labels", "label_ends")
-_SETTINGS = {"dim", "dtype", "metric", "model_digest", "rounding_error", "approximate"}
-_KEYS = {"rows", "files", "bytes", "has_labels", *_SETTINGS}
 _OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
+_COUNT = Number(int, 0, 2**48)
+_DESCRIPTION = {
+    "rows": _COUNT,
+    "dim": _COUNT,
+    "files": dict.fromkeys(_COLUMNS, _OWN_NAME),
+    "bytes": {"ids": _COUNT, "labels": _COUNT},
+    "has_labels": bool,
+    "dtype": {"float32", "float16"},
+    "metric": set(METRICS),
+    "model_digest": Maybe(str),
+    "rounding_error": Number(float, 0),
+    "approximate": Maybe(
+        {
+            "file": _OWN_NAME,
+            "kind": set(KINDS),
+            "rows": _COUNT,
+            "effort": Number(int, 1),
+            "recall_at_10": Number(float, 0, 1),
+            "num_queries": _COUNT,
+        }
+    ),
+}
 _ROWS_AT_ONCE = 65_536
 
 
@@ -42,6 +65,7 @@ class IndexFolder:
 
     def __init__(self, folder: str | os.PathLike) -> None:
         self.folder = pathlib.Path(folder)
+        self._maps: list[mmap.mmap] = []
         self.record = self._read()
 
     @classmethod
@@ -74,14 +98,24 @@ class IndexFolder:
         return cls(folder)
 
     def rows(self) -> Rows:
-        """All rows, memory-mapped."""
-        count, dim, sizes = self.record["rows"], self.record["dim"], self.record["bytes"]
-        embeddings = self._mapped("embeddings", np.dtype(self.record["dtype"]), (count, dim))
-        ids = TextColumn(self._mapped("ids", np.uint8, (sizes["ids"],)), self._mapped("id_ends", np.int64, (count,)))
-        if not self.record["has_labels"]:
-            return Rows(embeddings, ids, None)
-        ends = self._mapped("label_ends", np.int64, (count,))
-        return Rows(embeddings, ids, TextColumn(self._mapped("labels", np.uint8, (sizes["labels"],)), ends))
+        """All rows, memory-mapped.
+
+        Raises:
+            InvalidInput: a file is shorter than the record says, or the ends of texts do not ascend to the last one's.
+        """
+        self._maps.clear()
+        embeddings = self._mapped(
+            "embeddings", np.dtype(self.record["dtype"]), (self.record["rows"], self.record["dim"])
+        )
+        labels = self._texts("labels", "label_ends") if self.record["has_labels"] else None
+        return Rows(embeddings, self._texts("ids", "id_ends"), labels)
+
+    def check_whole(self) -> None:
+        """Raise `InvalidInput` if a mapped file was cut off: reading it is a bus error."""
+        if any(part.size() < len(part) for part in self._maps):
+            raise InvalidInput(
+                f"{self.folder} was cut off while it was open. Build the index again, and open it again."
+            )
 
     def append(self, rows: Rows, **changes: object) -> None:
         """Adds rows behind those that are there, which are not written again.
@@ -117,33 +151,31 @@ class IndexFolder:
         record = read_json(path)
         if record is not None and record.get("format", _FORMAT) != _FORMAT:
             raise InvalidInput(f"{path} has format {record['format']!r}, this version of the code reads {_FORMAT}.")
-        if record is None or not _is_sound(record):
+        if record is None:
             raise InvalidInput(f"{path} is damaged, so the index cannot be read. Build it again.")
+        checked(record, _DESCRIPTION, str(path), fix="The file is damaged: build the index again.")
         return record
+
+    def _texts(self, column: str, ends_column: str) -> TextColumn:
+        size, ends = self.record["bytes"][column], self._mapped(ends_column, np.int64, (self.record["rows"],))
+        if np.any(np.diff(ends, prepend=0) < 0) or (ends[-1] if len(ends) else 0) != size:
+            path = self.folder / self.record["files"][ends_column]
+            raise InvalidInput(f"{path} is damaged: ends of texts do not ascend to {size}. Build the index again.")
+        return TextColumn(self._mapped(column, np.uint8, (size,)), ends)
 
     def _mapped(self, column: str, dtype: np.dtype | type, shape: tuple[int, ...]) -> np.ndarray:
         path = self.folder / self.record["files"][column]
-        wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        wanted = math.prod(shape) * np.dtype(dtype).itemsize
         size = path.stat().st_size if path.is_file() else 0
         if size < wanted:
             raise InvalidInput(
                 f"{path} is damaged: it has {size} bytes, expected {wanted} or more. Build the index again."
             )
-        return np.memmap(path, dtype, "r", shape=shape) if wanted else np.zeros(shape, dtype)
-
-
-def _is_sound(record: dict) -> bool:
-    """Whether a record says all that it has to, of files in its own folder."""
-    if not record.keys() >= _KEYS or not isinstance(record["files"], dict):
-        return False
-    approximate = record["approximate"] or {"file": "approximate-00000000.faiss"}
-    names = [str(record["files"].get(column)) for column in _COLUMNS] + [str(approximate.get("file"))]
-    sizes = [record["rows"], record["dim"], *(record["bytes"].get(column) for column in ("ids", "labels"))]
-    return (
-        all(_OWN_NAME.fullmatch(name) for name in names)
-        and all(isinstance(size, int) and size >= 0 for size in sizes)
-        and record["dtype"] in ("float32", "float16")
-    )
+        if not wanted:
+            return np.zeros(shape, dtype)
+        mapped = np.memmap(path, dtype, "r", shape=shape)
+        self._maps.append(cast("mmap.mmap", mapped.base))
+        return mapped
 
 
 def _filled(folder: pathlib.Path, record: dict, rows: Rows) -> dict:
@@ -194,8 +226,8 @@ def _remove(paths: list[pathlib.Path]) -> None:
 def _locked(folder: pathlib.Path) -> Iterator[None]:
     with (folder / "lock").open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            lock_file(file, wait=False)
+        except BlockingIOError as error:
             fix = "Wait until it has ended."
             raise invalid(
                 "index folder", received=f"{folder}, which another process writes", expected="one writer", fix=fix

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
@@ -18,6 +17,7 @@ from common.files import (
     OTHER_VERSION,
     DamagedFile,
     format_objection,
+    lock_file,
     parsed_object,
     read_arrays,
     read_json,
@@ -76,7 +76,7 @@ class RunDirectory:
         """Holds the folder for this process; raises `InvalidInput` while another process holds it."""
         with open(self.path / "lock", "w") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(file, wait=False)
             except BlockingIOError:
                 raise InvalidInput(
                     f"Another process is working on {self.path}. Wait for it, or start this command with another "
@@ -233,7 +233,7 @@ def is_locked(folder: str | os.PathLike) -> bool:
     """
     try:
         with open(pathlib.Path(folder) / "lock") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock_file(file, wait=False, shared=True)
     except BlockingIOError:
         return True
     except FileNotFoundError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -17,7 +16,7 @@ import numpy as np
 
 from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
-from common.files import write_atomically, write_json
+from common.files import lock_file, write_atomically, write_json
 
 FORMAT = 1  # of the files, and of what decides their contents
 _FILE_BYTES = 2**26  # about; an interruption loses one file's work
@@ -106,7 +105,7 @@ class FeatureStore:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(open(self.path / "lock", "w"))
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock_file(file)
                 for leftover in self.path.glob(".*.tmp"):  # of a process that was killed while it wrote
                     leftover.unlink(missing_ok=True)
                 write_json(self.path / "origin.json", self.origin)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,7 +19,6 @@ _ENVIRONMENT = (
     *("threads", "onednn", "gpus", "deterministic_ops"),
 )  # what older runs did not record is null
 _PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
-_ID = re.compile(r"[0-9a-f]{6,64}/[0-9]+-[0-9]+|[0-9a-f]{6,64}/collection/[0-9]+(-[0-9]+)*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +49,6 @@ def row_id(row: Mapping) -> str:
     if row["kind"] == COLLECTION:
         return f"{row['config_hash']}/collection/{'-'.join(str(repeat) for _, repeat in row['members'])}"
     return f"{row['config_hash']}/{row['fold']}-{row['repeat']}"
-
-
-def is_row_id(text: str) -> bool:
-    """Whether a text has the form of `row_id`."""
-    return _ID.fullmatch(text) is not None
 
 
 def order_of(row: Mapping) -> tuple:

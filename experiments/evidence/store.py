@@ -8,22 +8,53 @@ of rows) and `<hash>/<metric>` `[rows, classes]` (sums over the queries of a cla
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import numpy as np
 
 from common.errors import InvalidInput
-from common.files import read_arrays, write_atomically, write_text
-from experiments.evidence.rows import METRICS, TRAINING, ScoredRow, as_line, is_row_id, order_of, row_id
+from common.files import (
+    Array,
+    Maybe,
+    Number,
+    checked,
+    difference,
+    lock_file,
+    parsed_object,
+    read_arrays,
+    sync_folder,
+    write_atomically,
+    write_text,
+)
+from experiments.evidence.rows import COLLECTION, METRICS, TRAINING, ScoredRow, as_line, order_of, row_id
 
 ROWS, CLASS_SCORES, PICTURES = "rows.jsonl", "class_scores.npz", "pictures.npz"
 _TOLERANCE = 1e-6  # between a row's metric and the mean of its class sums, which are float32
-_NEEDED = ("protocol", "dataset", "label", "config_hash", "data", "test")
+_HASH, _COUNT = re.compile("[0-9a-f]{6,64}"), Number(int, 0)
+_ROW = {
+    **dict.fromkeys(("protocol", "dataset", "label", "data"), str),
+    "kind": {TRAINING, COLLECTION},
+    "config_hash": _HASH,
+    "test": {str: float},
+}
+_ROW_OF = {
+    TRAINING: {
+        **dict.fromkeys(("fold", "repeat"), _COUNT),
+        **dict.fromkeys(("configuration", "environment"), dict),
+        **dict.fromkeys(("validation", "untrained"), Maybe({str: float})),
+        **dict.fromkeys(("steps", "best_step", "seed"), Maybe(_COUNT)),
+        "extras": Maybe(dict),
+        "command": Maybe(str),
+        "train_seconds": Maybe(Number(float, 0)),
+        "deviations": Maybe([str]),
+    },
+    COLLECTION: {"members": [(_COUNT, _COUNT)]},
+}
 
 
 class StudyRows:
@@ -44,7 +75,11 @@ class StudyRows:
         self.folder = pathlib.Path(folder)
         self._scored = {}
         scores, arrays = self._arrays(CLASS_SCORES), self._arrays(PICTURES)
-        for row in self._read_rows():
+        rows = list(self._read_rows())
+        for data in {row["data"] for row in rows if f"{row['data']}/rows" in scores}:
+            fix = f"Restore both: git checkout -- {self.folder}"
+            checked(scores, _scores_on(data), str(self.folder / CLASS_SCORES), fix=fix)
+        for row in rows:
             self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
 
     @property
@@ -93,15 +128,45 @@ class StudyRows:
         return changed
 
     def save(self) -> None:
-        """Writes the files whose content has changed, `rows.jsonl` last."""
-        arrays = {f"{key}/{name}": value for key, of in self._scored.items() for name, value in of.arrays.items()}
-        for name, content in ((CLASS_SCORES, self._class_scores()), (PICTURES, arrays)):
-            if not _equal(self._arrays(name), content):
-                _write_compressed(self.folder / name, content)
+        """Write the changed files as one step.
+
+        A kill leaves all old ones or all new ones. They are written beside the old ones. Once `rows.jsonl.new` is
+        there, which comes last, readers take the new ones.
+        """
         text = "".join(f"{as_line(row)}\n" for row in self.rows)
-        path = self.folder / ROWS
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_text(path, text)
+        arrays = {f"{key}/{name}": value for key, of in self._scored.items() for name, value in of.arrays.items()}
+        contents = {CLASS_SCORES: self._class_scores(), PICTURES: arrays}
+        if self._is_pending:  # of a writer that was killed
+            self._rename()
+        changed = {name: content for name, content in contents.items() if not _equal(self._arrays(name), content)}
+        path = self._path(ROWS)
+        if changed or not path.exists() or path.read_text(encoding="utf-8") != text:
+            for name in contents:
+                self._new(name).unlink(missing_ok=True)
+            for name, content in changed.items():
+                _write_compressed(self._new(name), content)
+            write_text(self._new(ROWS), text)
+            self._rename()
+        for name in [name for name, content in contents.items() if not content]:
+            self._path(name).unlink(missing_ok=True)
+
+    def _new(self, name: str) -> pathlib.Path:
+        return self.folder / f"{name}.new"
+
+    @property
+    def _is_pending(self) -> bool:
+        return self._new(ROWS).exists()
+
+    def _path(self, name: str) -> pathlib.Path:
+        """The file that counts."""
+        return self._new(name) if self._is_pending and self._new(name).exists() else self.folder / name
+
+    def _rename(self) -> None:
+        for name in (CLASS_SCORES, PICTURES, ROWS):
+            sync_folder(self.folder)  # the rows are renamed last, after a power cut, too
+            if self._new(name).exists():
+                os.replace(self._new(name), self.folder / name)
+        sync_folder(self.folder)
 
     def _class_scores(self) -> dict[str, np.ndarray]:
         content: dict[str, np.ndarray] = {}
@@ -118,20 +183,20 @@ class StudyRows:
         return content
 
     def _arrays(self, name: str) -> dict[str, np.ndarray]:
-        path = self.folder / name
+        path = self._path(name)
         return read_arrays(path, cure=f"Restore it: git checkout -- {path}") if path.exists() else {}
 
     def _read_rows(self) -> Iterator[dict]:
-        path = self.folder / ROWS
+        path = self._path(ROWS)
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         for number, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                is_sound = all(name in row for name in _NEEDED) and is_row_id(row_id(row))
-            except (ValueError, KeyError, TypeError, RecursionError):
-                is_sound = False
-            if not is_sound:
-                raise InvalidInput(f"{path}, line {number}, is no row. Restore the file: git checkout -- {path}")
+            row = parsed_object(line) or {}
+            found = difference(row, _ROW) or difference(row, _ROW_OF[row["kind"]])
+            if found:
+                said = f"{found.entry}: received {found.received or 'nothing'}, expected {found.expected}"
+                raise InvalidInput(
+                    f"{path}, line {number}, is no row ({said}). Restore the file: git checkout -- {path}"
+                )
             yield row
 
     def _with_scores(self, row: dict, scores: Mapping[str, np.ndarray], arrays: Mapping) -> ScoredRow:
@@ -171,14 +236,22 @@ def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
 
 @contextlib.contextmanager
 def locked(folder: str | os.PathLike) -> Iterator[None]:
-    """Holds a study's folder, which is made where it is missing, until other processes have written theirs."""
+    """Hold a study's folder, once other processes have released it."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with open(pathlib.Path(folder) / ".lock", "a") as file:
+        lock_file(file)
         yield
-    finally:
-        os.close(handle)
+
+
+def _scores_on(data: str) -> dict[str, Array]:
+    """Describe the class scores of the runs on some data."""
+    of_data = {
+        "labels": Array("iu", ("classes",)),
+        "counts": Array("iu", ("classes",), 1),
+        "rows": Array("U", ("rows",)),
+        **dict.fromkeys(METRICS, Array("f", ("rows", "classes"), 0)),
+    }
+    return {f"{data}/{name}": wanted for name, wanted in of_data.items()}
 
 
 def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
@@ -221,7 +294,4 @@ def _write_compressed(path: pathlib.Path, content: Mapping[str, np.ndarray]) -> 
         # NumPy's stub takes each of the arrays for `allow_pickle`, too.
         np.savez_compressed(file, **content)  # type: ignore[arg-type]
 
-    if content:
-        write_atomically(path, write)
-    else:
-        path.unlink(missing_ok=True)
+    write_atomically(path, write)

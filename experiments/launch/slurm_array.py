@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import os
 import pathlib
@@ -13,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from common.errors import InvalidInput
-from common.files import read_json, write_json
+from common.files import lock_file, read_json, write_json
 from experiments.launch import worker_process
 from experiments.launch.slurm_queue import GONE, STARTED_AGAIN, UNDER_WAY, queued_jobs
 from experiments.launch.unit_job import UnitJob
@@ -118,7 +117,7 @@ class SlurmArray:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "slurm_jobs.json"
         with open(self.folder / "lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
             jobs = read_json(path) or {}
             try:
                 yield jobs

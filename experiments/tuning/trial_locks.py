@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import pathlib
 from collections.abc import Iterator
 from typing import IO
+
+from common.files import lock_file
 
 
 class TrialLocks:
@@ -24,14 +25,14 @@ class TrialLocks:
     def alone(self) -> Iterator[None]:
         """Waits until no other process chooses a trial, and keeps them from it."""
         with open(self.folder / "choosing.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
             yield
 
     def take(self, number: int) -> IO | None:
         """The lock of a trial, held until it is closed; None while another process holds it."""
         file = open(self.folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file, wait=False)
         except BlockingIOError:
             file.close()
             return None

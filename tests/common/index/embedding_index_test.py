@@ -292,3 +292,52 @@ def test_bad_folders_are_named(tmp_path):
         (folder / "index.json").write_text(text)
         with pytest.raises(InvalidInput, match="damaged"):
             EmbeddingIndex.load(folder)
+
+
+FOUND = {
+    "file": "approximate-01234567.faiss",
+    "kind": "hnsw",
+    "rows": 60,
+    "effort": 1,
+    "recall_at_10": 1.0,
+    "num_queries": 9,
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"bytes": value} for value in (None, [], {"ids": 1})),
+        *({"approximate": value} for value in ([], "hnsw", {**FOUND, "file": "../x"}, {**FOUND, "effort": "16"})),
+        *({"rows": value} for value in (True, 1.5, "60", 10**30)),
+        *({name: 7} for name in ("metric", "dtype", "model_digest", "has_labels", "files")),
+        {"rounding_error": float("nan")},
+    ],
+)
+def test_records_that_no_index_writes_are_named(tmp_path, changes):
+    EmbeddingIndex.build(rows(), names(60)).save(tmp_path)
+    record = json.loads((tmp_path / "index.json").read_text())
+    (tmp_path / "index.json").write_text(json.dumps({**record, **changes}))
+    with pytest.raises(InvalidInput, match=f"Invalid .*index.json, {next(iter(changes))}.*damaged") as raised:
+        EmbeddingIndex.load(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("spoil", [lambda ends: ends[::-1], lambda ends: ends + 2**40, lambda ends: ends - 5])
+@pytest.mark.parametrize("column", ["id_ends", "label_ends"])
+def test_ends_of_texts_that_do_not_ascend_are_damage(tmp_path, column, spoil):
+    EmbeddingIndex.build(rows(), names(60), names(60)).save(tmp_path)
+    (path,) = tmp_path.glob(f"{column}-*")
+    spoil(np.fromfile(path, np.int64)).tofile(path)
+    with pytest.raises(InvalidInput, match=f"{column}-.*damaged: ends of texts do not ascend"):
+        EmbeddingIndex.load(tmp_path)
+
+
+def test_an_index_that_is_cut_off_while_it_is_open_says_so(tmp_path):
+    EmbeddingIndex.build(rows(), names(60)).save(tmp_path)
+    index = EmbeddingIndex.load(tmp_path)
+    (path,) = tmp_path.glob("embeddings-*")
+    os.truncate(path, 100)
+    for search in (lambda: index.search(rows(1)), lambda: index.neighbors_of([0])):
+        with pytest.raises(InvalidInput, match="was cut off while it was open"):
+            search()

@@ -113,15 +113,11 @@ def test_another_result_is_refused_unless_it_is_to_replace_the_row(recorded, tin
     assert [row["steps"] for row in lines(recorded) if row["kind"] == "training"] == [61, 60, 60, 60]
 
 
-def test_two_configurations_of_one_name_are_refused(recorded, tiny, tiny_methods):
-    config = tiny.config("pnca", "gap", temperature=0.2)
-    tiny_copy = recorded.parent.parent / "runs"
-    shutil.copytree(tiny_methods[0].path, tiny_copy / "fair" / "glyphs" / f"{config.name}-{'a' * 10}")
-    found = methods_under(tiny_copy)
-    assert found[0].units[0].problem  # its results are of another configuration than its folder
-    for path in tiny_copy.rglob("result.json"):
-        path.write_text(path.read_text().replace(tiny_methods[0].config_hash, "a" * 10))
-    found = methods_under(tiny_copy)
+def test_two_configurations_of_one_name_are_refused(recorded):
+    colder = TinyStudy(recorded.parent.parent / "runs")
+    for fold in (0, 1):
+        colder.finish(colder.config("pnca", "gap", temperature=0.2), fold)
+    found = methods_under(colder.folder)
     with pytest.raises(InvalidInput, match=r"two configurations called pnca\+gap .*--label"):
         record(found, recorded, ExtrasReader())
     record(found, recorded, ExtrasReader(), naming={found[0].path: Naming("pnca+gap, colder", {"trials": [1]})})
