@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import pathlib
+import re
 import zipfile
 import zlib
 from collections.abc import Sequence
@@ -15,9 +17,10 @@ from absl import flags
 
 from common import retrieval
 from common.backbones.parameter_files import parameters_digest
-from common.errors import InvalidInput, invalid
-from common.files import parsed_object, read_arrays, write_arrays
+from common.errors import InvalidInput, check_given, invalid
+from common.files import Array, Maybe, Number, checked, parsed_object, read_arrays, write_arrays
 from common.retrieval.query_scores import QueryScores
+from common.retrieval.search.similarity_bounds import SIMILARITIES
 from experiments.analyses.embedding_files import evaluation_options, figures_of, read_files
 from experiments.settings.flags import refuse_flags
 
@@ -30,6 +33,32 @@ _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error),
 )
 _MOST_NAMED = 10  # missing shards in a message
+_MOST_SHARDS = 999_999_999
+_REPEAT = "Score this shard again."
+_DATA = {"shape": (Number(int, 0), Number(int, 0)), "sha256": re.compile("[0-9a-f]{64}")}
+_DESCRIPTION = {
+    "shard": (Number(int, 1, _MOST_SHARDS), Number(int, 1, _MOST_SHARDS)),
+    "num_excluded_queries": Number(int, 0),
+    "settings": {
+        "embeddings": _DATA,
+        "gallery": Maybe(_DATA),
+        "similarity": set(SIMILARITIES),
+        "recall_at": [Number(int, 1)],
+        "map": bool,
+    },
+}
+_FRACTIONS, _BOUNDS = Array("f", ("scored",), 0, 1), Array("f", ("metrics", "tied"), 0, 1)
+_SCORES = {
+    "rows": Array("i", ("scored",), 0),
+    "precision_at_1": _FRACTIONS,
+    "r_precision": _FRACTIONS,
+    "map_at_r": _FRACTIONS,
+    "first_hit": Array("i", ("scored",), 0),
+    "average_precision": Maybe(_FRACTIONS),
+    "tied_rows": Array("i", ("tied",), 0),
+    "lowest": _BOUNDS,
+    "highest": _BOUNDS,
+}
 
 
 class Shard(NamedTuple):
@@ -100,6 +129,8 @@ def _check_output(path: str | None, shard: Shard) -> None:
 
 def _shard_in(path: str) -> Shard | None:
     """Which shard a file holds, or None for any other file."""
+    if not pathlib.Path(path).is_file():
+        return None
     try:
         with np.load(path, allow_pickle=False) as archive:
             return Shard(*json.loads(archive[_ABOUT].item())["shard"])
@@ -171,14 +202,40 @@ def _expanded(patterns: Sequence[str]) -> list[str]:
 def _read(path: str) -> ShardFile:
     if not pathlib.Path(path).is_file():
         raise invalid("--merge", received=path, expected="a file that --shard has written")
-    arrays = read_arrays(path, cure="Score this shard again.")
-    try:
-        about = parsed_object(arrays.pop(_ABOUT).item()) or {}
-        settings = {name: about["settings"][name] for name in _SETTINGS}
-        scores = QueryScores(tuple(settings["recall_at"]), about["num_excluded_queries"], **arrays)
-        return ShardFile(path, Shard(*about["shard"]), settings, scores)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise invalid("--merge", received=path, expected="a file that --shard has written") from error
+    arrays, place = read_arrays(path, cure=_REPEAT), f"--merge file {path}"
+    checked(arrays, {_ABOUT: Array("U", ()), **_SCORES}, place, fix=_REPEAT)
+    about = checked(parsed_object(arrays[_ABOUT].item()), _DESCRIPTION, f"{place}, {_ABOUT}", fix=_REPEAT)
+    settings = {name: about["settings"].get(name) for name in _SETTINGS}
+    of_queries = {name: arrays[name] for name in _SCORES if name in arrays}
+    scores = QueryScores(tuple(settings["recall_at"]), about["num_excluded_queries"], **of_queries)
+    file = ShardFile(path, Shard(*about["shard"]), settings, scores)
+    if not (file.shard.number <= file.shard.total and _are_scores_of_shard(file)):
+        expected = "the rows and scores of its queries"
+        raise invalid(
+            place, received=f"other rows or scores than of shard {file.shard}", expected=expected, fix=_REPEAT
+        )
+    return file
+
+
+def _are_scores_of_shard(file: ShardFile) -> bool:
+    """Tell whether the scores are those of a shard's queries, in order."""
+    queries, scores = file.shard.rows(file.settings["embeddings"]["shape"][0]), file.scores
+    low, high = check_given("lowest", scores.lowest), check_given("highest", scores.highest)
+    tied = check_given("tied_rows", scores.tied_rows)
+    return (
+        _are_increasing(scores.rows, queries)
+        and len(scores.rows) + scores.num_excluded_queries == len(queries)
+        and np.array_equal(scores.precision_at_1, scores.first_hit == 1)
+        and (scores.average_precision is not None) == file.settings["map"]
+        and _are_increasing(tied, queries)
+        and bool(np.isin(tied, scores.rows).all())
+        and len(low) == len(high) == len(scores.names)
+        and bool(np.all(low <= high + 1e-9))
+    )
+
+
+def _are_increasing(rows: np.ndarray, within: range) -> bool:
+    return not len(rows) or bool(np.all(np.diff(rows) > 0) and within.start <= rows[0] and rows[-1] < within.stop)
 
 
 def _check_same(first: ShardFile, other: ShardFile) -> None:
@@ -208,12 +265,13 @@ def _check_complete(files: Sequence[ShardFile]) -> None:
             received = f"shard {file.shard} twice, {paths[file.shard.number]} and {file.path}"
             raise invalid("--merge", received=received, expected="each shard once", fix="Leave out one of the two.")
         paths[file.shard.number] = file.path
-    missing = [str(Shard(number, total)) for number in range(1, total + 1) if number not in paths]
-    if missing:
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    num_missing = total - len(paths)
+    if num_missing:
+        missing = (str(Shard(number, total)) for number in range(1, total + 1) if number not in paths)
+        more = f" and {num_missing - _MOST_NAMED} more" if num_missing > _MOST_NAMED else ""
         raise invalid(
             "--merge",
             received=f"{len(paths)} of {total} shards",
             expected="all of them",
-            fix=f"Missing: --shard={', '.join(missing[:_MOST_NAMED])}{more}.",
+            fix=f"Missing: --shard={', '.join(itertools.islice(missing, _MOST_NAMED))}{more}.",
         )

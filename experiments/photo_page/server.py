@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import socket
@@ -22,6 +23,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CONNECTIONS = 64
 _SECONDS_TO_END = 5
 _SECONDS_KEPT = 5  # of a connection without requests
+_SECONDS_FOR_HEADERS = 10.0
 
 
 def check_packages() -> None:
@@ -105,7 +107,7 @@ def make_server(service: PhotoService, listener: socket.socket, host: str) -> uv
         server_header=False,
         proxy_headers=False,
         ws="none",
-        http="h11",
+        http=_impatient_protocol(_SECONDS_FOR_HEADERS),
         loop="asyncio",
         lifespan="off",
         limit_concurrency=_CONNECTIONS,
@@ -113,3 +115,43 @@ def make_server(service: PhotoService, listener: socket.socket, host: str) -> uv
         timeout_graceful_shutdown=_SECONDS_TO_END,
     )
     return Server(config)
+
+
+def _impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's HTTP protocol with a time limit for headers."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class ImpatientProtocol(H11Protocol):
+        """Closes a connection whose headers are late."""
+
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+
+        def data_received(self, data: bytes) -> None:
+            if self._timer is None and self._is_waiting():
+                self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+            super().data_received(data)
+            if not self._is_waiting():
+                self._stop_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def _is_waiting(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _close_if_waiting(self) -> None:
+            self._timer = None
+            if self._is_waiting():
+                self.transport.close()
+
+    return ImpatientProtocol

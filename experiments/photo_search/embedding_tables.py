@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import InvalidInput, invalid
-from common.files import write_atomically
+from common.files import Array, Maybe, checked, write_atomically
 
 ENDINGS = (".npz", ".parquet")
 _DIGEST = "model_digest"
@@ -93,12 +93,22 @@ def _read_npz(path: str) -> EmbeddingTable:
     if missing:
         received = f"{path} with {', '.join(arrays) or 'nothing'}"
         raise invalid("--embeddings", received=received, expected="arrays named embeddings and paths")
-    labels = None
+    names = arrays.get("class_names")
+    num_names = 0 if names is None else names.size
+    labels = Array("iuU", ("photos",)) if names is None else Array("iu", ("photos",), 0, num_names - 1)
+    description = {
+        "embeddings": Array("fiu", ("photos", "dim")),
+        "paths": Array("Uiu", ("photos",)),
+        "labels": Maybe(labels),
+        "class_names": Maybe(Array("Uiu", ("classes",))),
+        _DIGEST: Maybe(Array("U", ())),
+    }
+    checked(arrays, description, f"--embeddings file {path}")
+    texts = None
     if "labels" in arrays:
-        names = arrays.get("class_names")
-        labels = [str(label) if names is None else str(names[label]) for label in arrays["labels"]]
+        texts = (arrays["labels"] if names is None else names[arrays["labels"]]).astype(str).tolist()
     digest = str(arrays[_DIGEST]) if _DIGEST in arrays else ""
-    return EmbeddingTable(arrays["embeddings"], arrays["paths"].astype(str).tolist(), labels, digest or None)
+    return EmbeddingTable(arrays["embeddings"], arrays["paths"].astype(str).tolist(), texts, digest or None)
 
 
 def _write_parquet(path: str, table: EmbeddingTable) -> None:
@@ -119,22 +129,31 @@ def _read_parquet(path: str) -> EmbeddingTable:
     _pyarrow(path)
     from pyarrow import ArrowException, parquet
 
+    place = f"--embeddings file {path}"
     try:
         found = parquet.read_table(path)
     except (OSError, ArrowException) as error:
-        raise invalid("--embeddings", received=path, expected=f"a Parquet file ({error})") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise invalid("--embeddings", received=path, expected=f"a Parquet file ({reason})") from error
     missing = {"path", "embedding"} - set(found.column_names)
     if missing:
         received = f"{path} with the columns {', '.join(found.column_names)}"
         raise invalid("--embeddings", received=received, expected="columns path and embedding")
     try:
         embeddings = np.stack(found["embedding"].to_numpy()).astype(np.float32)
-    except ValueError as error:
-        raise invalid("--embeddings", received=f"{path} ({error})", expected="embeddings of one length") from error
-    labels = found["label"].to_pylist() if "label" in found.column_names else None
-    digest = (found.schema.metadata or {}).get(_DIGEST.encode(), b"").decode()
-    texts = None if labels is None else ["" if label is None else str(label) for label in labels]
-    return EmbeddingTable(embeddings, [str(each) for each in found["path"].to_pylist()], texts, digest or None)
+        digest = (found.schema.metadata or {}).get(_DIGEST.encode(), b"").decode()
+    except (ValueError, TypeError) as error:  # of UTF-8, too
+        expected = "embeddings of one length and a digest that is text"
+        raise invalid("--embeddings", received=f"{path} ({error})", expected=expected) from error
+    columns = {
+        name: [str(each) if type(each) is int else each for each in found[name].to_pylist()]
+        for name in ("path", "label")
+        if name in found.column_names
+    }
+    checked(columns, {"path": [str], "label": Maybe([Maybe(str)])}, place)
+    labels = columns.get("label")
+    texts = None if labels is None else [label or "" for label in labels]
+    return EmbeddingTable(embeddings, columns["path"], texts, digest or None)
 
 
 def _pyarrow(path: str) -> ModuleType:

@@ -2,7 +2,8 @@
 
 Layout: `runs/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>/` with `config.json`, `metrics.jsonl`,
 `test_embeddings.npz` and `result.json`. The last folder but one is one configuration: runs are grouped by it and by
-nothing else, and a result that carries another configuration hash than its folder is left out and named.
+nothing else, and a result that carries another configuration hash than its folder is left out and named. So is one
+whose `config.json` was changed since: its hash is computed and compared.
 """
 
 from __future__ import annotations
@@ -201,22 +202,24 @@ def check_same_queries(units: Sequence[UnitRun], labels: Sequence[np.ndarray]) -
 
 def _unit(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> UnitRun:
     try:
-        result, problem = _result(path, fold, repeat, config_hash)
         config = read_json(path / "config.json") or {}
+        result, problem = _result(path, fold, repeat, config_hash, config)
     except OSError as error:  # a file that is there and may not be read
         result, problem, config = None, f"{error.filename} cannot be read ({error.strerror}).", {}
     problem = problem or _odd_lines(path / "metrics.jsonl")
     return UnitRun(path, fold, repeat, config, result, problem)
 
 
-def _result(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> tuple[dict | None, str | None]:
+def _result(
+    path: pathlib.Path, fold: int, repeat: int, config_hash: str, config: dict
+) -> tuple[dict | None, str | None]:
     """The result of a finished run that can be used, and what is wrong with it."""
     place = path / "result.json"
     result, is_copy = read_finished_result(path)
     if result is None:
         is_damaged = place.exists() and read_json(place) is None
         return None, f"{place} is damaged; the run counts as unfinished." if is_damaged else None
-    objection = objection_to(result, fold, repeat, config_hash)
+    objection = objection_to(result, fold, repeat, config_hash, config)
     if objection:
         return None, f"{place.with_name(RESULT_COPY) if is_copy else place} is left out: {objection}."
     return result, f"{place} is damaged; {RESULT_COPY} took its place." if is_copy else None

@@ -186,8 +186,28 @@ class ExperimentConfig(
 
     def hash(self, data_fingerprint: str) -> str:
         """Ten hexadecimal digits that differ whenever the configuration or the data differ."""
-        text = json.dumps(self.identity(data_fingerprint), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:10]
+        return identity_digest(self.identity(data_fingerprint))[:10]
+
+
+def identity_digest(identity: Mapping[str, Any]) -> str:
+    """Compute the SHA-256 of a run's `config.json`, without fold and repeat."""
+    kept = {name: value for name, value in identity.items() if name not in ("fold", "repeat")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def changed_identity(identity: Mapping[str, Any], config_hash: str, fold: int, repeat: int) -> str | None:
+    """Describe how a `config.json` was changed since its run; None if it was not.
+
+    Args:
+        identity: what it says.
+        config_hash: that the run was stored under.
+        fold, repeat: likewise.
+    """
+    digest = identity_digest(identity)[: len(config_hash)]
+    if digest != config_hash:
+        return f"the configuration in its config.json was changed: it has the hash {digest}, the run has {config_hash}"
+    place = identity.get("fold", fold), identity.get("repeat", repeat)
+    return None if place == (fold, repeat) else f"its config.json says fold {place[0]}, repeat {place[1]}"
 
 
 class Setting(typing.NamedTuple):
@@ -248,4 +268,13 @@ def _part_settings(kinds: tuple[type[Settings], ...]) -> set[str]:
     return {each.name for each in _settings_of(kinds)} - {name for section in RUN_SECTIONS for name in section.names()}
 
 
-__all__ = ["CONVENTIONAL_PROTOCOLS", "FINAL", "ExperimentConfig", "Setting", "all_settings", "by_flag_names"]
+__all__ = [
+    "CONVENTIONAL_PROTOCOLS",
+    "FINAL",
+    "ExperimentConfig",
+    "Setting",
+    "all_settings",
+    "by_flag_names",
+    "changed_identity",
+    "identity_digest",
+]

@@ -7,12 +7,18 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import invalid
-from common.files import read_json
+from common.errors import invalid, nearest_choice
+from common.files import Maybe, checked, difference, read_json
+from experiments.settings.config import all_settings
 from experiments.settings.method_names import method_name
+from experiments.settings.run_settings import ComparisonSettings, ProtocolSettings
+from experiments.settings.setting import check_value
 
 FILE_ENDING = ".json"
 KIND = "tuned recipe"
+# What decides what is compared, how long, and on what; neither a search nor a recipe in a file may set it.
+FIXED = (*ComparisonSettings.names(), *ProtocolSettings.names(), "max_steps", "steps_per_evaluation", "patience")
+_CONTENT = {"kind": {KIND}, "recipe": str, "methods": {str: dict}, "found": Maybe(dict)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +54,10 @@ class TunedRecipe:
         if not pathlib.Path(path).is_file():
             raise invalid("--recipe", received=path, expected="a file that exists, as `experiments.tune` writes it")
         content = read_json(path)
-        if content is None or not _is_tuned_recipe(content):
+        if content is None or difference(content, _CONTENT):
             expected = f"JSON with kind ({KIND!r}), recipe (a name) and methods (settings by method)"
             raise invalid("--recipe", received=f"{path}, which holds something else", expected=expected)
-        return cls(content["recipe"], content["methods"], content.get("found", {}))
+        return cls(content["recipe"], content["methods"], content.get("found") or {})
 
 
 def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
@@ -65,7 +71,8 @@ def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str
         The named recipe, the layer's source, and its values by the names of their flags; none for a named recipe.
 
     Raises:
-        InvalidInput: a file that cannot be read, or that does not have this method.
+        InvalidInput: a file that cannot be read, that does not have this method, or that gives it an unknown setting,
+            one of `FIXED`, or a value that the flag would refuse.
     """
     if not recipe.endswith(FILE_ENDING):
         return recipe, "", {}
@@ -74,11 +81,18 @@ def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str
     if name not in tuned.methods:
         expected = f"one of those that were tuned: {', '.join(sorted(tuned.methods))}"
         raise invalid(f"method for --recipe={recipe}", received=name, expected=expected)
-    return tuned.recipe, f"tuned ({recipe})", dict(tuned.methods[name])
+    place = f"--recipe={recipe}, {name}"
+    values = {each: _value(place, each, value) for each, value in tuned.methods[name].items()}
+    return tuned.recipe, f"tuned ({recipe})", values
 
 
-def _is_tuned_recipe(content: Any) -> bool:
-    if not isinstance(content, dict) or content.get("kind") != KIND or not isinstance(content.get("recipe"), str):
-        return False
-    methods = content.get("methods")
-    return isinstance(methods, dict) and all(isinstance(values, dict) for values in methods.values())
+def _value(place: str, name: str, value: object) -> Any:  # noqa: ANN401
+    """A value as its flag would give it."""
+    settings = {each.name: each for each in all_settings() if each.name not in FIXED}
+    if name not in settings:
+        fix = nearest_choice(name, settings)
+        raise invalid(place, received=name, expected="settings that do not decide what is compared", fix=fix)
+    setting = settings[name]
+    value = setting.kind(checked(value, setting.kind, f"{place}, --{name}"))
+    check_value(name, value, setting.metadata)
+    return value

@@ -9,12 +9,10 @@ from typing import Any
 
 from common.errors import InvalidInput, invalid
 from experiments.settings.config import ExperimentConfig, Setting, all_settings
-from experiments.settings.run_settings import ComparisonSettings, ProtocolSettings
+from experiments.settings.tuned_recipe import FIXED
 
 FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
 SPAN = 10.0  # how far a range without bounds of its own goes from the recipe's value, as a factor either way
-# What decides what is compared, how long, and on what; a search over these would compare unlike things.
-_FIXED = (*ComparisonSettings.names(), *ProtocolSettings.names(), "max_steps", "steps_per_evaluation", "patience")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _setting(name: str) -> Setting:
     found = next((each for each in all_settings() if each.name == name), None)
     if found is None:
         raise invalid("--parameters", received=name, expected=f"names of settings, as --help has them: {FORM}")
-    if name in _FIXED:
+    if name in FIXED:
         raise invalid("--parameters", received=name, expected="a setting that does not decide what is compared")
     return found
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_choice
-from common.files import read_json
+from common.files import difference, read_json
 from common.records import RunDirectory
+from common.records.run_directory import read_finished_result
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names
+from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names, changed_identity
 from experiments.settings.plugins import check_stored_plugins
 from experiments.units.pooling_weights import image_batches
 from experiments.units.same_data import check_same_data
@@ -44,7 +45,7 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
     """The configuration of a run directory, and all that its `config.json` says.
 
     Raises:
-        InvalidInput: there is no run, or another version of the code wrote it.
+        InvalidInput: there is no run, another version of the code wrote it, or its configuration was changed since.
     """
     identity = read_json(pathlib.Path(path) / "config.json")
     if identity is None:
@@ -52,6 +53,10 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
             f"{path} is no run directory: it has no config.json. Expected a folder such as "
             "runs/fair/<data set>/<method>-<hash>/fold0-repeat0."
         )
+    result = read_finished_result(path)[0] or {}
+    stated: list[Any] = [result.get(name) for name in ("config_hash", "fold", "repeat")]
+    if result and (changed := changed_identity(identity, str(stated[0]), *stated[1:])):
+        raise InvalidInput(f"{path} cannot be used: {changed}. Delete the folder to run it again.")
     return dataclasses.replace(stored_configuration(identity, path), weights="none"), identity
 
 
@@ -69,7 +74,7 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
     stated = by_flag_names(identity)
     kinds = {each.name: each.kind for each in all_settings()}
     values = {name: value for name, value in stated.items() if name in kinds}
-    odd = [name for name, value in values.items() if not _is_of_kind(value, kinds[name])]
+    odd = [name for name, value in values.items() if difference(value, kinds[name])]
     if odd:
         raise InvalidInput(
             f"{path}/config.json is damaged: {odd[0]} is {values[odd[0]]!r}. Delete the folder to run it again."
@@ -83,13 +88,6 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
     except InvalidInput as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
     return config
-
-
-def _is_of_kind(value: object, kind: type) -> bool:
-    """Whether a JSON value is of a setting's kind; whole numbers are fractions, truth values no numbers."""
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def load_trained_model(

@@ -18,6 +18,7 @@ from experiments.protocols.conventional import ConventionalProtocol
 from experiments.protocols.fair import FairProtocol
 from experiments.protocols.revisiting_report import write_report as write_revisiting_report
 from experiments.reports.revisiting_values import revisiting_published
+from experiments.settings.config import ExperimentConfig, identity_digest
 from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies
 from tests.experiments.written_results import finished_result
@@ -171,15 +172,18 @@ def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):
     assert verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R") == {"reproduced"}
 
 
-def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, dataset, tmp_path):
+def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, dataset, tmp_path, monkeypatch):
+    def older(config, data):
+        stated = {name: value for name, value in config.identity(data).items() if name != "weights_source"}
+        return {**stated, "weights": "sha256:0123"}
+
+    monkeypatch.setattr(ExperimentConfig, "hash", lambda config, data: identity_digest(older(config, data))[:10])
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": make_weights("bn_inception", True)})
     protocol = FairProtocol(dataset, [config], str(tmp_path), cache_dir=None, repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
-        identity = config.identity(protocol.runs.fingerprint)
-        del identity["weights_source"]
         path = protocol.runs.unit_dir(config, fold, 0) / "config.json"
-        write_json(path, {**identity, "weights": "sha256:0123"})
+        write_json(path, older(config, protocol.runs.fingerprint))
     protocol.report()
     (said,) = verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R")
     assert "weights is sha256:0123 (a file that does not record what it was made from)" in said

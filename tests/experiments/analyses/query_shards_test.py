@@ -1,5 +1,6 @@
 """Shards of an evaluation: files of scores that make the figures of one process, and files that do not."""
 
+import json
 import types
 
 import numpy as np
@@ -119,9 +120,9 @@ def test_files_that_are_no_shards_are_refused(tmp_path):
     for name, message in [
         ("flipped.npz", "flipped.npz cannot be read.*damaged. Score this shard again."),
         ("cut.npz", "cut.npz cannot be read.*damaged. Score this shard again."),
-        ("x.npz", "--merge: received '.*x.npz', expected a file that --shard has written"),
-        ("poor.npz", "--merge: received '.*poor.npz', expected a file that --shard has written"),
-        ("vague.npz", "--merge: received '.*vague.npz', expected a file that --shard has written"),
+        ("x.npz", "--merge file .*x.npz, about: received nothing, expected text"),
+        ("poor.npz", "--merge file .*poor.npz, map_at_r: received nothing, expected floating-point"),
+        ("vague.npz", "--merge file .*vague.npz, rows: received nothing, expected integer"),
         ("none_*.npz", r"--merge: received '.*none_\*.npz', expected a file that --shard has written"),
         ("", "--merge: received '.*', expected a file that --shard has written"),
     ]:
@@ -129,3 +130,46 @@ def test_files_that_are_no_shards_are_refused(tmp_path):
             merged_figures([str(tmp_path / name)])
     with pytest.raises(InvalidInput, match="--merge: received '', expected the files of all shards"):
         merged_figures([])
+
+
+def about_of(arrays, **changes):
+    return np.array(json.dumps({**json.loads(arrays["about"].item()), **changes}))
+
+
+SPOILED = {
+    "text for rows": (lambda a: {"rows": a["rows"].astype(str)}, "rows: received str"),
+    "rows in another order": (lambda a: {"rows": a["rows"][::-1]}, "other rows or scores"),
+    "rows of another shard": (lambda a: {"rows": a["rows"] + 30}, "other rows or scores"),
+    "fewer values": (lambda a: {"r_precision": a["r_precision"][1:]}, "r_precision: received float64"),
+    "a precision of 7": (lambda a: {"precision_at_1": 7 * np.ones(len(a["rows"]))}, "precision_at_1: .* from 0 to 1"),
+    "NaN": (lambda a: {"map_at_r": np.full(len(a["rows"]), np.nan)}, "map_at_r: received .* from nan to nan"),
+    "half ranks": (lambda a: {"first_hit": a["first_hit"] + 0.5}, "first_hit: received float64"),
+    "other ranks": (lambda a: {"first_hit": a["first_hit"] + 1}, "other rows or scores"),
+    "fewer bounds": (lambda a: {"lowest": a["lowest"][1:]}, "highest: received float64"),
+    "bounds exchanged": (lambda a: {"lowest": a["highest"], "highest": a["lowest"]}, "other rows or scores"),
+    "a text for a count": (lambda a: {"about": about_of(a, num_excluded_queries="5")}, "received '5', expected an int"),
+    "a count below 0": (lambda a: {"about": about_of(a, num_excluded_queries=-5)}, "received -5, expected an integer"),
+    "shard 1 of -2": (lambda a: {"about": about_of(a, shard=[1, -2])}, "shard 1: received -2, expected an integer"),
+    "shard 2 of 1": (lambda a: {"about": about_of(a, shard=[2, 1])}, "of shard 2/1"),
+    "1e12 shards": (lambda a: {"about": about_of(a, shard=[1, 10**12])}, "shard 1: received 1000000000000"),
+    "other settings": (lambda a: {"about": about_of(a, settings={"map": False})}, "settings embeddings: .*nothing"),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILED)
+def test_shards_that_were_changed_are_refused(kind, tmp_path):
+    save(tmp_path / "x.npz")
+    (path,) = shards(tmp_path, 1)
+    spoil, message = SPOILED[kind]
+    arrays = dict(np.load(path))
+    np.savez(path, **{**arrays, **spoil(arrays)})
+    with pytest.raises(InvalidInput, match=f"Invalid --merge file .*{message}") as raised:
+        merged_figures([path])
+    assert "\n" not in str(raised.value)
+
+
+def test_of_very_many_shards_a_few_are_named(tmp_path):
+    save(tmp_path / "x.npz")
+    (path,) = shards(tmp_path, 999_999_999, [1])
+    with pytest.raises(InvalidInput, match=r"--shard=2/999999999, .*11/999999999 and 999999988 more\.$"):
+        merged_figures([path])

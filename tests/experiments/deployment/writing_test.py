@@ -167,7 +167,7 @@ def test_a_run_that_cannot_be_written_is_told_of_once(study, tmp_path, capsys):
         write(path)
     shown = capsys.readouterr().err
     assert shown.count(f"warning: no {MODEL} in") == 1
-    assert "trained on other data" in shown
+    assert "the configuration in its config.json was changed" in shown
     assert not any((path / MODEL).exists() for path in paths)
 
 

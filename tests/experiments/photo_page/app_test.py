@@ -1,7 +1,9 @@
 """The page's addresses over HTTP: what they answer, and what they refuse."""
 
+import contextlib
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -228,6 +230,24 @@ def test_an_upload_that_breaks_off_harms_nothing(page):
         )
         connection.sendall(head.encode() + b"\r\n" + form(part(GOOD))[:200])
     assert upload(page, GOOD)[0] == 200
+
+
+def test_half_sent_headers_block_nobody(service, monkeypatch):
+    for name in ("_SECONDS_FOR_HEADERS", "_SECONDS_KEPT"):
+        monkeypatch.setattr(f"experiments.photo_page.server.{name}", 1)
+    with running(service) as port, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(64)]
+        for number, each in enumerate(slow):  # some after a whole request on the same connection
+            whole = b"GET /api/index HTTP/1.1\r\nHost: localhost\r\n\r\n" if number % 2 else b""
+            each.sendall(whole + b"GET / HTTP/1.1\r\nHost: loc")
+        started = time.monotonic()
+        while (status := ask(port, "/api/index")[0]) == 503 and time.monotonic() < started + 10:
+            time.sleep(0.1)
+        assert status == 200
+        for each in slow:
+            while each.recv(65536):
+                pass  # up to the end that the page has made
+        assert time.monotonic() < started + 10
 
 
 def test_uploads_at_the_same_time(page, gallery_photos):

@@ -1,15 +1,19 @@
 import json
+import re
 
 import numpy as np
 import pytest
 
 from common.errors import InvalidInput
 from experiments.reports.collect import UnitRun, check_same_queries, collect, collect_method, same_trainings
+from experiments.settings.config import identity_digest
 
-HASH = "0123456789"
+CONFIG = {"loss": "pnca", "learning_rate": 0.1}
+HASH = identity_digest(CONFIG)[:10]
 
 
-def write_unit(runs_dir, fold, repeat, /, *, method="pnca+gsp", folder_hash=HASH, dataset="glyphs", **changes):
+def write_unit(runs_dir, fold, repeat, /, *, method="pnca+gsp", config=CONFIG, dataset="glyphs", **changes):
+    folder_hash = identity_digest(config)[:10]
     path = runs_dir / "fair" / dataset / f"{method}-{folder_hash}" / f"fold{fold}-repeat{repeat}"
     path.mkdir(parents=True)
     result = {
@@ -25,7 +29,7 @@ def write_unit(runs_dir, fold, repeat, /, *, method="pnca+gsp", folder_hash=HASH
         "train_seconds": 3.5,
         "deviations": ["one image less"],
     }
-    (path / "config.json").write_text(json.dumps({"loss": "pnca", "fold": fold}))
+    (path / "config.json").write_text(json.dumps({**config, "fold": fold, "repeat": repeat}))
     (path / "result.json").write_text(json.dumps({**result, **changes}))
     return path
 
@@ -33,16 +37,15 @@ def write_unit(runs_dir, fold, repeat, /, *, method="pnca+gsp", folder_hash=HASH
 def test_runs_are_grouped_by_configuration_and_never_mixed(tmp_path):
     for fold in (1, 0):
         write_unit(tmp_path, fold, 0)
-    write_unit(tmp_path, 0, 0, folder_hash="abcdefabcd")
+    write_unit(tmp_path, 0, 0, config={**CONFIG, "learning_rate": 0.2})
     write_unit(tmp_path, 0, 0, method="c1+xbm+gap")
     write_unit(tmp_path, 0, 0, dataset="sop")
     found = collect(tmp_path, "fair", "glyphs")
-    assert [(runs.method, runs.config_hash, len(runs.units)) for runs in found] == [
-        ("c1+xbm+gap", HASH, 1),
-        ("pnca+gsp", HASH, 2),
-        ("pnca+gsp", "abcdefabcd", 1),
-    ]
-    runs = found[1]
+    other = identity_digest({**CONFIG, "learning_rate": 0.2})[:10]
+    assert sorted((runs.method, runs.config_hash, len(runs.units)) for runs in found) == sorted(
+        [("c1+xbm+gap", HASH, 1), ("pnca+gsp", HASH, 2), ("pnca+gsp", other, 1)]
+    )
+    (runs,) = (runs for runs in found if len(runs.units) == 2)
     assert (runs.protocol, runs.dataset, runs.problems, runs.deviations) == ("fair", "glyphs", (), ("one image less",))
     assert list(runs.finished) == [(0, 0), (1, 0)]
     assert runs.finished[1, 0].test_metrics() == {"P@1": 0.8, "MAP@R": 0.51}
@@ -82,6 +85,18 @@ def test_a_result_in_the_wrong_folder_is_left_out_and_named(tmp_path, changes, m
     assert list(runs.finished) == [(0, 0)]
     assert "fold1-repeat0/result.json is left out: " in runs.problems[0]
     assert message in runs.problems[0]
+
+
+@pytest.mark.parametrize("change", [{"learning_rate": 123.0}, {"backbone": "../x"}, {"fold": -1}, {"loss": ["pnca"]}])
+def test_a_configuration_that_was_changed_since_is_no_evidence(tmp_path, change):
+    path = write_unit(tmp_path, 0, 0)
+    stored = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**stored, **change}))
+    runs = collect_method(path.parent)
+    assert not runs.finished
+    assert re.search(
+        r"its config.json (was changed: it has the hash .{10}, the run has|says fold -1)", runs.problems[0]
+    )
 
 
 def test_a_longer_hash_in_the_result_may_begin_with_the_folders(tmp_path):

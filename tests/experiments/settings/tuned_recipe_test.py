@@ -69,7 +69,31 @@ def test_a_named_recipe_that_there_is_not_is_refused_as_always(tmp_path):
         resolve("glyphs", "c2", "gap", str(tmp_path / "tuned.json"), "smoke", {})
 
 
-def test_values_are_checked_like_flags(tmp_path):
-    (tmp_path / "tuned.json").write_text(json.dumps({**TUNED.as_dict(), "methods": {"c2+gap": {"learning_rate": -1}}}))
-    with pytest.raises(InvalidInput, match="--learning_rate"):
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"learning_rate": -1}, "--learning_rate: received -1"),
+        ({"learning_rate": "fast"}, "c2.gap, --learning_rate: received 'fast', expected a number"),
+        ({"learning_rate": [1e-3]}, "--learning_rate: received .0.001., expected a number"),
+        ({"learning_rate": float("nan")}, "--learning_rate: received nan, expected a number"),
+        ({"learning_rate": None}, "--learning_rate: received None, expected a number"),
+        ({"learning_rate": True}, "--learning_rate: received True, expected a number"),
+        ({"embedding_dim": 8.5}, "--embedding_dim: received 8.5, expected an integer"),
+        ({"embedding_dim": True}, "--embedding_dim: received True, expected an integer"),
+        ({"frozen_batch_norm": 1}, "--frozen_batch_norm: received 1, expected true or false"),
+        ({"optimizer": "sgd"}, "--optimizer: received 'sgd', expected one of adam"),
+        ({"learning_rat": 1e-3}, "received 'learning_rat', expected settings .* Did you mean learning_rate?"),
+        *(({name: 3}, f"received '{name}', expected settings that do not decide") for name in ("seed", "max_steps")),
+        *(({name: "x"}, f"received '{name}', expected settings that do not decide") for name in ("dataset", "budget")),
+    ],
+)
+def test_values_are_checked_like_flags(values, message, tmp_path):
+    (tmp_path / "tuned.json").write_text(json.dumps({**TUNED.as_dict(), "methods": {"c2+gap": values}}))
+    with pytest.raises(InvalidInput, match=message):
         resolve("glyphs", "c2", "gap", str(tmp_path / "tuned.json"), "smoke", {})
+
+
+def test_an_integer_is_the_fraction_that_its_flag_gives(tmp_path):
+    (tmp_path / "tuned.json").write_text(json.dumps({**TUNED.as_dict(), "methods": {"c2+gap": {"weight_decay": 0}}}))
+    value = resolve("glyphs", "c2", "gap", str(tmp_path / "tuned.json"), "smoke", {}).weight_decay
+    assert (type(value), value) == (float, 0.0)
