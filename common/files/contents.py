@@ -1,4 +1,4 @@
-"""What a file has to hold, described once, and the one function that compares a value with its description.
+"""Descriptions of the contents of files, and the one function that compares a value with one.
 
 A description is a type (`str`, `int`, `float`, `bool`, `dict`), a `Number`, an `Array`, a compiled pattern or a set of
 texts, `[description]` for a list, `(first, second)` for a list of exactly these, or a dictionary of descriptions by
