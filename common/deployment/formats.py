@@ -66,7 +66,11 @@ def write_format(model: keras.Model, path: str | os.PathLike, name: str, check: 
     with _beside(path) as folder:
         unfinished = folder / f"model{kind.ending}"
         kind.write(model, unfinished)
-        check(kind.read(unfinished))
+        try:
+            embed = kind.read(unfinished)
+        except Exception as error:
+            raise _not_expressible(name, error) from error
+        check(embed)
         replace_file(unfinished, path)
 
 

@@ -46,8 +46,10 @@ def balanced_transport_plan(
     check_positive("num_iterations", num_iterations)
     costs = at_least_float32(costs)
     log_kernel = -smoothing * costs
-    log_rows = _log_mass(row_mass, tf.shape(costs)[-2], costs.dtype)[..., :, None]  # [..., rows, 1]
-    log_columns = _log_mass(column_mass, tf.shape(costs)[-1], costs.dtype)[..., None, :]  # [..., 1, columns]
+    log_rows = _log_mass(row_mass, tf.shape(costs)[-2], costs.dtype)
+    log_columns = _log_mass(column_mass, tf.shape(costs)[-1], costs.dtype)
+    # Not [..., None], which no ONNX converter takes: [..., rows, 1] and [..., 1, columns].
+    log_rows, log_columns = tf.expand_dims(log_rows, -1), tf.expand_dims(log_columns, -2)
 
     def columns_from(rows: tf.Tensor) -> tf.Tensor:
         return log_columns - tf.reduce_logsumexp(rows + log_kernel, axis=-2, keepdims=True)

@@ -64,7 +64,9 @@ class GeneralizedMeanPooling(FeaturePooling):
         features, mask = self.positions_of(features, mask)
         features = tf.cast(features, self.compute_dtype)
         power = tf.convert_to_tensor(self.power)
-        log_powers = power * tf.math.log(tf.maximum(features, self.floor))
+        # Not tf.maximum: TFLite's default delegate cannot prepare one behind a convolution.
+        floored = tf.where(features < self.floor, self.floor, features)
+        log_powers = power * tf.math.log(floored)
         if mask is not None:
             log_powers = tf.where(mask[..., None], log_powers, -1e30)
         count = tf.maximum(num_positions(features, mask), 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from experiments.units.splits import FEWEST_VALIDATION_CLASSES, few_validation_c
 
 CARD = "README.md"
 _FRONT = "---\nlibrary_name: keras\n"  # what every card of ours begins with
+_DESCRIBED = "Written as `(.+?)`"
 _MARK = '- "deep-metric-learning"'
 _FIGURES = ("MAP@R", "P@1", "R@1", "R@2", "R@4", "R@8")
 _WITH_INTERVAL = ("MAP@R", "P@1")
@@ -65,15 +67,19 @@ def card_path(path: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def check_card(path: pathlib.Path, name: str) -> None:
-    """Raises `InvalidInput` if a file that is no card of a model stands where the card shall be written."""
+    """Refuse a place whose card would replace another file, or another model's card."""
     card = card_path(path, name)
-    if card.exists() and not (card.is_file() and card.read_text("utf-8", "replace").startswith(_FRONT)):
-        raise invalid(
-            "--output",
-            received=str(path),
-            expected=f"a folder without a {CARD}, which the model's card will be, or with a card of a model",
-            fix="Choose another folder.",
-        )
+    if not card.exists():
+        return
+    text = card.read_text("utf-8", "replace") if card.is_file() else ""
+    described = re.search(_DESCRIBED, text)
+    if not text.startswith(_FRONT):
+        expected = f"a folder without a {CARD}, which the model's card will be, or with a card of a model"
+    elif described and described[1] != path.name and card.with_name(described[1]).exists():
+        expected = f"a folder without the card of another model ({CARD} describes {described[1]})"
+    else:
+        return
+    raise invalid("--output", received=str(path), expected=expected, fix="Choose another folder.")
 
 
 def write_card(run: RunModel, written: Written) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from common import training
 from common.data import Dataset
-from common.errors import InvalidInput, check_choice, check_given, check_positive
+from common.errors import InvalidInput, check_choice, check_given, check_positive, invalid
 from common.progress import write_notice
 from experiments.deployment.model_card import Written, check_card, write_card
 from experiments.deployment.run_model import Agreement, RunModel
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MODEL = "model.keras"
 _NAMES = {"keras": MODEL, "savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"}
 FORMAT_NAMES = tuple(_NAMES)  # of `common.deployment.formats.FORMATS`, without its TensorFlow
+_LACKING = {"gemax": "the Cholesky factorisation"}  # operations of poolings that neither TFLite nor ONNX has
 _CHECKED_AFTER_TRAINING = 32  # test images
 
 
@@ -51,13 +52,22 @@ def export_run(
         num_checked: test images that are compared.
 
     Raises:
-        InvalidInput: no finished run, other data, a place that cannot be written to, or a model that is not the run's.
+        InvalidInput: no finished run, other data, a place that cannot be written to, a format that lacks an operation
+            of the run's pooling, or a model that is not the run's.
     """
     check_choice("--format", name, FORMAT_NAMES)
     check_positive("--num_checked", num_checked)
     path = default_output(run, name) if output is None else pathlib.Path(output)
+    ending = pathlib.Path(_NAMES[name]).suffix
+    if ending and path.suffix != ending:
+        raise invalid("--output", received=str(path), expected=f"a name that ends in {ending}")
+    if path.is_dir():
+        raise invalid("--output", received=str(path), expected="a place where there is no folder yet")
     check_card(path, name)
     config, _ = run_configuration(run)
+    if name in ("tflite", "onnx") and config.pooling in _LACKING:
+        expected = f"keras or savedmodel: it lacks {_LACKING[config.pooling]} that {config.pooling} pools by"
+        raise invalid("--format", received=name, expected=expected)
     dataset = build.load_dataset_of(config, data_dir, cache_dir)
     return write_run(RunModel(run, dataset, cache_dir, num_checked), name, path)
 

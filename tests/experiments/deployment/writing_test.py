@@ -139,6 +139,28 @@ def test_a_readme_that_is_no_card_is_kept(study, run, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
+@pytest.mark.parametrize(
+    ("name", "output", "message"),
+    [
+        ("tflite", "model", "expected a name that ends in .tflite"),
+        ("savedmodel", "there", "expected a place where there is no folder yet"),
+        ("onnx", "there/model.onnx", r"without the card of another model \(README.md describes first.keras\)"),
+    ],
+)
+def test_a_place_that_cannot_be_is_refused_before_anything_is_loaded(name, output, message, tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "README.md").write_text("---\nlibrary_name: keras\n---\nWritten as `first.keras`.\n")
+    (tmp_path / "there" / "first.keras").write_text("")
+    with pytest.raises(InvalidInput, match=message):
+        export_run(tmp_path / "no run", name, tmp_path / output)
+
+
+def test_a_pooling_that_a_format_lacks_is_refused_before_the_data_are_loaded(study):
+    run = study.finish(study.config("c2", "gemax"), 0)
+    with pytest.raises(InvalidInput, match="received 'onnx', expected keras or savedmodel: it lacks the Cholesky"):
+        export_run(run, "onnx")
+
+
 def test_formats_have_places_of_their_own(run):
     assert default_output(run, "keras") == run / "model.keras"
     assert default_output(run, "savedmodel") == run / "export_savedmodel" / "saved_model"
