@@ -139,10 +139,11 @@ def best_of(queries: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, k: in
 
     Equal ones are ordered by row; -1 among the proposed is none.
     """
+    ranked_by = search_similarity(metric)
     if rows.shape[1] > 4 * k:  # most are dismissed in float32
-        rough = similarities_of(queries, embeddings, rows, metric, np.float32)
+        rough = similarities_of(queries, embeddings, rows, ranked_by, np.float32)
         rows = np.take_along_axis(rows, np.argpartition(-rough, 2 * k, axis=1)[:, : 2 * k], axis=1)
-    similarities = similarities_of(queries, embeddings, rows, metric)
+    similarities = similarities_of(queries, embeddings, rows, ranked_by)
     order = np.lexsort((rows, -similarities), axis=1)[:, :k]
     return np.take_along_axis(rows, order, axis=1)
 

@@ -11,11 +11,17 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from common import retrieval
-from common.errors import check_positive, invalid
-from common.index.similarity import search_similarity, similarities_of
+from common.errors import check_choice, check_positive, invalid
+from common.index.similarity import ALMOST_ONE, METRICS, search_similarity, similarities_of
 
 _FIRST_DEPTH = 8  # neighbours that each row looks at first; four times as many where all of them are near
 _ROWS_AT_ONCE = 1024
+_ROUNDING = 1e-12  # of a sum, in any order: a threshold that is the similarity of a pair is reached by it
+_THRESHOLDS = {
+    "cosine": (-1, 1, "a cosine, in [-1, 1]"),
+    "inner_product": (-np.inf, np.inf, "a finite number"),
+    "euclidean": (-np.inf, 0, "minus a distance, a finite number of at most 0"),
+}
 
 
 class DuplicatePairs(NamedTuple):
@@ -51,25 +57,27 @@ def find_near_duplicates(
     max_pairs: int = 1_000_000,
     nearest_rows: Callable[[np.ndarray, int], np.ndarray] | None = None,
 ) -> DuplicatePairs:
-    """All pairs of rows whose similarity is at least `threshold`.
+    """Find all pairs of rows whose similarity is at least `threshold`.
 
     Each row looks at its 8 nearest; rows whose neighbours are all that similar look at four times as many, until all
-    are found. Memory is bounded by the number of pairs.
+    are found. The cosine of rows that are equal up to rounding is 1. Memory is bounded by the number of pairs.
 
     Args:
         embeddings: stored rows `[rows, dim]`, of unit norm for "cosine".
-        threshold: in the unit of the metric: cosine, inner product, or minus the distance for "euclidean".
+        threshold: in the unit of the metric: cosine in [-1, 1], inner product, or minus the distance for "euclidean",
+            at most 0.
         metric: "cosine", "inner_product" or "euclidean".
         max_pairs: more than these are an error.
         nearest_rows: gives the k nearest rows `[queries, k]` of rows `[queries]`, each without itself; exact search by
             default. Pairs that it misses in both directions are missed.
 
     Raises:
-        InvalidInput: a threshold that is no number, or more pairs than `max_pairs`.
+        InvalidInput: a threshold that no similarity can have, or more pairs than `max_pairs`.
     """
     check_positive("max_pairs", max_pairs)
-    if np.isnan(threshold):
-        raise invalid("threshold", received=threshold, expected="a number")
+    low, high, expected = _THRESHOLDS[check_choice("metric", metric, METRICS)]
+    if not (low <= threshold <= high and np.isfinite(threshold)):
+        raise invalid("threshold", received=threshold, expected=expected)
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     pending, depth = np.arange(len(embeddings)), min(_FIRST_DEPTH, len(embeddings) - 1)
     if depth < 1:
@@ -91,7 +99,8 @@ class _Collected:
     def __init__(
         self, embeddings: np.ndarray, threshold: float, metric: str, depth: int, before: int, max_pairs: int
     ) -> None:
-        self.embeddings, self.threshold, self.metric, self.depth = embeddings, threshold, metric, depth
+        self.embeddings, self.metric, self.depth = embeddings, metric, depth
+        self.threshold = threshold - _ROUNDING * max(1.0, abs(threshold))
         self.max_pairs = max_pairs
         self.complete: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self.unfinished: list[np.ndarray] = []
@@ -102,7 +111,9 @@ class _Collected:
         neighbors = neighbors[:, : self.depth]
         similarities = similarities_of(self.embeddings[rows], self.embeddings, neighbors, self.metric)
         is_near = np.asarray(similarities >= self.threshold)
-        goes_on = np.asarray(is_near.all(axis=1) & (self.depth < len(self.embeddings) - 1))
+        # Neighbours come in the order of their products, by which rounding may rank equal rows behind others.
+        reached = min(self.threshold, ALMOST_ONE) if self.metric == "cosine" else self.threshold
+        goes_on = np.asarray((similarities[:, -1] >= reached) & (self.depth < len(self.embeddings) - 1))
         kept = is_near & ~goes_on[:, np.newaxis]
         query, place = np.nonzero(kept)
         with self._lock:

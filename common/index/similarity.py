@@ -8,6 +8,8 @@ from common.errors import check_choice, invalid
 
 METRICS = ("cosine", "inner_product", "euclidean")
 _ROWS_AT_ONCE = 65_536
+EQUAL_UP_TO = 1e-3  # distance of unit rows, which float16, or another place in a batch, may put between equal ones
+ALMOST_ONE = 0.997  # inner products of rows that near are not less, in whichever type they are stored
 _NUMBERS_AT_ONCE = 2**22  # coordinates of pairs held in float64 at a time
 
 
@@ -112,7 +114,8 @@ def similarities_of(
         queries: `[queries, dim]`, of unit norm for "cosine".
         gallery: stored rows `[gallery, dim]`, perhaps memory-mapped: only the named ones are read.
         rows: `[queries, k]`, of `gallery`; -1 stands for none.
-        metric: "cosine" and "inner_product": <q, x>; "euclidean": minus the distance, -||q - x||.
+        metric: "cosine": <q, x>, and 1 for rows that are equal up to rounding (||q - x|| <= 0.001), which no others
+            reach; "inner_product": <q, x>; "euclidean": minus the distance, -||q - x||.
         precision: float64, or float32 to compare many roughly.
 
     Returns:
@@ -129,5 +132,10 @@ def similarities_of(
             found[part] = -np.sqrt(np.einsum("qkd,qkd->qk", offsets, offsets))
         else:
             found[part] = np.matmul(items, block.transpose(0, 2, 1))[..., 0]
+        if metric == "cosine":
+            np.minimum(found[part], 1 - EQUAL_UP_TO**2 / 2, out=found[part])
+            query, place = np.nonzero(found[part] > ALMOST_ONE)
+            is_equal = np.linalg.norm(items[query, place] - block[query, 0], axis=1) <= EQUAL_UP_TO
+            found[part][query[is_equal], place[is_equal]] = 1
     found[rows < 0] = -np.inf
     return found

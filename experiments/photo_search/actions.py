@@ -13,7 +13,9 @@ from experiments.photo_search import duplicates, neighbors
 from experiments.photo_search.embedding import embed_photos
 from experiments.photo_search.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
 from experiments.photo_search.photos import Photos, find_photos
+from experiments.photo_search.shown import shown_threshold
 from experiments.settings.flags import refuse_flags
+from experiments.site.markup import plural
 
 # The flags that each action reads; others are refused.
 FLAGS = {
@@ -152,8 +154,8 @@ def _duplicates(values: flags.FlagValues) -> None:
     pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
     if len(pairs.first):
         print(duplicates.table(pairs, index))
-    count = len(pairs.groups())
-    print(f"{len(pairs.first)} pairs of {len(index)} photos reach {threshold:.4f}; they make {count} groups.")
+    similar, groups = plural(len(pairs.first), "pair"), plural(len(pairs.groups()), "group")
+    print(f"{similar} of {len(index)} photos, at least {shown_threshold(threshold)} similar; {groups}.")
     if values.csv:
         duplicates.write_pairs(values.csv, pairs, index)
     if values.html:

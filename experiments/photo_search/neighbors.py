@@ -8,8 +8,9 @@ import numpy as np
 
 from common.index import EmbeddingIndex, Neighbors, QueryExpansion, Reranking
 from experiments.photo_search.embedding_tables import EmbeddingTable
-from experiments.photo_search.shown import aligned, shown_path, shown_text, write_csv
+from experiments.photo_search.shown import aligned, shown_path, shown_similarity, shown_text, write_csv
 from experiments.photo_search.strips import Tile, write_strips
+from experiments.site.markup import plural
 
 HEADER = ("query", "rank", "similarity", "label", "path")
 
@@ -77,7 +78,7 @@ def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int) -> Fou
 def table(found: list[Found]) -> str:
     """A line for each neighbour."""
     lines = [
-        (shown_path(each.query), str(rank), f"{similarity:.4f}", shown_text(label), shown_path(path))
+        (shown_path(each.query), str(rank), shown_similarity(similarity), shown_text(label), shown_path(path))
         for each in found
         for rank, (path, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
     ]
@@ -97,7 +98,8 @@ def write_neighbors(path: str, found: list[Found]) -> None:
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:
     """Writes a page with a strip for each of the first `most` queries."""
     strips = [_strip(each) for each in found[:most]]
-    shown = f"the first {most} of {len(found)} queries" if len(found) > most else f"{len(found)} queries"
+    queries = plural(len(found), "query", "queries")
+    shown = f"the first {most} of {queries}" if len(found) > most else queries
     write_strips(path, "Neighbours", f"Nearest photos in {index_name}, for {shown}, with their similarities.", strips)
 
 
@@ -105,7 +107,7 @@ def _strip(found: Found) -> list[Tile]:
     tiles = [Tile(found.query, "", found.label, "query")]
     for path, label, similarity in zip(found.ids, found.labels, found.similarities):
         role = ("right" if label == found.label else "wrong") if label and found.label else ""
-        tiles.append(Tile(path, f"{similarity:.4f}", label, role))
+        tiles.append(Tile(path, shown_similarity(similarity), label, role))
     return tiles
 
 

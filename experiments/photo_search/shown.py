@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Sequence
 
@@ -19,6 +20,16 @@ def shown_path(path: str) -> str:
     """A path relative to the working directory where it is below that."""
     inside = os.getcwd().rstrip(os.sep) + os.sep
     return shown_text(path[len(inside) :] if path.startswith(inside) else path)
+
+
+def shown_similarity(similarity: float) -> str:
+    """A similarity with four decimals; less than 1 is never shown as 1."""
+    return shown_threshold(similarity) if 0.9999 < similarity < 1 else f"{similarity:.4f}"
+
+
+def shown_threshold(threshold: float) -> str:
+    """A threshold with four decimals, rounded down: what reaches it reaches what is shown."""
+    return f"{math.floor(round(1e4 * threshold, 8)) / 1e4:.4f}"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -32,13 +32,43 @@ def test_finds_all_pairs_that_loops_find(metric, threshold):
 
 
 def test_a_threshold_that_all_reach_gives_all_pairs_or_an_error():
-    embeddings = np.random.default_rng(0).normal(size=(30, 4))
-    assert len(find_near_duplicates(embeddings, -np.inf).first) == 30 * 29 / 2
+    embeddings = unit_rows(np.random.default_rng(0).normal(size=(30, 4)))
+    assert len(find_near_duplicates(embeddings, -1).first) == 30 * 29 / 2
     for most in (30 * 29 // 2 - 1, 3):
         with pytest.raises(InvalidInput, match=f"threshold.*more than {most} pairs"):
-            find_near_duplicates(embeddings, -np.inf, max_pairs=most)
-    with pytest.raises(InvalidInput, match="threshold.*nan"):
-        find_near_duplicates(embeddings, np.nan)
+            find_near_duplicates(embeddings, -1, max_pairs=most)
+
+
+@pytest.mark.parametrize(
+    ("metric", "threshold"),
+    [("cosine", 1.01), ("cosine", -1.01), ("cosine", np.nan), ("inner_product", np.inf), ("euclidean", 0.1)],
+)
+def test_a_threshold_that_no_similarity_can_have_is_refused(metric, threshold):
+    with pytest.raises(InvalidInput, match=f"Invalid threshold: received {threshold}"):
+        find_near_duplicates(np.eye(3), threshold, metric=metric)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("rounding", [0, 1e-7])
+def test_equal_rows_are_pairs_at_a_threshold_of_one(dtype, rounding):
+    """Also where the products with many other rows are larger than with the equal ones, by rounding."""
+    rng = np.random.default_rng(0)
+    distinct = unit_rows(rng.normal(size=(50, 64)))
+    distinct[30:] = unit_rows(distinct[30] + 1e-3 * rng.normal(size=(20, 64)))
+    rows = np.repeat(distinct, 2, axis=0) + rounding * rng.normal(size=(100, 64))
+    index = EmbeddingIndex.build(rows, range(100), dtype=dtype)
+    pairs = index.near_duplicates(1.0)
+    assert list(zip(pairs.first.tolist(), pairs.second.tolist())) == [(row, row + 1) for row in range(0, 100, 2)]
+    assert (pairs.similarities == 1).all()
+
+
+def test_the_similarity_of_a_pair_is_a_threshold_that_it_reaches():
+    index = EmbeddingIndex.build(np.random.default_rng(0).normal(size=(40, 33)), range(40))
+    first, second = np.triu_indices(40, 1)
+    for left, right in ((first, second), (second, first)):
+        for pair, similarity in enumerate(index.similarities(left, right)[:50]):
+            pairs = index.near_duplicates(similarity)
+            assert (first[pair], second[pair]) in set(zip(pairs.first.tolist(), pairs.second.tolist()))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

@@ -87,7 +87,7 @@ def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
 
     shown = done("duplicates", tmp_path, "--index=index", "--threshold=0.999999", "--csv=d.csv", "--html=d.html")
     assert "1      1.0000      photos/jay/1.png  photos/owl/copy of a jay.png" in shown
-    assert "1 pairs of 13 photos reach 1.0000; they make 1 groups." in shown
+    assert "1 pair of 13 photos, at least 0.9999 similar; 1 group." in shown
     assert (tmp_path / "d.html").read_text().count("data:image/jpeg") == 2
 
 
@@ -120,7 +120,7 @@ def test_labelled_pairs_choose_the_threshold(tmp_path):
     )
     shown = done("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv", "--precision=0.95")
     assert "Threshold 0.9986: 100.0 % of the 3 labelled pairs" in shown
-    assert "4 pairs of 7 photos reach 0.9986; they make 2 groups." in shown
+    assert "4 pairs of 7 photos, at least 0.9986 similar; 2 groups." in shown
     shown = done("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv", "--precision=0.75")
     assert "Threshold 0.9945: 75.0 % of the 4 labelled pairs" in shown
     (tmp_path / "pairs.csv").write_text("first,second,same\n0.png,6.png,no\n")
