@@ -9,6 +9,7 @@ from typing import TypeVar
 Choice = TypeVar("Choice")
 Value = TypeVar("Value")
 Number = TypeVar("Number", bound=float)
+_MOST_SHOWN = 20  # problems in one error
 
 
 class InvalidInput(ValueError):
@@ -20,7 +21,7 @@ class InvalidInput(ValueError):
 
 
 class SeveralInvalid(InvalidInput):
-    """Several things that are wrong at once, each as it would be said alone.
+    """Several errors at once, each in its own words; twenty of them are shown.
 
     Args:
         problems: at least two.
@@ -28,8 +29,10 @@ class SeveralInvalid(InvalidInput):
 
     def __init__(self, problems: Collection[InvalidInput]) -> None:
         self.problems = tuple(problems)
-        lines = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(self.problems, start=1))
-        super().__init__(f"{len(self.problems)} things are wrong:{lines}")
+        lines = [f"{number}. {problem}" for number, problem in enumerate(self.problems[:_MOST_SHOWN], start=1)]
+        if len(self.problems) > _MOST_SHOWN:
+            lines.append(f"... and {len(self.problems) - _MOST_SHOWN:,} more")
+        super().__init__("\n  ".join([f"{len(self.problems)} things are wrong:", *lines]))
 
 
 def check_all(checks: Iterable[Callable[[], object]]) -> None:
@@ -42,13 +45,21 @@ def check_all(checks: Iterable[Callable[[], object]]) -> None:
         InvalidInput: the objection as it is where there is one, a `SeveralInvalid` where there are more; the same
             sentence counts once.
     """
-    found: dict[str, InvalidInput] = {}
+    found: list[InvalidInput] = []
     for check in checks:
         try:
             check()
         except InvalidInput as error:
-            for problem in error.problems if isinstance(error, SeveralInvalid) else (error,):
-                found.setdefault(str(problem), problem)
+            found.append(error)
+    raise_all(found)
+
+
+def raise_all(problems: Iterable[InvalidInput]) -> None:
+    """Raise problems as one error, as `check_all` does; nothing if there is none."""
+    found: dict[str, InvalidInput] = {}
+    for error in problems:
+        for problem in error.problems if isinstance(error, SeveralInvalid) else (error,):
+            found.setdefault(str(problem), problem)
     if len(found) > 1:
         raise SeveralInvalid(tuple(found.values()))
     for problem in found.values():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         check_training_pairs,
         parts_of,
     )
-    from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
+    from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
     from common.data.file_names import FileNames
     from common.data.fixed_views import fixed_views, view_numbers
     from common.data.glyph_collage import load_glyph_collage
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
     from common.data.inspection import Inspection, inspect_dataset
     from common.data.kinds_of_copies import COPIES, choose_copies, chosen_copies
-    from common.data.manifest import load_manifest, read_image_table
+    from common.data.manifest import load_manifest, read_csv_table, read_image_table
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
     from common.data.random_batches import MPerClassBatches, RandomPairBatches
@@ -80,6 +80,7 @@ __all__ = [
     "choose_copies",
     "chosen_copies",
     "contiguous_folds",
+    "count_test_copies",
     "dataset_fingerprint",
     "find_image_files",
     "evaluation_batches",
@@ -106,6 +107,7 @@ __all__ = [
     "load_synthetic_tokens",
     "parts_of",
     "prepare_images",
+    "read_csv_table",
     "read_image_table",
     "random_class_split",
     "tile_of",

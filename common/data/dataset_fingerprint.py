@@ -52,6 +52,24 @@ def is_of_names(fingerprint: str | None, dataset: Dataset) -> bool:
     return dataset.train.paths is not None and not str(fingerprint).startswith(_OF_FILES)
 
 
+def count_test_copies(dataset: Dataset, cache_dir: str | os.PathLike) -> int:
+    """Count test images with a byte-identical copy among those searched.
+
+    Examples in memory count as none.
+
+    Args:
+        dataset: as loaded.
+        cache_dir: where digests of files are kept, see `content_digests`.
+    """
+    if dataset.test.paths is None:
+        return 0
+    queries = content_digests(dataset.test.paths, cache_dir)
+    if dataset.gallery is not None and dataset.gallery.paths is not None:
+        return int(np.isin(queries, content_digests(dataset.gallery.paths, cache_dir)).sum())
+    _, places, counts = np.unique(queries, return_inverse=True, return_counts=True)
+    return int((counts[places] > 1).sum())
+
+
 def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_dir: str | os.PathLike) -> str:
     files = [examples.paths for _, examples in parts if examples.paths is not None]
     names = FileNames.joined(files)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,41 +13,52 @@ from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.file_names import FileNames
 from common.data.image_folder import OWN_IMAGES
 from common.data.official_files import NO_DOWNLOAD_NEEDED
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, invalid, raise_all
 
 _COLUMNS = ("path", "label", "split")
 _SPLITS = ("train", "validation", "test", "gallery")
 _DEFAULT_NAMES = ("manifest.csv", "manifest.parquet")
 
 
-def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
+def load_manifest(
+    data_dir: str | None,
+    *,
+    cache_dir: str | None = None,
+    seed: int = 0,
+    problems: list[InvalidInput] | None = None,
+) -> Dataset:
     """Loads the images that a table lists, with the split that it states.
 
     A row is an image: `path` (relative to the table's folder, or absolute), `label` (any text; the same text is the
     same class in every part) and `split`: `train`, `test`, and optionally `validation` (a fixed validation set instead
     of folds) and `gallery` (what the test images search; without it they search each other). Other columns are
     ignored. Training classes are numbered in the order in which they first occur, which is the order of the folds.
+    A training image may have several rows, and is drawn as often; in another part it would find itself.
 
     Args:
-        data_dir: a `.csv` file (UTF-8 with a header line; separated by commas, semicolons or tabs) or a `.parquet`
-            file (which needs pyarrow); or a folder with `manifest.csv` or `manifest.parquet`.
+        data_dir: a `.csv` file (UTF-8, or UTF-16 as Excel writes it, with a header line; separated by commas,
+            semicolons or tabs) or a `.parquet` file (which needs pyarrow); or a folder with `manifest.csv` or
+            `manifest.parquet`. Names of columns and splits may have capitals, and paths backslashes.
         cache_dir: not used.
         seed: not used; the table states the split.
+        problems: a list that gets the errors of rows and classes, for a report on all of them; these rows are left
+            out. None: the errors are raised.
 
     Raises:
-        InvalidInput: no table, a column or an image that is missing, a value that is not allowed, or rows that
-            contradict each other (one image with two labels or in two splits); with the row.
+        InvalidInput: no table, a column or an image that is missing, a value that is not allowed, rows that contradict
+            each other (one image with two labels or in two splits), or a test, gallery or validation image in two
+            rows, also by a link; with the rows.
     """
     path = _find(data_dir)
-    rows = _read_parquet(path) if path.endswith(".parquet") else _read_csv(path)
-    places, columns = rows
-    for place, label, split in zip(places, columns["label"], columns["split"]):
-        if split not in _SPLITS or not label:
-            raise _wrong(place, f"label {label!r} and split {split!r}", f"a label, and one of {', '.join(_SPLITS)}")
-    labels, class_names = _number_labels(columns["label"], columns["split"])
-    paths = _existing(path, columns["path"], places)
-    _check_agreement(paths, columns["label"], columns["split"], places)
-    splits = np.array(columns["split"])
+    read = _read_parquet if path.endswith(".parquet") else read_csv_table
+    places, columns = read(path, _COLUMNS)
+    columns["split"] = [split.lower() for split in columns["split"]]
+    found: list[InvalidInput] = []
+    paths, kept = _sound_rows(path, places, columns, found)
+    labels, class_names = _number_labels(
+        [columns["label"][row] for row in kept], [columns["split"][row] for row in kept]
+    )
+    splits = np.array([columns["split"][row] for row in kept], np.str_)
     parts = {
         split: Examples(labels=labels[splits == split], paths=paths[splits == split])
         for split in _SPLITS
@@ -54,8 +66,18 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
     }
     missing = [split for split in ("train", "test") if split not in parts]
     if missing:
-        raise _wrong(path, f"no row with split {missing[0]}", "images to train on and images to test on")
-    check_training_pairs(parts["train"], class_names, f"training set of {path}")
+        absent = _wrong(path, f"no row with split {missing[0]}", "images to train on and images to test on")
+        raise_all([*found, absent])
+    _check_pairs_of_rows(path, columns, found)
+    if problems is None:
+        raise_all(found)
+    else:
+        problems += found
+    deviations = [f"manifest: {OWN_IMAGES} ({os.path.basename(path)}); there are no published figures"]
+    num_repeated = len(parts["train"]) - len(set(map(os.path.normpath, parts["train"].file_names)))
+    if num_repeated:
+        what = f"{num_repeated} training rows repeat an image, which is drawn as often"
+        deviations.append(f"manifest: {what} and finds itself where training classes validate")
     return Dataset(
         name="manifest",
         train=parts["train"],
@@ -63,7 +85,7 @@ def load_manifest(data_dir: str | None, *, cache_dir: str | None = None, seed: i
         gallery=parts.get("gallery"),
         validation=parts.get("validation"),
         class_names=class_names,
-        deviations=(f"manifest: {OWN_IMAGES} ({os.path.basename(path)}); there are no published figures",),
+        deviations=tuple(deviations),
         kind="image_files",
     )
 
@@ -76,14 +98,21 @@ def read_image_table(path: str) -> tuple[list[str], list[str] | None]:
             possibly one named `label`; other columns, such as a manifest's `split`, are ignored.
 
     Raises:
-        InvalidInput: no table, no such column, no row, or an image that is missing; with the row.
+        InvalidInput: no table, no such column, no row, an image that is missing or in two rows; with the rows.
     """
     path = os.path.abspath(path)
-    read = _read_parquet if path.endswith(".parquet") else _read_csv
+    read = _read_parquet if path.endswith(".parquet") else read_csv_table
     places, columns = read(path, ("path",), ("label",))
     if not places:
         raise _wrong(path, "no row", "a row for each image")
-    return _existing(path, columns["path"], places).tolist(), columns.get("label")
+    paths: list[str] = []
+    place_of: dict[str, str] = {}
+    for place, text in zip(places, columns["path"]):
+        paths.append(_existing(path, text, place))
+        first = place_of.setdefault(os.path.normpath(paths[-1]), place)
+        if first != place:
+            raise _wrong(place, f"{text} once more", f"one row for each image: {_row_of(first)} has it already")
+    return paths, columns.get("label")
 
 
 def _find(data_dir: str | None) -> str:
@@ -100,26 +129,45 @@ def _find(data_dir: str | None) -> str:
     )
 
 
-def _read_csv(
-    path: str, required: Sequence[str] = _COLUMNS, optional: Sequence[str] = ()
+def read_csv_table(
+    path: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, list[str]]]:
-    """Places of the rows, for errors, and the columns: the required ones and the optional ones that it has."""
+    """Read named columns of a file of separated values.
+
+    Args:
+        path: of a file in UTF-8, or in UTF-16 with a byte order mark, as Excel writes it; separated by commas,
+            semicolons or tabs.
+        required: names of columns, in lower case; the header may have capitals and spaces around them.
+        optional: the same, of columns that may be missing.
+
+    Returns:
+        Places of the rows, for errors, and the columns: the required ones and the optional ones that it has.
+
+    Raises:
+        InvalidInput: a file that cannot be read, a column that is missing or there twice, a row that is too short.
+    """
     places: list[str] = []
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with open(path, "rb") as file:
+            is_wide = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        # Names of files may be no UTF-8, all else is.
+        encoding, errors = ("utf-16", "strict") if is_wide else ("utf-8-sig", "surrogateescape")
+        with open(path, encoding=encoding, errors=errors, newline="") as file:
             delimiter = _delimiter(file.readline(), required)
             file.seek(0)
-            reader = csv.DictReader(file, delimiter=delimiter)
-            present = reader.fieldnames or ()
-            _check_columns(path, present, required)
-            columns: dict[str, list[str]] = {name: [] for name in (*required, *set(optional).intersection(present))}
-            for row in reader:
+            reader = csv.reader(file, delimiter=delimiter)
+            header = _plain(next(reader, ()))
+            _check_columns(path, header, required)
+            columns: dict[str, list[str]] = {name: [] for name in (*required, *set(optional).intersection(header))}
+            for row in filter(None, reader):
                 places.append(f"{path}, line {reader.line_num}")
-                for name in columns:
-                    if row[name] is None:
+                for name, values in columns.items():
+                    if header.index(name) >= len(row):
                         raise _wrong(places[-1], "too few columns", f"a value for {name}")
-                    columns[name].append(row[name].strip())
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
+                    values.append(row[header.index(name)].strip())
+                    if name != "path":
+                        values[-1].encode()
+    except (OSError, csv.Error, UnicodeError) as error:
         raise invalid(
             "table",
             received=path,
@@ -128,19 +176,24 @@ def _read_csv(
     return places, columns
 
 
+def _plain(header: Iterable[str]) -> list[str]:
+    """Names of columns without spaces around them and capitals."""
+    return [name.strip().lower() for name in header]
+
+
 def _delimiter(header: str, required: Sequence[str]) -> str:
     """What separates the columns: a comma, unless the header has all required ones only by a semicolon or a tab.
 
     The header decides rather than `csv.Sniffer`, which guesses from the data and may find a letter.
     """
     for delimiter in (",", ";", "\t"):
-        if set(required) <= set(next(csv.reader([header], delimiter=delimiter), ())):
+        if set(required) <= set(_plain(next(csv.reader([header], delimiter=delimiter), ()))):
             return delimiter
     return ","
 
 
 def _read_parquet(
-    path: str, required: Sequence[str] = _COLUMNS, optional: Sequence[str] = ()
+    path: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, list[str]]]:
     """The same of a Parquet file."""
     try:
@@ -151,14 +204,15 @@ def _read_parquet(
             "save the table as .csv."
         ) from error
     try:
-        present = parquet.read_schema(path).names
+        header = parquet.read_schema(path).names
+        present = _plain(header)
         _check_columns(path, present, required)
         names = [*required, *set(optional).intersection(present)]
-        table = parquet.read_table(path, columns=names)
+        table = parquet.read_table(path, columns=[header[present.index(name)] for name in names])
     except (OSError, ArrowException) as error:
         raise invalid("table", received=path, expected=f"a Parquet file ({error})") from error
     places = [f"{path}, row {number}" for number in range(1, table.num_rows + 1)]
-    columns = {name: table[name].to_pylist() for name in names}
+    columns = {name: column.to_pylist() for name, column in zip(names, table.columns)}
     return places, {name: ["" if value is None else str(value) for value in values] for name, values in columns.items()}
 
 
@@ -181,28 +235,66 @@ def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tup
     return np.array([number_of[name] for name in names], np.int64), tuple(number_of)
 
 
-def _existing(table: str, relative_paths: list[str], places: list[str]) -> FileNames:
-    """Absolute paths `[images]` of files that are there."""
-    folder = os.path.dirname(table)
-    paths = [os.path.join(folder, path) for path in relative_paths]
-    for path, place in zip(paths, places):
-        if not os.path.isfile(path):
-            raise _wrong(place, path, "an image file that exists")
-    return FileNames(paths)
+def _sound_rows(
+    table: str, places: list[str], columns: dict[str, list[str]], found: list[InvalidInput]
+) -> tuple[FileNames, list[int]]:
+    """Return paths and numbers of the sound rows; `found` gets the errors of the others."""
+    paths: list[str] = []
+    kept: list[int] = []
+    first_of: dict[object, int] = {}
+    for row, (place, text, *facts) in enumerate(zip(places, *(columns[name] for name in _COLUMNS))):
+        label, split = facts
+        try:
+            if split not in _SPLITS or not label:
+                expected = f"a label, and one of {', '.join(_SPLITS)}"
+                raise _wrong(place, f"label {label!r} and split {split!r}", expected)
+            path = _existing(table, text, place)
+            status = os.stat(path)
+            identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.normpath(path)
+            first = first_of.setdefault(identity, row)
+            if first != row:
+                _check_repeated(place, path, facts, places[first], [columns[name][first] for name in _COLUMNS[1:]])
+        except InvalidInput as problem:
+            found.append(problem)
+        else:
+            paths.append(path)
+            kept.append(row)
+    return FileNames(paths), kept
 
 
-def _check_agreement(paths: FileNames, labels: list[str], splits: list[str], places: list[str]) -> None:
-    """Raises `InvalidInput` that names the first row which gives an image another label or split than one before."""
-    first_of: dict[str, int] = {}
-    for row, path in enumerate(paths):
-        first = first_of.setdefault(os.path.normpath(path), row)
-        for what, values in (("label", labels), ("split", splits)):
-            if values[row] != values[first]:
-                raise _wrong(
-                    places[row],
-                    f"{path} with the {what} {values[row]!r}",
-                    f"the {what} {values[first]!r} that it has in {places[first].rpartition(', ')[2]}",
-                )
+def _existing(table: str, text: str, place: str) -> str:
+    """Return the absolute path of an image, with slashes for backslashes if only that one exists."""
+    for relative in (text, text.replace("\\", "/")):
+        path = os.path.join(os.path.dirname(table), relative)
+        if os.path.isfile(path):
+            return path
+    raise _wrong(place, os.path.join(os.path.dirname(table), text), "an image file that exists")
+
+
+def _check_repeated(place: str, path: str, facts: list[str], first_place: str, first_facts: list[str]) -> None:
+    """Refuse a second row of an image unless it repeats a training row."""
+    for what, value, first in zip(_COLUMNS[1:], facts, first_facts):
+        if value != first:
+            expected = f"the {what} {first!r} that it has in {_row_of(first_place)}"
+            raise _wrong(place, f"{path} with the {what} {value!r}", expected)
+    split = facts[-1]
+    if split != "train":
+        expected = f"each {split} image once: {_row_of(first_place)} has it already, so that it would find itself"
+        raise _wrong(place, f"{path} once more", expected)
+
+
+def _check_pairs_of_rows(path: str, columns: dict[str, list[str]], found: list[InvalidInput]) -> None:
+    """Add an error to `found` if a training class has a single row."""
+    stated = [label for label, split in zip(columns["label"], columns["split"]) if label and split == "train"]
+    labels, class_names = _number_labels(stated, ["train"] * len(stated))
+    try:
+        check_training_pairs(Examples(labels), class_names, f"training set of {path}")
+    except InvalidInput as problem:
+        found.append(problem)
+
+
+def _row_of(place: str) -> str:
+    return place.rpartition(", ")[2]
 
 
 def _wrong(place: str, received: str, expected: str) -> InvalidInput:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import os
 
 import numpy as np
 
+from common.data import read_csv_table
 from common.errors import InvalidInput, invalid
 from common.index import CalibratedThreshold, DuplicatePairs, EmbeddingIndex, calibrate_threshold
-from experiments.photo_search.shown import aligned, shown_path, write_csv
+from experiments.photo_search.shown import aligned, shown_path, shown_similarity, shown_threshold, write_csv
 from experiments.photo_search.strips import Tile, write_strips
+from experiments.site.markup import plural
 
 HEADER = ("group", "similarity", "first", "second")
 _PAIR_COLUMNS = ("first", "second", "same")
@@ -33,38 +34,25 @@ def read_pairs(path: str, index: EmbeddingIndex) -> tuple[np.ndarray, np.ndarray
     row_of = {name: row for row, name in enumerate(index.ids)}
     folder = os.path.dirname(os.path.abspath(path))
     rows, same = [], []
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            missing = [name for name in _PAIR_COLUMNS if name not in (reader.fieldnames or ())]
-            if missing:
-                raise invalid(
-                    f"--pairs ({path})",
-                    received=f"the columns {', '.join(reader.fieldnames or ())}",
-                    expected=f"a header with {', '.join(_PAIR_COLUMNS)}, separated by commas",
-                )
-            for line in reader:
-                place = f"--pairs ({path}, line {reader.line_num})"
-                rows.append([_row(place, line[name], folder, row_of) for name in _PAIR_COLUMNS[:2]])
-                same.append(_is_same(place, line["same"]))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise invalid("--pairs", received=path, expected=f"a comma-separated UTF-8 file ({error})") from error
+    places, columns = read_csv_table(path, _PAIR_COLUMNS)
+    for place, *photos, answer in zip(places, *(columns[name] for name in _PAIR_COLUMNS)):
+        rows.append([_row(f"--pairs ({place})", photo, folder, row_of) for photo in photos])
+        same.append(_is_same(f"--pairs ({place})", answer))
     if not rows:
         raise invalid("--pairs", received=f"{path} without a pair", expected="a line for each labelled pair")
     left, right = np.array(rows).T
     return index.similarities(left, right), np.array(same)
 
 
-def _row(place: str, text: str | None, folder: str, row_of: dict[str, int]) -> int:
-    path = os.path.normpath(os.path.join(folder, text or ""))
-    for name in (text or "", path):
+def _row(place: str, text: str, folder: str, row_of: dict[str, int]) -> int:
+    for name in (text, os.path.normpath(os.path.join(folder, text))):
         if name in row_of:
             return row_of[name]
     raise invalid(place, received=text, expected="the path of a photo that is in the index")
 
 
-def _is_same(place: str, text: str | None) -> bool:
-    word = (text or "").strip().lower()
+def _is_same(place: str, text: str) -> bool:
+    word = text.lower()
     if word not in (*_YES, *_NO):
         raise invalid(place, received=text, expected="1 or 0 in the column same")
     return word in _YES
@@ -81,16 +69,16 @@ def calibrated(path: str, index: EmbeddingIndex, precision: float) -> Calibrated
 def sentence(found: CalibratedThreshold) -> str:
     """What the labelled pairs say."""
     return (
-        f"Threshold {found.threshold:.4f}: {100 * found.precision:.1f} % of the {found.num_accepted} labelled pairs "
-        f"that reach it are the same (95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}), and "
-        f"{100 * found.recall:.1f} % of the same pairs reach it."
+        f"Threshold {shown_threshold(found.threshold)}: {100 * found.precision:.1f} % of the {found.num_accepted} "
+        f"labelled pairs that reach it are the same (95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}), "
+        f"and {100 * found.recall:.1f} % of the same pairs reach it."
     )
 
 
 def table(pairs: DuplicatePairs, index: EmbeddingIndex) -> str:
     """A line for each pair, in groups."""
     rows = [
-        (str(group), f"{similarity:.4f}", shown_path(first), shown_path(second))
+        (str(group), shown_similarity(similarity), shown_path(first), shown_path(second))
         for group, similarity, first, second in _lines(pairs, index)
     ]
     return aligned(HEADER, rows)
@@ -110,11 +98,12 @@ def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshol
     groups = pairs.groups()
     labels = index.labels
     strips = [
-        [Tile(index.ids[row], f"{best[row]:.4f}", "" if labels is None else labels[row]) for row in group]
+        [Tile(index.ids[row], shown_similarity(best[row]), "" if labels is None else labels[row]) for row in group]
         for group in groups[:most]
     ]
-    shown = f"the first {most} of {len(groups)} groups" if len(groups) > most else f"{len(groups)} groups"
-    summary = f"Photos that are at least {threshold:.4f} similar, {shown}; below each its largest similarity."
+    shown = f"the first {most} of {len(groups)} groups" if len(groups) > most else plural(len(groups), "group")
+    reached = shown_threshold(threshold)
+    summary = f"Photos that are at least {reached} similar, {shown}; below each its largest similarity."
     write_strips(path, "Near-duplicates", summary, strips)
 
 

@@ -55,9 +55,6 @@ def find_photos(place: str) -> Photos:
         )
     if not photos.paths:
         raise invalid("--images", received=place, expected="a folder with image files in it, at any depth")
-    twice = next((path for path, count in _counts(photos.paths).items() if count > 1), None)
-    if twice:
-        raise invalid("--images", received=f"{place} with {twice} more than once", expected="every photo once")
     return photos
 
 
@@ -66,10 +63,3 @@ def _fix(place: str) -> str | None:
         return None
     name = os.path.splitext(os.path.basename(place))[0]
     return f"Frames of a video: mkdir {name} && ffmpeg -i {place} -vf fps=1 {name}/%06d.jpg, then --images={name}."
-
-
-def _counts(paths: list[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for path in paths:
-        counts[path] = counts.get(path, 0) + 1
-    return counts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples, load_image_folder, load_manifest
-from common.data.dataset_fingerprint import dataset_fingerprint, is_of_names
+from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
 
 
 @pytest.fixture
@@ -31,6 +31,19 @@ def test_equal_names_and_other_pixels_are_other_data(folder, fingerprint, tmp_pa
     for path in (tmp_path / "other").rglob("*.png"):
         write_image(path, colour=(1, 2, 3))
     assert fingerprint(folder) != fingerprint(tmp_path / "other")
+
+
+def test_copies_among_the_images_that_are_searched_are_counted(folder, tmp_path):
+    dataset = load_image_folder(str(folder))
+    tested = dataset.test.paths[0]
+    assert count_test_copies(dataset, tmp_path) == 0
+    for name in ("2.png", "3.png"):
+        shutil.copy(tested, os.path.join(os.path.dirname(dataset.test.paths[-1]), name))
+    shutil.copy(tested, os.path.join(os.path.dirname(dataset.train.paths[0]), "4.png"))  # is not searched
+    dataset = load_image_folder(str(folder))
+    assert count_test_copies(dataset, tmp_path) == 3
+    apart = dataclasses.replace(dataset, test=dataset.test.subset([0, 1]), gallery=dataset.test.subset([1, -1]))
+    assert count_test_copies(apart, tmp_path) == 2
 
 
 def test_one_image_that_changes_in_place_makes_other_data(folder, fingerprint):

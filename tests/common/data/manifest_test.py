@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from common.data import load_manifest
+from common.data.manifest import read_image_table
 from common.errors import InvalidInput
 
 ROWS = [
@@ -116,8 +117,56 @@ def test_wrong_rows_are_named(folder, change, match):
         load_manifest(write_csv(folder, rows))
 
 
-def test_a_row_may_be_repeated(folder):
-    assert len(load_manifest(write_csv(folder, [*ROWS, ROWS[0]])).train) == 5
+def test_a_training_row_may_be_repeated_and_it_is_told(folder):
+    dataset = load_manifest(write_csv(folder, [*ROWS, ROWS[0]]))
+    assert len(dataset.train) == 5
+    assert "1 training rows repeat an image" in dataset.deviations[1]
+
+
+@pytest.mark.parametrize("split", ["test", "gallery", "validation"])
+@pytest.mark.parametrize("spelling", ["images/2.png", "./images/2.png", "linked.png", "hard.png"])
+def test_an_image_twice_in_what_is_evaluated_is_refused(folder, split, spelling):
+    """Its embedding would be its own nearest neighbour."""
+    (folder / "linked.png").symlink_to(folder / "images" / "2.png")
+    (folder / "hard.png").hardlink_to(folder / "images" / "2.png")
+    rows = [*ROWS[:1], ("images/2.png", "jay", split), *ROWS[2:], (spelling, "jay", split)]
+    with pytest.raises(InvalidInput, match=f"line 9.*{spelling} once more.*each {split} image once: line 3 has it"):
+        load_manifest(write_csv(folder, rows))
+
+
+def test_all_that_is_wrong_is_said_at_once_or_collected(folder):
+    rows = [*ROWS, ("none.png", "owl", "train"), ("images/2.png", "jay", "test"), ("images/1.png", "gnu", "train")]
+    path = write_csv(folder, rows)
+    with pytest.raises(InvalidInput, match="4 things are wrong") as error:
+        load_manifest(path)
+    problems = []
+    check(load_manifest(path, problems=problems), folder)
+    assert tuple(map(str, problems)) == tuple(map(str, error.value.problems))
+    for problem, phrase in zip(problems, ("line 9", "line 10", "line 11", "(gnu)")):
+        assert phrase in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("header", "change", "encoding"),
+    [
+        ("Path,Label,Split", {}, "utf-8"),
+        ("path, label ,split ", {0: ("images/1.png", " owl", " Train")}, "utf-8"),
+        ("path\tlabel\tsplit", {1: ("images/2.png", "jay", "TEST")}, "utf-16"),
+        ("path,label,split", {0: ("images\\1.png", "owl", "train")}, "utf-8"),
+    ],
+)
+def test_what_spreadsheets_make_of_a_table_is_read(folder, header, change, encoding):
+    rows = [change.get(number, row) for number, row in enumerate(ROWS)]
+    delimiter = "\t" if "\t" in header else ","
+    text = "\r\n".join([header, *(delimiter.join(row) for row in rows)])
+    (folder / "manifest.csv").write_bytes(text.encode(encoding))
+    check(load_manifest(str(folder)), folder)
+
+
+def test_a_table_of_photos_names_each_once(folder):
+    path = write_csv(folder, [("images/1.png",), ("./images/1.png",)], header="path")
+    with pytest.raises(InvalidInput, match="line 3.*once more.*line 2 has it"):
+        read_image_table(path)
 
 
 @pytest.mark.parametrize("name", ["path", "label", "split"])

@@ -43,7 +43,7 @@ def test_what_is_no_photo_is_named(photos, tmp_path):
         "nothing": "--images: received .*nothing', expected a folder, a .csv",
         "empty": "empty', expected a folder with image files",
         "clip.MP4": "ffmpeg -i .*clip.MP4 -vf fps=1",
-        "twice.csv": "jay/0.png more than once",
+        "twice.csv": "line 3.*jay/0.png once more.*line 2 has it already",
         "lost.csv": "line 2.*jay/9.png.*exists",
         "none.csv": "no row",
         "other.csv": "columns file.*header with path",
