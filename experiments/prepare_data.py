@@ -16,7 +16,7 @@ with silence_tensorflow_import():
     from common.data import COPIES
     from common.downloads import check_mirror
     from common.errors import check_choice, check_non_negative
-    from experiments.preparation.data_sets import LOADERS, load, prepare, report
+    from experiments.preparation.data_sets import LOADERS, check, prepare
     from experiments.settings import build
     from experiments.settings import flags as experiment_flags
 
@@ -32,7 +32,7 @@ def main() -> None:
     cache_dir = values.cache_dir or build.default_cache_dir()
     if values.check:
         experiment_flags.refuse_flags("copies", because="--check makes no copies")
-        report(load(values.dataset, values.data_dir, cache_dir))
+        check(values.dataset, values.data_dir, cache_dir)
     else:
         wanted = {"mirror": values.mirror, "shorter_side": values.shorter_side, "copies": values.copies}
         prepare(values.dataset, values.data_dir, cache_dir, **wanted)

@@ -12,14 +12,19 @@ from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.file_names import FileNames
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.regular_files import regular_status
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, invalid, raise_all
 
 OWN_IMAGES = "images of your own"  # in a deviation: there are no official ones
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
 def load_image_folder(
-    data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, train_fraction: float = 0.5
+    data_dir: str | None,
+    *,
+    cache_dir: str | None = None,
+    seed: int = 0,
+    train_fraction: float = 0.5,
+    problems: list[InvalidInput] | None = None,
 ) -> Dataset:
     """Loads a folder in which a class is a folder with image files in it, at any depth.
 
@@ -32,6 +37,8 @@ def load_image_folder(
         cache_dir: not used.
         seed: of the split.
         train_fraction: share of the classes that train, in (0, 1).
+        problems: a list that gets the errors of files, folders and classes, for a report on all of them; these files
+            and folders are left out. None: the errors are raised.
 
     Raises:
         InvalidInput: no folder, fewer than two classes, or a training class with a single image; it names the class. Or
@@ -40,15 +47,23 @@ def load_image_folder(
     """
     if data_dir is None or not os.path.isdir(data_dir):
         raise _invalid_folder(data_dir)
-    files_of_class = _find_classes(os.path.abspath(data_dir))
+    found: list[InvalidInput] = []
+    files_of_class = _find_classes(os.path.abspath(data_dir), found)
     if len(files_of_class) < 2:
-        raise _invalid_folder(f"{data_dir} with {len(files_of_class)} class folders")
+        raise_all([*found, _invalid_folder(f"{data_dir} with {len(files_of_class)} class folders")])
 
     names = sorted(files_of_class)
     train_ids, test_ids = random_class_split(len(names), train_fraction, seed)
     class_names = [names[class_id] for class_id in (*train_ids, *test_ids)]
     train = _examples(files_of_class, class_names, 0, len(train_ids))
-    check_training_pairs(train, class_names, f"training set of {data_dir}")
+    try:
+        check_training_pairs(train, class_names, f"training set of {data_dir}")
+    except InvalidInput as problem:
+        found.append(problem)
+    if problems is None:
+        raise_all(found)
+    else:
+        problems += found
     return Dataset(
         name="folder",
         train=train,
@@ -75,43 +90,66 @@ def find_image_files(folder: str) -> list[tuple[str, str]]:
     """
     root = os.path.abspath(folder)
     found = []
-    for directory, _, images in _folders_with_images(root, ()):
+    problems: list[InvalidInput] = []
+    for directory, _, images in _folders_with_images(root, (), problems):
         relative = os.path.relpath(directory, root).replace(os.sep, "/")
         found += [(image.path, "" if relative == "." else relative) for image in images]
+    raise_all(problems)
     return found
 
 
-def _find_classes(root: str) -> dict[str, FileNames]:
-    """Image files of every class, by the class folder's path relative to `root`; hidden folders are left out."""
+def _find_classes(root: str, problems: list[InvalidInput]) -> dict[str, FileNames]:
+    """Find the image files of every class, by the class folder's path relative to `root`.
+
+    Hidden folders are left out, and files and folders whose error `problems` gets.
+    """
     files_of_class: dict[str, FileNames] = {}
     class_of_folder: dict[tuple[int, int], str] = {}
-    for directory, identity, images in _folders_with_images(root, ()):
+    for directory, identity, images in _folders_with_images(root, (), problems):
         class_name = os.path.relpath(directory, root).replace(os.sep, "/")
         if class_name == ".":
             continue
         if identity in class_of_folder:
-            raise invalid(
-                "class folders",
-                received=f"{class_of_folder[identity]} and {class_name}, which are one folder by a link",
-                expected="classes whose images are different",
-                fix="Take the link, or what it leads to, out of the data set.",
+            problems.append(
+                invalid(
+                    "class folders",
+                    received=f"{class_of_folder[identity]} and {class_name}, which are one folder by a link",
+                    expected="classes whose images are different",
+                    fix="Take the link, or what it leads to, out of the data set.",
+                )
             )
-        for image in images:
-            if not image.is_file():
-                regular_status(image.path)  # raises, and says what it is
+            continue
+        paths = [image.path for image in images if image.is_file() or _is_regular(image.path, problems)]
         class_of_folder[identity] = class_name
-        files_of_class[class_name] = FileNames(image.path for image in images)
+        if paths:
+            files_of_class[class_name] = FileNames(paths)
     return files_of_class
 
 
-def _folders_with_images(directory: str, above: tuple) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry]]]:
+def _is_regular(path: str, problems: list[InvalidInput]) -> bool:
+    try:
+        regular_status(path)
+    except InvalidInput as problem:
+        problems.append(problem)
+        return False
+    return True
+
+
+def _folders_with_images(
+    directory: str, above: tuple, problems: list[InvalidInput]
+) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry]]]:
     """Folder, its identity on the disk, and its images, of `directory` and all below it.
 
     Args:
         directory: where to look.
         above: identities of the folders that it is in.
+        problems: takes an error for each folder that cannot be read.
     """
-    entries, identity = _entries(directory)
+    try:
+        entries, identity = _entries(directory)
+    except InvalidInput as problem:
+        problems.append(problem)
+        return
     if identity in above:
         return
     folders = [entry for entry in entries if entry.is_dir()]
@@ -119,7 +157,7 @@ def _folders_with_images(directory: str, above: tuple) -> Iterator[tuple[str, tu
     if images:
         yield directory, identity, images
     for folder in folders:
-        yield from _folders_with_images(folder.path, (*above, identity))
+        yield from _folders_with_images(folder.path, (*above, identity), problems)
 
 
 def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from common import data
 from common.downloads import SOURCES, Acquired, acquire
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
 from experiments.settings import build
+from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.recipes import CIFAR
 
 SOURCE_OF = {  # whose published files a data set is made of
@@ -19,7 +21,7 @@ SOURCE_OF = {  # whose published files a data set is made of
     **{name: "cifar100" if name.startswith(("cifar100", "cifar_collage")) else "cifar10" for name in CIFAR},
 }
 LOADERS: dict[str, Callable[..., data.Dataset]] = {
-    **{name: load for name, load in build.DATASETS.items() if name in SOURCE_OF or name in ("folder", "manifest")},
+    **{name: load for name, load in build.DATASETS.items() if name in SOURCE_OF or name in OWN_DATASETS},
     "mnist": data.load_mnist,
 }
 COLUMNS = ("path", "label", "split", "sha256", "bytes", "width", "height", "mode")
@@ -74,20 +76,39 @@ def _choose(copies: str, dataset: data.Dataset, cache_dir: str) -> None:
     data.choose_copies(build.image_cache(dataset, cache_dir), copies)
 
 
-def load(name: str, data_dir: str, cache_dir: str) -> data.Dataset:
-    """The data set, with the seed that other commands take when they are given none."""
-    return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0)
+def check(name: str, data_dir: str, cache_dir: str) -> None:
+    """Report on a data set, and raise all of its errors as one."""
+    problems: list[InvalidInput] = []
+    collects = {"problems": problems} if name in OWN_DATASETS else {}
+    report(load(name, data_dir, cache_dir, **collects), problems)
 
 
-def report(dataset: data.Dataset) -> data.Inspection:
-    """Reads all of a data set and prints what was found; raises `InvalidInput` if files cannot be read."""
+def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Dataset:
+    """Load a data set with the default seed and options of its loader."""
+    return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0, **options)
+
+
+def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data.Inspection:
+    """Reads all of a data set and prints what was found.
+
+    Args:
+        dataset: as loaded.
+        problems: errors that loading it has collected.
+
+    Raises:
+        InvalidInput: with the problems, and files that cannot be read.
+    """
     inspection = data.inspect_dataset(dataset)
     print(inspection.describe())
+    found = list(problems)
     if inspection.unreadable:
-        raise InvalidInput(
-            f"{len(inspection.unreadable)} files of {dataset.name} cannot be read, such as {inspection.unreadable[0]}. "
-            "Extract them again, or fetch the archive again."
+        found.append(
+            InvalidInput(
+                f"{len(inspection.unreadable)} files of {dataset.name} cannot be read, such as "
+                f"{inspection.unreadable[0]}. Extract them again, or fetch the archive again."
+            )
         )
+    raise_all(found)
     return inspection
 
 

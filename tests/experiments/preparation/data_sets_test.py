@@ -15,7 +15,7 @@ import scipy.io
 from PIL import Image
 
 from common.errors import InvalidInput
-from experiments.preparation.data_sets import LOADERS, load, prepare, report
+from experiments.preparation.data_sets import LOADERS, check, load, prepare, report
 from experiments.settings import build
 from tests.command_line import (
     ONE_EVALUATION,
@@ -214,6 +214,25 @@ def test_damaged_images_of_ones_own_are_named(image_folder, tmp_path, capsys):
         prepare("folder", str(tmp_path / "data"), str(tmp_path / "cache"))
     assert "unreadable: 1" in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == ["data"]
+
+
+def test_check_lists_all_that_is_wrong_in_one_pass(tmp_path, capsys):
+    for number in range(8):
+        (tmp_path / f"class {number}").mkdir()
+        for image in (1, 2):
+            Image.new("RGB", (9, 9), (number, image, 0)).save(tmp_path / f"class {number}" / f"{image}.png")
+    (tmp_path / "class 0" / "lost.png").symlink_to(tmp_path / "nothing.png")
+    (tmp_path / "class 1" / "text.png").write_text("no image")
+    (tmp_path / "class 9").symlink_to(tmp_path / "class 3")
+    trains = load("folder", str(tmp_path), str(tmp_path), problems=[]).class_names[:4]
+    lonely = next(name for name in trains if name not in ("class 0", "class 1", "class 3"))
+    (tmp_path / lonely / "1.png").unlink()
+    with pytest.raises(InvalidInput, match="4 things are wrong") as error:
+        check("folder", str(tmp_path), str(tmp_path))
+    phrases = ("lost.png", "class 3 and class 9, which are one folder", f"({lonely})", "text.png")
+    for problem, phrase in zip(error.value.problems, phrases):
+        assert phrase in str(problem)
+    assert "unreadable: 1" in capsys.readouterr().out
 
 
 def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(image_folder, tmp_path):
