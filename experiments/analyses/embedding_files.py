@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +23,7 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
 
     Raises:
         InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, with a number instead of
-            embeddings, or too large for the memory.
+            embeddings, with one of its `paths` twice, or too large for the memory.
     """
     if not pathlib.Path(path).is_file():
         raise invalid(flag, received=path, expected="an existing .npz file", fix=HOW_TO_WRITE)
@@ -35,6 +36,8 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
             if missing:
                 expected = "arrays named embeddings and labels"
                 raise invalid(flag, received=f"{path} with {sorted(archive.files)}", expected=expected)
+            if "paths" in archive.files:
+                _check_paths(flag, path, archive["paths"])
             embeddings, labels = archive["embeddings"], archive["labels"]
             if not embeddings.shape:
                 raise invalid(flag, received=f"{path} with a single number", expected="embeddings [items, dim]")
@@ -45,6 +48,16 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
         raise invalid(flag, received=f"{path} ({error})", expected="arrays that fit into memory") from error
     except Exception as error:
         raise invalid(flag, received=f"{path} ({error})", expected="a NumPy archive", fix=HOW_TO_WRITE) from error
+
+
+def _check_paths(flag: str, file: str, paths: np.ndarray) -> None:
+    """Raises `InvalidInput` if an image is in the file twice: it would find itself."""
+    first_of: dict[str, int] = {}
+    for row, path in enumerate(paths.ravel().astype(str).tolist()):
+        first = first_of.setdefault(os.path.normpath(path), row)
+        if first != row:
+            received = f"{file} with {path} in rows {first} and {row} (from 0)"
+            raise invalid(flag, received=received, expected="each path once: an image would find itself")
 
 
 def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:

@@ -98,13 +98,13 @@ class ConventionalProtocol:
             methods.append(ConventionalReport(config, held_out, biased, unbiased, self.repeats))
         return methods
 
-    def report(self, write: Callable[[list[ConventionalReport], pathlib.Path, str], str] = write_report) -> str:
+    def report(self, write: Callable[..., str] = write_report) -> str:
         """Writes the table and the picture beside the runs; returns the text for the terminal.
 
         Args:
-            write: called with the methods, the folder and a title.
+            write: called with the methods, the folder, a title and `notes` on the data.
         """
-        return write(self.methods(), self._report_dir(), self._title())
+        return write(self.methods(), self._report_dir(), self._title(), notes=self.runs.data_notes())
 
     def follow_report(self) -> None:
         """Adds the report's pictures to what the tracker follows."""

@@ -97,7 +97,7 @@ class FairProtocol:
         methods = [
             MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
         ]
-        return write_report(methods, self.runs.report_dir(self.configs), self.title)
+        return write_report(methods, self.runs.report_dir(self.configs), self.title, self.runs.data_notes())
 
     @property
     def title(self) -> str:

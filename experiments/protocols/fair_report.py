@@ -7,7 +7,7 @@ import functools
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -278,14 +278,14 @@ class _CollectionCache:
             write_arrays(self.path, {**self.arrays, "version": np.array(self.version)})
 
 
-def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str) -> str:
-    """Writes `report.md`, `report.csv`, `report.tex` and `validation_curves.png`; returns the text for the terminal."""
+def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, notes: Sequence[str] = ()) -> str:
+    """Writes `report.md`, `.csv`, `.tex` and `validation_curves.png`, notes below; returns the terminal's text."""
     complete = [method for method in methods if not method.missing]
     trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
     rows = ([untrained] if untrained else []) + trained
     curves = [curve for method in methods for curve in method.curves()]
-    table, picture = write_report_files(rows, curves, folder, title)
+    table, picture = write_report_files(rows, curves, folder, title, notes=notes)
     parts = write_parts({method.name: list(method.runs.finished.values()) for method in methods}, folder)
     lines = [f"warning: {text}" for method in methods for text in method_warnings(method)]
     for method in methods:

@@ -77,10 +77,12 @@ def rows_of(method: ConventionalReport) -> list[reports.TableRow]:
     return rows
 
 
-def write_report(methods: Sequence[ConventionalReport], folder: pathlib.Path, title: str) -> str:
+def write_report(
+    methods: Sequence[ConventionalReport], folder: pathlib.Path, title: str, notes: Sequence[str] = ()
+) -> str:
     """Writes `revisiting.md`, `.csv`, `.tex` and `validation_curves.png`; returns the text for the terminal."""
     rows = [row for method in methods for row in rows_of(method)]
-    notes = [EXPLANATION] if rows else []
+    notes = [*([EXPLANATION] if rows else []), *notes]
     curves = [curve for method in methods for curve in method.curves()]
     title = title.replace("Conventional", '"Revisiting"')
     table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name="revisiting")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from common import training
-from common.data import Dataset
+from common.data import Dataset, count_test_copies
 from common.errors import InvalidInput, check_all
 from common.files import write_json
 from common.progress import write_notice
@@ -60,6 +60,13 @@ class UnitRuns:
     def fingerprint(self) -> str:
         """Of the data; images are read for it, so what can be refused is refused before."""
         return build.data_fingerprint(self.dataset, self.cache_dir)
+
+    def data_notes(self) -> list[str]:
+        """Return sentences for the reader of figures on these data, by the digests that `fingerprint` has kept."""
+        copies = count_test_copies(self.dataset, build.image_cache(self.dataset, self.cache_dir))
+        if not copies:
+            return []
+        return [f"{copies:,} test images have a byte-identical copy among those they search, which is found trivially."]
 
     @functools.cached_property
     def _traces(self) -> TracedFunctions:

@@ -26,6 +26,12 @@ def score(*arguments):
     return run_module("experiments.evaluate", *arguments)
 
 
+def test_a_path_twice_is_refused(tmp_path):
+    save(tmp_path / "x.npz", 0, num_items=3, paths=np.array(["a.jpg", "b.jpg", "./a.jpg"]))
+    with pytest.raises(InvalidInput, match="a.jpg in rows 0 and 2 .*would find itself"):
+        read_embeddings("--embeddings", str(tmp_path / "x.npz"))
+
+
 def test_scores_a_file_with_all_metrics(tmp_path):
     data, training = save(tmp_path / "x.npz", 0), save(tmp_path / "train.npz", 1)
     json_path = tmp_path / "scores.json"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.data import load_image_folder
 from experiments.blocks.analysis_tables import refined_metrics
 from experiments.evidence.store import StudyRows
 from tests.command_line import (
@@ -30,10 +31,13 @@ def results(runs_dir):
 @pytest.fixture(scope="module")
 def finished(image_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fair_eval")
+    shutil.copytree(image_folder, folder / "photos")
+    tested = load_image_folder(str(folder / "photos")).test.paths[0]
+    shutil.copy(tested, f"{tested}.copy.png")
     arguments = [
         *SMALL_PHOTOGRAPHS,
         *ONE_EVALUATION,
-        f"--data_dir={image_folder}",
+        f"--data_dir={folder / 'photos'}",
         f"--cache_dir={folder / 'cache'}",
         f"--runs_dir={folder / 'runs'}",
         "--loss=pnca",
@@ -55,6 +59,7 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
     assert "pnca+gap" in first.stdout
     assert "pnca+gsp" in first.stdout
     assert "not comparable" in first.stdout
+    assert "2 test images have a byte-identical copy among those they search" in first.stdout
     assert "single minus pnca+gap MAP@R" in first.stdout
     assert "untrained" in first.stdout
     assert first.stderr.count("before training, the backbone's average features on the test set: P@1") == 4
