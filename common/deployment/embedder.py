@@ -177,7 +177,8 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
         The model with its preprocessing, see `Embedder`.
 
     Raises:
-        InvalidInput: no such file, or none that this version of Keras and of this project can read.
+        InvalidInput: no such file, none that this version of Keras and of this project can read, or a model with a
+            weight that is NaN or infinite.
     """
     path = pathlib.Path(path)
     if not path.is_file():
@@ -196,7 +197,18 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
             expected=f"a model that Keras {version('keras')} can read ({_first_line(error)})",
             fix="Export the run again with this version: `python -m experiments.export --run=RUN`.",
         ) from error
+    _check_weights(path, model)
     return Embedder(model, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _check_weights(path: pathlib.Path, model: keras.Model) -> None:
+    """Raises `InvalidInput` if a weight is no number, so that no embedding would be."""
+    for weight in model.weights:
+        if not np.isfinite(np.asarray(weight, np.float32)).all():
+            name = getattr(weight, "path", weight.name)
+            fix = "Its training has diverged: lower the learning rate, and train again."
+            received = f"{os.fspath(path)} with NaN or infinity in {name}"
+            raise invalid("model", received=received, expected="a model of finite weights", fix=fix)
 
 
 def packages_of(path: str | os.PathLike) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import collections
 import functools
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from common import backbones, data
@@ -20,7 +21,9 @@ OWN_DATASETS = ("folder", "manifest")
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
 _MOST_FOLDS = 4
 _DEFAULTS = {"num_folds": _MOST_FOLDS}
+_TRAIN_FRACTION = 0.5  # of `load_image_folder`
 _HELD_OUT_CLASSES = 2  # fewest to validate on: among the images of one class, all are right
+_FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 
 
 def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> None:
@@ -103,9 +106,12 @@ def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None)
     num_classes = dataset.train.num_classes
     folds = _fitting_folds(num_classes, _MOST_FOLDS) if protocol is None else None
     wanted = given.get("num_folds", folds)
-    checks = []
+    checks: list[Callable[[], None]] = []
     if protocol is None and dataset.validation is None:
-        checks.append(functools.partial(_check_folds, wanted, num_classes))
+        if "num_folds" in given:
+            checks.append(functools.partial(_check_folds, wanted, num_classes))
+        else:
+            checks.append(functools.partial(_check_classes, dataset, given.get("train_fraction", _TRAIN_FRACTION)))
         wanted = wanted if 2 <= wanted <= num_classes else folds
     if "classes_per_batch" in given and protocol != "held_out" and num_classes >= 2:
         most = training_classes(dataset, {"protocol": protocol, "num_folds": wanted})
@@ -119,10 +125,27 @@ def _check_folds(num_folds: int, num_classes: int) -> None:
             "--num_folds",
             received=num_folds,
             expected=f"2 or more folds of two or more of the {num_classes} training classes, to validate on",
-            fix=f"Give --num_folds={num_classes // 2} or fewer."
-            if num_classes >= 4
-            else "Add classes, or let a larger share of them train (--train_fraction).",
+            fix=f"Give --num_folds={num_classes // 2} or fewer." if num_classes >= _FEWEST_CLASSES else "Add classes.",
         )
+
+
+def _check_classes(dataset: Dataset, train_fraction: float) -> None:
+    """Raises `InvalidInput` if the training classes are too few for two folds."""
+    num_training = dataset.train.num_classes
+    if num_training >= _FEWEST_CLASSES:
+        return
+    received, fix = f"{num_training} training classes", "Let more classes train."
+    if dataset.name == "folder":
+        received = f"{num_training + dataset.test.num_classes} classes, of which {num_training} train"
+        share = train_fraction if 0 < train_fraction < 1 else _TRAIN_FRACTION
+        enough = max(_FEWEST_CLASSES + 1, math.ceil((_FEWEST_CLASSES - 0.5) / share))
+        fix = f"Add classes, up to {enough} or more, or let a larger share of them train (--train_fraction)."
+    raise invalid(
+        "number of classes",
+        received=received,
+        expected=f"{_FEWEST_CLASSES} or more that train: each fold validates on {_HELD_OUT_CLASSES} of them, in turn",
+        fix=fix,
+    )
 
 
 def _check_batch(classes_per_batch: int, most: int, num_classes: int) -> None:

@@ -51,6 +51,14 @@ def test_what_it_says_of_itself(colour):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_model_whose_weights_are_no_numbers_is_refused(tmp_path):
+    model, _, head = of_images(3)
+    head.projection.kernel.assign(np.full(head.projection.kernel.shape, np.nan))
+    save_model(model, tmp_path / "model.keras")
+    with pytest.raises(InvalidInput, match="model.keras with NaN or infinity in .*kernel"):
+        load_embedder(tmp_path / "model.keras")
+
+
 def test_files_are_read_as_evaluation_reads_them(colour, photographs):
     embedder, expected, _ = colour
     paths = np.array([str(path) for path in photographs])
