@@ -31,6 +31,9 @@ with silence_tensorflow_import():
     from experiments.settings import flags as experiment_flags
 
 
+COUNTER = "num_batches_tracked"  # PyTorch's, of each batch normalisation
+
+
 def main() -> None:
     """Fetches the published file unless one is given, reads, checks, writes, and reports every name left over."""
     values = flags.FLAGS
@@ -43,7 +46,11 @@ def main() -> None:
     result = convert(values.backbone, source, values.output, tuple(values.ignore))
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")
-    print(f"Left over ({len(result.ignored)}): {', '.join(result.ignored) or 'none'}")
+    left_over = [name for name in result.ignored if not name.endswith(COUNTER)]
+    counters = len(result.ignored) - len(left_over)
+    print(f"Left over ({len(left_over)}): {', '.join(left_over) or 'none'}")
+    if counters:
+        print(f"Not needed: {counters} counters of training steps ({COUNTER}).")
     record = check_given("record", backbones.read_record(values.output))
     print(f"Made from {describe_source(values.backbone, record.source_sha256)}.")
 

@@ -57,7 +57,8 @@ def _steps_in(path: pathlib.Path) -> set[int]:
 
     steps = set()
     try:
-        for event in tf.compat.v1.train.summary_iterator(str(path)):
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            event = tf.compat.v1.Event.FromString(record)
             if event.HasField("summary"):
                 steps.add(int(event.step))
     except tf.errors.DataLossError:
