@@ -16,22 +16,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 from unittest import mock
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+import numpy as np
+import tensorflow as tf
+from PIL import Image
 
-with silence_tensorflow_import():
-    import numpy as np
-    import tensorflow as tf
-    from PIL import Image
-
-    from common.data.glyph_fonts import load_glyph_fonts
-    from common.files import atomic
-    from common.records import run_directory
-    from common.training import EmbeddingModel
-    from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
-    from experiments.settings import build
-    from experiments.settings.config import ExperimentConfig
-    from experiments.settings.recipes import resolve
-    from experiments.units.unit_runs import UnitRuns
+from common.data.glyph_fonts import load_glyph_fonts
+from common.files import atomic
+from common.records import run_directory
+from common.training import EmbeddingModel
+from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import resolve
+from experiments.units.unit_runs import UnitRuns
 
 keras = tf.keras
 

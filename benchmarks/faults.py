@@ -25,16 +25,12 @@ import zipfile
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from absl import app, flags
 
+from benchmarks.fault_training import INSIDE, MAX_STEPS, METHODS, Place, draw_images, run_session
 from benchmarks.measure import print_figures, print_table
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    import numpy as np
-
-    from benchmarks.fault_training import INSIDE, MAX_STEPS, METHODS, Place, draw_images, run_session
-    from common.errors import check_choice
+from common.errors import check_choice
 
 KILL, TERMINATE, CHECKPOINT, RESULT = "SIGKILL", "SIGTERM", "damaged checkpoint", "truncated result"
 PROCESSES, IMAGE = "two processes", "image gone"

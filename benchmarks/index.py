@@ -29,11 +29,8 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import measure
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.index import EmbeddingIndex
-    from common.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
+from common.index import EmbeddingIndex
+from common.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
 
 ITEMS_PER_CLASS = 20
 CLASSES_PER_GROUP = 50

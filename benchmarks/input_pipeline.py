@@ -26,18 +26,14 @@ import sys
 import tempfile
 import time
 
+import numpy as np
+import tensorflow as tf
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    import numpy as np
-    import tensorflow as tf
-
-    from benchmarks import measure
-    from common.data import ClassBalancedBatches, Examples, ThesisCrop, load_cars196, prepare_images, training_batches
-    from common.errors import InvalidInput
-    from experiments.settings.flags import run_command
+from benchmarks import measure
+from common.data import ClassBalancedBatches, Examples, ThesisCrop, load_cars196, prepare_images, training_batches
+from common.errors import InvalidInput
+from experiments.settings.flags import run_command
 
 SIZE, SHORTER_SIDE, CORES = 227, 256, 2
 CLASSES_PER_BATCH, SAMPLES_PER_CLASS = 8, 4

@@ -19,11 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments import reports
-    from experiments.reports.intervals import Interval
+from experiments import reports
+from experiments.reports.intervals import Interval
 
 CLASS_COUNTS = (8, 16, 30, 100)
 DESIGNS = ((4, 1), (4, 3), (1, 3))  # (folds, repeats)

@@ -29,26 +29,22 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+import tensorflow as tf
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
+from benchmarks import measure
+from common import losses
+from common.errors import InvalidInput, check_choice
+from common.references import References
+from experiments.settings.flags import run_command
 
-with silence_tensorflow_import():
-    import numpy as np
-    import tensorflow as tf
+try:
+    import torch
 
-    from benchmarks import measure
-    from common import losses
-    from common.errors import InvalidInput, check_choice
-    from common.references import References
-    from experiments.settings.flags import run_command
-
-    try:
-        import torch
-
-        from benchmarks import peer_losses
-    except ImportError:
-        peer_losses = None
+    from benchmarks import peer_losses
+except ImportError:
+    peer_losses = None
 
 DIM, BATCH = 128, 32
 SOP_CLASSES, XBM_SIZE, MANY_CLASSES = 8_488, 44_800, 100_000

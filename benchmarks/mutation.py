@@ -31,7 +31,6 @@ from benchmarks.forked_tests import FAILED, PASSED, ForkedTests
 from benchmarks.measure import print_figures, print_table
 from benchmarks.planted_bugs import Bug, read_bugs
 from common.errors import InvalidInput, check_choice, check_positive
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAUGHT, SURVIVED, FALSE_ALARM = "caught", "survived", "fails without the bug, too"
@@ -149,11 +148,10 @@ def _key(bug: Bug) -> str:
 def _import_what_tests_need() -> None:
     """Once, before any fork."""
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    with silence_tensorflow_import():
-        import sklearn.cluster  # noqa: F401
-        import tensorflow as tf
+    import sklearn.cluster  # noqa: F401
+    import tensorflow as tf
 
-        _ = tf.keras.layers
+    _ = tf.keras.layers
 
 
 def main(argv: list[str]) -> int:

@@ -22,13 +22,10 @@ from collections.abc import Callable
 from absl import app, flags
 
 from benchmarks import measure
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from benchmarks.retrieval_data import clustered_embeddings, full_product
-    from common.errors import check_given
-    from common.retrieval import evaluate_retrieval, score_queries
-    from experiments.analyses.query_shards import Shard
+from benchmarks.retrieval_data import clustered_embeddings, full_product
+from common.errors import check_given
+from common.retrieval import evaluate_retrieval, score_queries
+from experiments.analyses.query_shards import Shard
 
 _ITEMS_PER_CLASS = 5.346  # Stanford Online Products' test half: 60,502 images of 11,316 classes
 _BUDGET_GB = 1.0  # the aim for the largest size

@@ -12,15 +12,12 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import InvalidInput, check_positive
-    from experiments.analyses.attention import attention_of
-    from experiments.reports.attention import attention_panels
-    from experiments.settings import flags as experiment_flags
-    from experiments.units.pooling_weights import has_weights
-    from experiments.units.trained_model import load_trained_model
+from common.errors import InvalidInput, check_positive
+from experiments.analyses.attention import attention_of
+from experiments.reports.attention import attention_panels
+from experiments.settings import flags as experiment_flags
+from experiments.units.pooling_weights import has_weights
+from experiments.units.trained_model import load_trained_model
 
 
 def main() -> None:

@@ -16,24 +16,21 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import check_choice
-    from experiments.evidence.recording import record_finished
-    from experiments.protocols.one_split import write_tables
-    from experiments.settings import build
-    from experiments.settings import flags as experiment_flags
-    from experiments.studies.collages import (
-        COLLAGES,
-        GLYPHS,
-        STARTS,
-        gain_sentences,
-        pretrained_backbone,
-        start_notes,
-        starts_of,
-        study_rows,
-    )
+from common.errors import check_choice
+from experiments.evidence.recording import record_finished
+from experiments.protocols.one_split import write_tables
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.studies.collages import (
+    COLLAGES,
+    GLYPHS,
+    STARTS,
+    gain_sentences,
+    pretrained_backbone,
+    start_notes,
+    starts_of,
+    study_rows,
+)
 
 
 def main() -> None:

@@ -20,15 +20,12 @@ from collections.abc import Callable
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.data import Dataset
-    from experiments.deployment.writing import model_writer
-    from experiments.evidence.recording import record_finished
-    from experiments.protocols.conventional import DEFAULT_REPEATS
-    from experiments.protocols.conventional_evaluation import define_flags, evaluate
-    from experiments.settings import flags as experiment_flags
+from common.data import Dataset
+from experiments.deployment.writing import model_writer
+from experiments.evidence.recording import record_finished
+from experiments.protocols.conventional import DEFAULT_REPEATS
+from experiments.protocols.conventional_evaluation import define_flags, evaluate
+from experiments.settings import flags as experiment_flags
 
 DEFAULT_POOLING = "gap+gmp"
 

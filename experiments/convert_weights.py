@@ -15,21 +15,18 @@ import os
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common import backbones
-    from common.downloads import check_mirror
-    from common.errors import InvalidInput, check_choice, check_given
-    from experiments.preparation.converted_weights import (
-        BACKBONES,
-        check_output,
-        convert,
-        describe_source,
-        fetch_checkpoint,
-    )
-    from experiments.settings import flags as experiment_flags
-
+from common import backbones
+from common.downloads import check_mirror
+from common.errors import InvalidInput, check_choice, check_given
+from experiments.preparation.converted_weights import (
+    BACKBONES,
+    check_output,
+    convert,
+    describe_source,
+    fetch_checkpoint,
+)
+from experiments.process.exit_code import import_tensorflow
+from experiments.settings import flags as experiment_flags
 
 COUNTER = "num_batches_tracked"  # PyTorch's, of each batch normalisation
 
@@ -43,6 +40,7 @@ def main() -> None:
     if values.input and values.mirror:
         raise InvalidInput("--mirror would have no effect: --input is there already. Remove one of them.")
     source = values.input or fetch_checkpoint(values.backbone, os.path.dirname(values.output), values.mirror)
+    import_tensorflow()
     result = convert(values.backbone, source, values.output, tuple(values.ignore))
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")

@@ -13,12 +13,9 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import invalid
-    from experiments.blocks.rebuilding import DOCUMENTS, Repository, check
-    from experiments.settings import flags as experiment_flags
+from common.errors import invalid
+from experiments.blocks.rebuilding import DOCUMENTS, Repository, check
+from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:

@@ -28,17 +28,14 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.diagnostics.clustering import LARGEST_SEED
-    from common.errors import InvalidInput, invalid
-    from common.files import write_json
-    from common.retrieval.query_sample import FEWEST
-    from common.retrieval.search.similarity_bounds import SIMILARITIES
-    from experiments.analyses.embedding_files import HOW_TO_WRITE, scores, table
-    from experiments.analyses.query_shards import check_shard_flags, merged_figures, write_shard
-    from experiments.settings.flags import refuse_flags, run_command
+from common.diagnostics.clustering import LARGEST_SEED
+from common.errors import InvalidInput, invalid
+from common.files import write_json
+from common.retrieval.query_sample import FEWEST
+from common.retrieval.search.similarity_bounds import SIMILARITIES
+from experiments.analyses.embedding_files import HOW_TO_WRITE, scores, table
+from experiments.analyses.query_shards import check_shard_flags, merged_figures, write_shard
+from experiments.settings.flags import refuse_flags, run_command
 
 
 def main() -> None:

@@ -14,11 +14,8 @@ from __future__ import annotations
 
 from absl import flags, logging
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments.deployment.writing import FORMAT_NAMES, export_run
-    from experiments.settings import flags as experiment_flags
+from experiments.deployment.writing import FORMAT_NAMES, export_run
+from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
-    from experiments.launch.unit_task import check_no_failures
-    from experiments.settings import build
-    from experiments.settings import flags as experiment_flags
-    from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
+from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
+from experiments.launch.unit_task import check_no_failures
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
 
 
 def main() -> None:

@@ -15,20 +15,17 @@ from typing import Any
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common import data
-    from common.errors import check_choice
-    from experiments.evidence.recording import record_runs
-    from experiments.settings import build
-    from experiments.settings import flags as experiment_flags
-    from experiments.settings.recipes import BUDGETS
-    from experiments.studies.mnist_record import recordable
-    from experiments.studies.mnist_report import StudyRun, write_report
-    from experiments.studies.mnist_runs import as_long_as, trained
-    from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
-    from experiments.units.splits import unit_seed
+from common import data
+from common.errors import check_choice
+from experiments.evidence.recording import record_runs
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.settings.recipes import BUDGETS
+from experiments.studies.mnist_record import recordable
+from experiments.studies.mnist_report import StudyRun, write_report
+from experiments.studies.mnist_runs import as_long_as, trained
+from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
+from experiments.units.splits import unit_seed
 
 
 def main() -> None:

@@ -16,17 +16,14 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import check_choice
-    from experiments.evidence.recording import record_finished
-    from experiments.protocols.one_split import trained_units
-    from experiments.settings import build
-    from experiments.settings import flags as experiment_flags
-    from experiments.studies.collages import start_notes
-    from experiments.studies.pooling_comparison import comparison_configuration, report
-    from experiments.units.start_checks import check_configurations
+from common.errors import check_choice
+from experiments.evidence.recording import record_finished
+from experiments.protocols.one_split import trained_units
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.studies.collages import start_notes
+from experiments.studies.pooling_comparison import comparison_configuration, report
+from experiments.units.start_checks import check_configurations
 
 
 def main() -> None:

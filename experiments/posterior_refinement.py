@@ -21,26 +21,23 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.diagnostics.posterior_refinement import RESTRAINTS
-    from common.errors import InvalidInput, check_choice, check_given, check_positive
-    from experiments.analyses.posterior_refinement import (
-        DEFAULT_RATIOS,
-        kept_arrays,
-        kept_values,
-        mean_over_runs,
-        parse_ratios,
-        refinements,
-        runs_in,
-        write_report,
-    )
-    from experiments.evidence.extras import Extras
-    from experiments.evidence.recording import record_computed
-    from experiments.settings import flags as experiment_flags
-    from experiments.units.trained_model import load_trained_model
-    from experiments.units.trunk import trunk_of
+from common.diagnostics.posterior_refinement import RESTRAINTS
+from common.errors import InvalidInput, check_choice, check_given, check_positive
+from experiments.analyses.posterior_refinement import (
+    DEFAULT_RATIOS,
+    kept_arrays,
+    kept_values,
+    mean_over_runs,
+    parse_ratios,
+    refinements,
+    runs_in,
+    write_report,
+)
+from experiments.evidence.extras import Extras
+from experiments.evidence.recording import record_computed
+from experiments.settings import flags as experiment_flags
+from experiments.units.trained_model import load_trained_model
+from experiments.units.trunk import trunk_of
 
 
 def main() -> None:

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.data import COPIES
-    from common.downloads import check_mirror
-    from common.errors import check_choice, check_non_negative
-    from experiments.preparation.data_sets import LOADERS, check, prepare
-    from experiments.settings import build
-    from experiments.settings import flags as experiment_flags
+from common.data import COPIES
+from common.downloads import check_mirror
+from common.errors import check_choice, check_non_negative
+from experiments.preparation.data_sets import LOADERS, check, prepare
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:

@@ -17,15 +17,13 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import check_choice
-    from common.files import write_atomically
-    from experiments.preparation.converted_weights import check_output
-    from experiments.preparation.pretrain_settings import BACKBONES, BUDGET_SETTINGS, DATASETS, PretrainSettings
-    from experiments.settings import flags as experiment_flags
-    from experiments.settings.recipes import BUDGETS
+from common.errors import check_choice
+from common.files import write_atomically
+from experiments.preparation.converted_weights import check_output
+from experiments.preparation.pretrain_settings import BACKBONES, BUDGET_SETTINGS, DATASETS, PretrainSettings
+from experiments.process.exit_code import import_tensorflow
+from experiments.settings import flags as experiment_flags
+from experiments.settings.recipes import BUDGETS
 
 
 def main() -> None:
@@ -34,6 +32,7 @@ def main() -> None:
     check_choice("--budget", values.budget, BUDGETS)
     check_choice("--backbone", values.backbone, BACKBONES)
     check_output(values.output)
+    import_tensorflow()
     from experiments.preparation.pretraining import load_images, pretrain, run_of
 
     dataset = load_images(values.dataset, values.data_dir, values.classes)

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import InvalidInput
-    from experiments.evidence.extras import ExtrasReader
-    from experiments.evidence.recording import Naming, methods_under, record
-    from experiments.settings import flags as experiment_flags
+from common.errors import InvalidInput
+from experiments.evidence.extras import ExtrasReader
+from experiments.evidence.recording import Naming, methods_under, record
+from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:

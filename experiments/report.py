@@ -15,13 +15,10 @@ import pathlib
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.errors import InvalidInput
-    from experiments.settings import flags as experiment_flags
-    from experiments.site.example_images import DataFolder
-    from experiments.site.report_folder import DrawingOptions, write_report
+from common.errors import InvalidInput
+from experiments.settings import flags as experiment_flags
+from experiments.site.example_images import DataFolder
+from experiments.site.report_folder import DrawingOptions, write_report
 
 
 def main() -> None:

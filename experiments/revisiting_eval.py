@@ -16,14 +16,11 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments.evidence.recording import record_finished
-    from experiments.protocols.conventional_evaluation import define_flags, evaluate
-    from experiments.protocols.revisiting_report import write_report
-    from experiments.settings import flags as experiment_flags
-    from experiments.settings.revisiting_recipe import RECIPE
+from experiments.evidence.recording import record_finished
+from experiments.protocols.conventional_evaluation import define_flags, evaluate
+from experiments.protocols.revisiting_report import write_report
+from experiments.settings import flags as experiment_flags
+from experiments.settings.revisiting_recipe import RECIPE
 
 DEFAULT_REPEATS = 5
 

@@ -16,13 +16,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from common.index.approximate import KINDS
-    from common.index.similarity import METRICS
-    from experiments.photo_search import actions
-    from experiments.settings import flags as experiment_flags
+from common.index.approximate import KINDS
+from common.index.similarity import METRICS
+from experiments.photo_search import actions
+from experiments.settings import flags as experiment_flags
 
 
 def define_flags() -> None:

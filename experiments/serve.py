@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments.settings import flags as experiment_flags
+from experiments.process.exit_code import import_tensorflow
+from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
     """Serves the page until Ctrl-C or SIGTERM."""
+    import_tensorflow()
     from experiments.photo_page.starting import run
 
     run()

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments.settings import flags as experiment_flags
-    from experiments.studies.study_command import define_study_flags, run_study
-    from experiments.studies.tables import AGREEMENT, DEFAULTS, FULL_REPEATS, TABLES
+from experiments.settings import flags as experiment_flags
+from experiments.studies.study_command import define_study_flags, run_study
+from experiments.studies.tables import AGREEMENT, DEFAULTS, FULL_REPEATS, TABLES
 
 
 def main() -> None:

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.silence_tensorflow_import import silence_tensorflow_import
-
-with silence_tensorflow_import():
-    from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
-    from experiments.settings import build
-    from experiments.settings import flags as experiment_flags
-    from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
+from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
 from common.retrieval.query_scores import RetrievalResult
+from experiments.process.exit_code import import_tensorflow
 
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -78,6 +79,7 @@ def evaluation_options(values: flags.FlagValues) -> dict:
 
 def scores(values: flags.FlagValues) -> dict:
     """All figures of the files that the flags of `experiments.evaluate` name, as fractions."""
+    import_tensorflow()
     from common.diagnostics import diagnose, generalization_gap
 
     options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}

@@ -14,6 +14,7 @@ from experiments.photo_search.embedding import embed_photos
 from experiments.photo_search.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
 from experiments.photo_search.photos import Photos, find_photos
 from experiments.photo_search.shown import shown_threshold
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings.flags import refuse_flags
 from experiments.site.markup import plural
 
@@ -182,6 +183,7 @@ def _table(values: flags.FlagValues, parts: str, known: set[str], digest: str | 
 
 
 def _embedded(values: flags.FlagValues, photos: Photos, parts: str, digest: str | None = None) -> EmbeddingTable:
+    import_tensorflow()
     from common.deployment import load_embedder
 
     embedder = load_embedder(values.model)

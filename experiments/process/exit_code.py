@@ -6,10 +6,10 @@ import contextlib
 import errno
 import logging
 import os
-import select
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from common.errors import InvalidInput
 
@@ -22,12 +22,25 @@ class Terminated(BaseException):
     """Raised on SIGTERM, e.g. from a cluster scheduler."""
 
 
-class OutputLost(OSError):
-    """The standard output cannot be written: its reader has gone, or the disk behind it is full."""
+def import_tensorflow() -> Any:
+    """Import TensorFlow without its start-up notices and return it.
+
+    TensorFlow 2.21 writes them before any log level can be set, so file descriptor 2 goes nowhere meanwhile.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if "tensorflow" not in sys.modules:
+        with contextlib.ExitStack() as stack:
+            saved = os.dup(2)
+            stack.callback(os.close, saved)
+            stack.callback(os.dup2, saved, 2)
+            with open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), 2)
+            import tensorflow  # noqa: F401
+    return sys.modules["tensorflow"]
 
 
 def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
-    """Runs `main` and says how it ended; errors in the code keep their traceback.
+    """Run `main` and return its exit code; errors in the code keep their traceback.
 
     Args:
         main: the command; may end with `sys.exit`.
@@ -35,33 +48,30 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
 
     Returns:
         0; 2 for bad input, for trouble with files, such as a full disk, and for too little memory; 130 when
-        interrupted; 143 after SIGTERM; 141, without a message, when the reader of the output has ended. What `main`
-        gives to `sys.exit` is given on.
+        interrupted; 143 after SIGTERM; 141, without a message, when the reader of the output has ended. The argument
+        of `sys.exit` is returned as it is.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     logging.getLogger("tensorflow").addFilter(_is_news)
     try:
-        with contextlib.redirect_stdout(_Output(sys.stdout)):
-            code = _ending(main, f" {kept}" if kept else "")
+        return _ending(main, f" {kept}" if kept else "")
     finally:
         signal.signal(signal.SIGTERM, before)
         logging.getLogger("tensorflow").removeFilter(_is_news)
-    trouble = _trouble_at_the_end()
-    return code if code or trouble is None else _code_of_output(trouble)
 
 
 def _ending(main: Callable[[], None], kept: str) -> int | str:
     try:
         main()
+        sys.stdout.flush()
     except SystemExit as ending:
         return ending.code or 0
     except InvalidInput as error:
         return _fail(str(error))
-    except OutputLost as error:
-        return _code_of_output(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it exits
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno == errno.EPIPE and _has_no_reader(sys.stderr):
-            return _code_of_output(error)
         place = f" {error.filename}" if error.filename else ""
         return _fail(f"Cannot continue: {error.strerror or error}{place}.{kept}")
     except MemoryError as error:
@@ -79,7 +89,7 @@ def _ending(main: Callable[[], None], kept: str) -> int | str:
 
 
 def _message_of_tensorflow(error: Exception, kept: str) -> str:
-    """What an error of a TensorFlow operation says of files; empty for errors in the code."""
+    """Return the message about files in an error of a TensorFlow operation; empty for errors in the code."""
     if "tensorflow" not in sys.modules:
         return ""
     import tensorflow as tf
@@ -95,77 +105,14 @@ def _message_of_tensorflow(error: Exception, kept: str) -> str:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not that functions are traced again: each run of a command has a network, and so functions, of its own."""
+    """Return False for notices of retracing: each run of a command has functions of its own."""
     return _RETRACED not in record.getMessage()
 
 
-def _terminate(number, frame):
+def _terminate(number: int, frame: object) -> None:
     raise Terminated
 
 
-class _Output:
-    """The standard output, whose errors are distinguished from those of other files."""
-
-    def __init__(self, stream):
-        self._stream = stream
-
-    def __getattr__(self, name):
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        with _lost_on_error():
-            return self._stream.write(text)
-
-    def flush(self) -> None:
-        with _lost_on_error():
-            self._stream.flush()
-
-
-@contextlib.contextmanager
-def _lost_on_error():
-    try:
-        yield
-    except OSError as error:
-        raise OutputLost(error.errno, error.strerror) from error
-
-
-def _code_of_output(trouble: OSError) -> int:
-    """The exit code for output that cannot be written, with a message unless its reader has gone."""
-    if trouble.errno == errno.EPIPE:
-        return 128 + signal.SIGPIPE
-    return _fail(f"Cannot write the output: {trouble.strerror}.")
-
-
-def _has_no_reader(stream) -> bool:
-    poll = select.poll()
-    poll.register(stream.fileno(), 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-def _trouble_at_the_end() -> OSError | None:
-    """What keeps the last output from being written; it is then thrown away.
-
-    Python flushes once more when it exits, and would end with exit code 120 and a notice of its own.
-    """
-    found = [_discard_if_lost(stream) for stream in (sys.stdout, sys.stderr)]
-    return next(filter(None, found), None)
-
-
-def _discard_if_lost(stream) -> OSError | None:
-    try:
-        stream.flush()
-    except OSError as trouble:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-        with contextlib.suppress(OSError):
-            stream.flush()
-        return trouble
-    return None
-
-
 def _fail(message: str, code: int = 2) -> int:
-    with contextlib.suppress(OSError):  # no stream is left for a message
-        sys.stderr.write(f"\nerror: {message}\n")
-    _discard_if_lost(sys.stderr)
+    sys.stderr.write(f"\nerror: {message}\n")
     return code

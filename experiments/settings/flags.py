@@ -11,7 +11,7 @@ from collections.abc import Callable
 from absl import app, flags
 
 from common.errors import InvalidInput, check_all, check_choice, invalid
-from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
+from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings
 from experiments.settings.given_values import Given, check_given
@@ -271,7 +271,7 @@ def run_command(main: typing.Callable[..., None], kept: str | None = None, actio
         if len(arguments) > 1:
             raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
-            import tensorflow as tf
+            tf = import_tensorflow()
 
             tf.config.experimental.enable_op_determinism()
         main()

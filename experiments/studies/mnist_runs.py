@@ -8,6 +8,7 @@ import pathlib
 
 from common import data
 from common.records import RunDirectory
+from experiments.process.exit_code import import_tensorflow
 from experiments.studies.mnist_report import StudyRun
 from experiments.studies.mnist_settings import MnistSettings
 
@@ -47,6 +48,7 @@ def trained(
     run = RunDirectory(pathlib.Path(runs_dir) / "mnist_study" / name, identity)
     result = run.read_result()
     if result is None:
+        import_tensorflow()
         from experiments.studies.mnist_training import MnistTraining
 
         with run.locked():

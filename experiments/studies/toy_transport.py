@@ -18,6 +18,7 @@ import numpy as np
 
 import gsp_dml
 from common.errors import check_fraction, check_given
+from experiments.process.exit_code import import_tensorflow
 from experiments.reports import PlainTable
 from experiments.reports.weight_maps import weight_maps
 from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, write_table
@@ -56,6 +57,7 @@ class ToyTransport(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Writes the table and the picture."""
+        import_tensorflow()
         from gsp_dml.partial_transport import weight_perplexity
         from gsp_dml.prototype_costs import prototype_costs
 

@@ -12,6 +12,7 @@ from common import backbones
 from common.backbones.network_names import HEAD
 from common.data import Dataset, Examples
 from common.errors import check_all, check_choice, invalid
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
@@ -35,6 +36,7 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
     Raises:
         InvalidInput: with everything that keeps a configuration from being trained on any data.
     """
+    import_tensorflow()
     checks = []
     for config in dict.fromkeys(configs):
         if config.dataset not in build.EMBEDDED_DATASETS and not os.path.exists(data_dir or ""):
@@ -115,7 +117,7 @@ def _check_devices(config: ExperimentConfig) -> None:
     """The devices of this host, which must be asked before TensorFlow begins to work."""
     if config.replicas is None:
         return
-    import tensorflow as tf
+    tf = import_tensorflow()
 
     from common.training.devices import IS_KERAS_3, check_replicas
 

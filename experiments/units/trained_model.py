@@ -14,6 +14,7 @@ from common.errors import InvalidInput, check_choice
 from common.files import difference, read_json
 from common.records import RunDirectory
 from common.records.run_directory import read_finished_result
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names, changed_identity
 from experiments.settings.plugins import check_stored_plugins
@@ -108,7 +109,7 @@ def load_trained_model(
     Raises:
         InvalidInput: the run has not finished, or the data on disk are not those of the run.
     """
-    import tensorflow as tf
+    tf = import_tensorflow()
 
     config, identity = run_configuration(path)
     place: list[Any] = [identity.get(name) for name in ("fold", "repeat")]  # a damaged file may say anything

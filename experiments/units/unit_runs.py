@@ -16,6 +16,7 @@ from common.files import write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import DECODED_IMAGES_MB
@@ -136,6 +137,7 @@ class UnitRuns:
             checkpoint_seconds: shortest time between two checkpoints.
             watch: is told of every evaluation; see `common.training.fit`.
         """
+        import_tensorflow()
         path = self.unit_dir(config, fold, repeat)
         if not (path / "result.json").exists():
             check_unit(config, self.dataset, fold, repeat)

@@ -5,13 +5,12 @@ import os
 import signal
 import tempfile
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
-from tests.command_line import run_module, start_program
+from tests.command_line import run_module, run_program, start_program
 
 
 def failing(error):
@@ -97,68 +96,21 @@ def test_what_keeps_nothing_does_not_promise_to_continue(capsys, error):
     assert shown.endswith(("error: Interrupted.\n", "error: Cannot continue: Read-only file system scores.json.\n"))
 
 
-@pytest.fixture(scope="module")
-def arguments(tmp_path_factory):
-    """Of a command that prints a short table."""
-    folder = tmp_path_factory.mktemp("embeddings")
-    labels = np.repeat(np.arange(5), 4)
-    np.savez(folder / "x.npz", embeddings=np.random.default_rng(0).normal(size=(20, 3)), labels=labels)
-    return [f"--embeddings={folder}/x.npz"]
-
-
-def ended(arguments, stdout, stderr=None):
-    """Exit code and error output of a program whose streams are these files."""
-    with tempfile.TemporaryFile("w+") as shown:
-        process = start_program(arguments, stdout=stdout, stderr=stderr or shown)
-        code = process.wait(300)
-        shown.seek(0)
-        return code, shown.read()
-
-
-@pytest.fixture
-def unread():
-    """A pipe that nobody reads."""
+def test_a_reader_that_has_gone_ends_a_command_quietly():
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "wb", buffering=0) as stream:
-        yield stream
-
-
-def printing(what):
     program = "import sys; from experiments.process.exit_code import exit_code_of; "
-    return ["-c", f"{program}sys.exit(exit_code_of(lambda: print({what})))"]
+    program += "sys.exit(exit_code_of(lambda: print(*range(50_000))))"
+    with os.fdopen(writer, "wb", buffering=0) as unread, tempfile.TemporaryFile("w+") as shown:
+        assert start_program(["-c", program], stdout=unread, stderr=shown).wait(300) == 141
+        shown.seek(0)
+        assert shown.read() == ""
 
 
-PRINTS = {
-    "at the end": printing("'x'"),
-    "at once": printing("100_000 * 'x'"),
-    "line by line": printing("*range(5000), sep='\\n'"),
-    "help": ["-m", "experiments.evaluate", "--help"],
-}
-
-
-@pytest.mark.parametrize("what", PRINTS)
-def test_a_reader_that_has_gone_ends_a_command_quietly(what, unread):
-    assert ended(PRINTS[what], unread) == (141, "")
-
-
-def test_readers_of_both_outputs_may_have_gone(unread):
-    assert ended(printing("'x', file=sys.stderr, flush=True"), unread, unread)[0] == 141
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("what", PRINTS)
-def test_output_that_does_not_fit_is_one_message_that_promises_nothing(what):
-    with open("/dev/full", "wb", buffering=0) as full:
-        code, shown = ended(PRINTS[what], full)
-        assert (code, shown) == (2, "\nerror: Cannot write the output: No space left on device.\n")
-        failure = printing("open('/nowhere/at/all')")
-        assert ended(failure, full)[1] == "\nerror: Cannot continue: No such file or directory /nowhere/at/all.\n"
-        assert ended(failure, full, full)[0] == 2
-
-
-def test_a_command_that_prints_to_nobody_ends_so(arguments, unread):
-    assert ended(["-m", "experiments.evaluate", *arguments], unread) == (141, "")
+def test_tensorflow_is_imported_without_a_notice():
+    program = "from experiments.process.exit_code import import_tensorflow as get; print(get().__name__)"
+    finished = run_program(["-c", program], fresh="the server has imported it")
+    assert (finished.stdout, finished.stderr) == ("tensorflow\n", "")
 
 
 def test_help_is_no_error():
