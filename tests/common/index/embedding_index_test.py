@@ -250,6 +250,7 @@ def wrong_steps(index):
         "rows.*\\[0, 60\\)": lambda: index.neighbors_of([60]),
         "at most 2": lambda: index.search(rows(1), 3, among=np.array([1, 2])),
         "approximate.*build_approximate": lambda: index.search(rows(1), approximate=True),
+        "ids.*new.jpg' twice": lambda: index.add(rows(2), ["new.jpg", "new.jpg"]),
         "ids.*photo 5.jpg' twice": lambda: index.add(rows(1), names(1, 5)),
         "ids.*2 of them.*1, one for each": lambda: index.add(rows(1), names(2, 70)),
         "labels.*none, as in the index": lambda: index.add(rows(1), names(1, 70), ["owl"]),

@@ -18,7 +18,7 @@ def test_finds_what_the_search_for_many_finds(kind, dtype, monkeypatch):
     monkeypatch.setattr(few_queries, "_FEWEST_ROWS_AT_ONCE", 50)  # nine blocks
     queries, gallery = units(5, seed=1), units(430)
     if kind == "collapsed":  # closer together than float32 products tell apart
-        gallery = unit_rows(units(1) + 1e-4 * units(430))
+        gallery = unit_rows(units(1) + 1e-7 * units(430))
     elif kind == "equal":
         gallery = gallery[np.arange(430) % 3]
     elif kind == "best last":

@@ -26,8 +26,9 @@ def test_equals_a_plain_loop(alpha):
     assert found.rows.tolist() == index.search(np.array(expanded), 9).rows.tolist()
 
 
-def test_neighbors_on_the_other_side_have_no_weight():
+@pytest.mark.parametrize("alpha", [0.0, 3.0])
+def test_neighbors_on_the_other_side_have_no_weight(alpha):
     query, neighbors = np.float32([[1, 0]]), np.float32([[[-1, 0], [0, 1]]])
-    np.testing.assert_array_equal(expand_queries(query, neighbors), query)
+    np.testing.assert_array_equal(expand_queries(query, neighbors, alpha), query)
     with pytest.raises(InvalidInput, match="alpha"):
         expand_queries(query, neighbors, -1)

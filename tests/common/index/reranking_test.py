@@ -53,7 +53,9 @@ def clustered(count, seed, noise=0.5):
     return unit_rows(centers[np.arange(count) % 6] + noise * rng.normal(size=(count, 8)))
 
 
-@pytest.mark.parametrize(("k1", "k2", "weight"), [(8, 3, 0.3), (5, 1, 0.0), (1, 2, 0.5), (100, 6, 0.3), (4, 4, 1.0)])
+@pytest.mark.parametrize(
+    ("k1", "k2", "weight"), [(8, 3, 0.3), (5, 1, 0.0), (7, 2, 0.0), (1, 2, 0.5), (100, 6, 0.3), (4, 4, 1.0)]
+)
 def test_equals_the_definitions(k1, k2, weight):
     queries, gallery = clustered(5, 0), clustered(42, 1)
     gallery[17] = gallery[11]

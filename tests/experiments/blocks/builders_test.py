@@ -133,6 +133,7 @@ def test_what_was_not_recorded_is_said(recorded):
         [{**new, "environment": {**new["environment"], "threads": None}}]
     )
     assert "commit abc; " in provenance([new])
+    assert "2 runs; commit abc (1 not recorded); " in provenance([new, old])
     assert "(AVX2); 3 threads" in provenance([{**new, "environment": {**new["environment"], "threads": 3}}])
 
 

@@ -116,6 +116,22 @@ def test_weights_of_another_run_are_refused_and_nothing_is_written(study, tiny_n
     assert not (other / MODEL).exists()
 
 
+def test_weights_that_are_no_numbers_are_refused(study, run, tmp_path, monkeypatch):
+    from experiments.deployment import run_model
+
+    load = run_model.load_trained_model
+
+    def spoiled(*arguments, **options):
+        trained = load(*arguments, **options)
+        kernel = trained.model.head.projection.kernel
+        kernel.assign(np.nan * np.ones_like(kernel))
+        return trained
+
+    monkeypatch.setattr(run_model, "load_trained_model", spoiled)
+    with loaded_as(monkeypatch, study.dataset), pytest.raises(InvalidInput, match="differ by nan.*not of one run"):
+        export_run(run, "keras", tmp_path / MODEL)
+
+
 def test_a_wrong_model_is_refused(study, run, tmp_path, monkeypatch):
     from experiments.deployment import run_model
 

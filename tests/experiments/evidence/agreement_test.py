@@ -11,10 +11,12 @@ from experiments.blocks.marked_blocks import Block
 from experiments.blocks.pictures import Picture, draw, draw_agreement
 from experiments.evidence.agreement import study_agreement
 from experiments.evidence.agreement_tables import ranking_table, sign_table, sign_word, verdict_line
+from experiments.evidence.scores import scores_of_trainings
 from experiments.evidence.store import StudyRows
 from experiments.reports.published_values import published_value
 from experiments.reports.rank_agreement import ALL, STAND_IN
 from experiments.studies.gsp_table import _ROWS
+from tests.experiments.evidence import ranked_study
 from tests.experiments.evidence.ranked_study import record_ranked
 
 PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in _ROWS}
@@ -125,6 +127,14 @@ def test_too_few_printed_methods_are_refused(labels, tmp_path):
     study = record_ranked(tmp_path / "wrong", dict.fromkeys(labels, 40.0))
     with pytest.raises(InvalidInput, match=r"(?s)wrong cannot be compared: received .*expected .*--id=5.1"):
         study_agreement(study)
+
+
+def test_methods_that_were_tested_on_other_queries_are_not_subtracted(tmp_path, monkeypatch):
+    first = record_ranked(tmp_path / "first", {"c2+gap": 50})
+    monkeypatch.setattr(ranked_study, "QUERIES", 20)
+    second = record_ranked(tmp_path / "second", {"c2+gap": 50})
+    with pytest.raises(InvalidInput, match="cannot be subtracted"):
+        scores_of_trainings(first, "c2+gap").difference(scores_of_trainings(second, "c2+gap"), "MAP@R")
 
 
 def test_rows_of_two_data_sets_are_refused(tmp_path):

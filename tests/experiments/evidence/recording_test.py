@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
+from experiments.evidence import extras
 from experiments.evidence.extras import Extras, ExtrasReader
 from experiments.evidence.labels import label_of
 from experiments.evidence.recording import Naming, command_line, methods_under, record
@@ -47,7 +49,9 @@ def test_rows_keep_the_perplexities_of_the_selected_validation(tmp_path):
     lines_of_run = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     for place, line in enumerate(lines_of_run):
         line["validation"] |= {"position_perplexity": 0.9 - 0.1 * place, "prototype_perplexity": 0.8 - 0.1 * place}
-    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of_run))
+    later = {**lines_of_run[-1], "step": 80, "validation": {**line["validation"], "position_perplexity": 0.01}}
+    later["validation"]["prototype_perplexity"] = 0.02
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines_of_run, later]))
     record(
         reports.collect(study.folder), tmp_path / "results", ExtrasReader(), command="python -m experiments.fair_eval"
     )
@@ -178,6 +182,21 @@ def test_places_are_no_part_of_the_command():
     assert command_line(arguments) == (
         "python -m experiments.table --id=5.1 --run --weights=bn_inception.npz --budget demo"
     )
+
+
+def test_a_switch_takes_no_value_with_it():
+    assert command_line(["experiments.record", "--replace", "runs"]) == "python -m experiments.record runs"
+
+
+def test_pictures_of_tokens_show_the_first_training_of_each_method(monkeypatch, tmp_path):
+    plane = SimpleNamespace(weight_on_own=0.5, in_other_hulls=0.25, tokens=np.ones(2), samples=np.ones(2), labels=[0])
+    monkeypatch.setattr(extras, "plane_of", lambda *arguments: plane)
+    monkeypatch.setattr(ExtrasReader, "_dataset", lambda self, unit: None)
+    for fold, repeat in ((0, 0), (0, 1), (1, 0)):
+        unit = SimpleNamespace(config={"dataset": "synthetic_tokens"}, path=tmp_path, fold=fold, repeat=repeat)
+        found = ExtrasReader().read(unit)
+        assert found.values == {"weight_on_own": 0.5, "in_other_hulls": 0.25}
+        assert bool(found.arrays) == (fold == repeat == 0)
 
 
 def test_labels_follow_from_configurations():

@@ -38,6 +38,14 @@ def test_units_run_at_once_and_a_failed_one_stops_no_other(small_task, tmp_path,
     assert "Memory: the largest process took" in said
 
 
+def test_a_unit_takes_the_gpu_of_the_one_that_has_ended(small_task, tmp_path, monkeypatch):
+    slots = []
+    monkeypatch.setattr(local_workers, "gpu_variables", lambda slot, workers, gpus: slots.append(slot) or {})
+    tasks = [small_task("short", 1), small_task("long", 30, 0.05), small_task("last")]
+    LocalWorkers(2, 1, tmp_path / "logs").run(tasks)
+    assert slots == [0, 1, 0]
+
+
 def test_never_more_than_so_many_at_once(small_task, tmp_path, capsys):
     LocalWorkers(2, 1, tmp_path / "logs").run([small_task(f"unit{index}", 2, 0.05) for index in range(5)])
     running = most = 0

@@ -144,10 +144,10 @@ def test_a_queue_that_does_not_answer_is_asked_again_and_given_up_at_last(queue,
     monkeypatch.setattr(slurm_array, "UNREAD_QUEUES", 4)
 
     def then(look):
-        if look > 1:
+        if look not in (1, 4):  # one answer between begins the count anew
             raise InvalidInput("Slurm's queue cannot be read: no controller")
 
     queue.then = then
     with pytest.raises(InvalidInput, match="no controller"):
         SlurmArray(UnitNeeds(), tmp_path / "launch").run([small_task("unit")])
-    assert queue.looks == 5
+    assert queue.looks == 8

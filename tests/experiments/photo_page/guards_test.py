@@ -1,6 +1,8 @@
+import asyncio
+
 import pytest
 
-from experiments.photo_page.guards import Hosts, Rate
+from experiments.photo_page.guards import Guard, Hosts, Rate
 
 
 def test_a_minute_of_searches_at_once_and_then_their_rate():
@@ -36,3 +38,29 @@ def test_a_page_for_other_machines_takes_addresses_but_no_other_names():
     assert hosts.allow("[2001:db8::1]:8000")
     assert hosts.allow("gallery:8000")
     assert not hosts.allow("evil.example:8000")
+
+
+def statuses(guard, paths, host="page"):
+    """Of GET requests."""
+
+    async def ask(path):
+        sent = []
+
+        async def send(message):
+            sent.append(message)
+
+        headers = [(b"host", host.encode())]
+        scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
+        await guard(scope, None, send)
+        return sent[0]["status"]
+
+    return [asyncio.run(ask(path)) for path in paths]
+
+
+def test_neighbours_count_as_searches_and_pictures_do_not():
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    guard = Guard(app, hosts=Hosts(frozenset({"page"})), upload_bytes=1000, searches_per_minute=2)
+    search, picture = "/api/photos/3/neighbours", "/api/photos/3/picture"
+    assert statuses(guard, [search, picture, search, picture, search, picture]) == [200, 200, 200, 200, 429, 200]

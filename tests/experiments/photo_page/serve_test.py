@@ -6,11 +6,14 @@ import signal
 import socket
 import tempfile
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from experiments.photo_page import server
 from tests.command_line import check_clean_failure, run_module, run_program, start_program
-from tests.experiments.photo_page.conftest import ask, skip_without_extra, upload
+from tests.experiments.photo_page.conftest import LIMITS, ask, skip_without_extra, upload
+from tests.experiments.photo_page.guards_test import statuses
 from tests.experiments.photo_page.hostile_files import NO_PHOTOS, encoded, jpeg, photo
 
 
@@ -88,6 +91,15 @@ def test_ctrl_c_ends_it(index_folder):
         assert served.text(served.errors).count("error:") == 1
         with pytest.raises(ConnectionRefusedError):
             ask(served.port, "/")
+
+
+def test_a_page_for_other_machines_answers_to_the_name_of_this_one(monkeypatch):
+    skip_without_extra()
+    monkeypatch.setattr(server, "is_loopback", lambda listener: False)
+    with server.listen("127.0.0.1", 0) as listener:
+        guard = server.make_server(SimpleNamespace(limits=LIMITS), listener, "gallery.example").config.app
+    assert statuses(guard, ["/"], socket.gethostname()) == statuses(guard, ["/"], "gallery.example") == [200]
+    assert statuses(guard, ["/"], "evil.example") == [421]
 
 
 def test_a_port_in_use_is_said(index_folder):

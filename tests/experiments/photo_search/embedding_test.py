@@ -63,10 +63,14 @@ def test_unreadable_photos_are_named_or_left_out(photos, tmp_path, capsys):
     assert list(unreadable_photos(found.paths)) == [str(photos / "jay" / "2.png"), str(photos / "owl" / "3.png")]
     with pytest.raises(InvalidInput, match="Cannot read .*jay/2.png \\(.+\\)\\. Take them out.*--skip_unreadable"):
         embed_photos(found, CountingEmbedder(), parts)
+    with pytest.raises(KeyboardInterrupt):
+        embed_photos(found, CountingEmbedder(stop_after=4), parts, skip=True)
+    with pytest.raises(InvalidInput, match="jay/2.png"):  # what was left out before is not left out unasked
+        embed_photos(found, CountingEmbedder(), parts)
     table = embed_photos(found, CountingEmbedder(), parts, skip=True)
     assert table.paths == [path for path in found.paths if "jay/2" not in path and "owl/3" not in path]
     assert table.labels == ["jay"] * 3 + ["kea"] * 4 + ["owl"] * 3
-    assert capsys.readouterr().out.count("left out: ") == 2
+    assert capsys.readouterr().out.count("left out: ") == 3
     for path in found.paths:
         open(path, "wb").close()
     with pytest.raises(InvalidInput, match="None of the 12 photos"):

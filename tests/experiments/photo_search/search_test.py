@@ -14,6 +14,7 @@ from absl.testing import flagsaver
 from common.deployment import load_embedder, save_model
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
+from experiments.photo_search import duplicates
 from experiments.photo_search.actions import FLAGS, run
 from experiments.search import define_flags
 from tests.command_line import check_clean_failure, run_module
@@ -107,6 +108,27 @@ def test_the_same_command_adds_what_is_new(model, photos, tmp_path):
     own = done("neighbours", tmp_path, "--index=index", f"--model={model}", "--images=photos/emu", "--k=12")
     assert "emu/1.png" not in [line.split()[-1] for line in own.splitlines()[1:]]
     assert len(own.splitlines()) == 13
+
+
+def test_labels_stay_with_their_photos_where_some_are_known(tmp_path, run_here):
+    vectors, paths = np.eye(4, dtype=np.float32), np.array(["/a", "/b", "/c", "/d"])
+    names, numbers = np.array(["jay", "kea", "owl"]), np.array([0, 1, 2, 1])
+    for name, rows in (("one", [1]), ("all", [0, 1, 2, 3])):
+        arrays = {"embeddings": vectors[rows], "paths": paths[rows], "labels": numbers[rows], "class_names": names}
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        run_here("index", "--index=index", f"--embeddings={name}.npz")
+    index = EmbeddingIndex.load(tmp_path / "index")
+    assert dict(zip(index.ids, index.labels)) == {"/a": "jay", "/b": "kea", "/c": "owl", "/d": "kea"}
+
+
+def test_pairs_are_listed_by_group_and_the_most_similar_first(tmp_path):
+    angles = np.radians([0, 3, 4, 80, 81])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    index = EmbeddingIndex.build(vectors, list("abcde"))
+    duplicates.write_pairs(str(tmp_path / "d.csv"), index.near_duplicates(0.99), index)
+    with open(tmp_path / "d.csv", newline="") as file:
+        rows = [(row["group"], row["first"] + row["second"]) for row in csv.DictReader(file)]
+    assert rows == [("1", "bc"), ("1", "ab"), ("1", "ac"), ("2", "de")]
 
 
 def test_labelled_pairs_choose_the_threshold(tmp_path):

@@ -2,11 +2,15 @@
 
 import dataclasses
 import json
+import re
 
+import numpy as np
 import pytest
 
 from experiments import reports
+from experiments.reports.tables import CellText
 from experiments.settings.config import identity_digest
+from experiments.site import pages, retrieval_grid
 from experiments.site.groups import read_studies, short_value
 
 
@@ -46,6 +50,27 @@ def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
     ]
     (repeated,) = [one for one in found if "2 repeats" in one.title]
     assert repeated.rows[1].cells["single 8-D", "MAP@R"].estimate.std is not None
+
+
+def test_other_data_make_a_study_of_their_own(empty_study):
+    for loss in ("c2", "pnca"):
+        empty_study.finish(empty_study.config(loss, "gap"))
+    first, second = reports.collect(empty_study.folder)
+    assert len(read_studies([first, second])[0]) == 1
+    others = [dataclasses.replace(unit, config={**unit.config, "data": "0123456789abcdef"}) for unit in second.units]
+    assert len(read_studies([first, dataclasses.replace(second, units=tuple(others))])[0]) == 2
+
+
+def test_reasons_are_numbered_as_they_come():
+    texts = [CellText("1", verdict="inconclusive", reason=reason) for reason in ("one", "two", "one")]
+    reasons: list[str] = []
+    numbers = [re.search(r"\[(\d)\]", str(pages._verdict(text, reasons)))[1] for text in texts]
+    assert (numbers, reasons) == (["1", "2", "1"], ["one", "two"])
+
+
+def test_a_query_is_not_among_its_neighbours_even_if_another_row_equals_it():
+    rows = np.float32([[1, 0], [1, 0], [0, 1]])
+    assert retrieval_grid._neighbors(rows, None, np.array([0, 1]), 2).tolist() == [[1, 2], [0, 2]]
 
 
 def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study):

@@ -4,6 +4,7 @@ import html.parser
 import json
 import pathlib
 import re
+import shutil
 import urllib.parse
 
 import pytest
@@ -154,6 +155,17 @@ def test_a_second_report_draws_nothing_and_a_changed_run_only_its_own(report, ti
     assert "the disk is away" in page.text
     assert "no picture" in page.text
     assert list(other.rglob("*.png")) == []
+
+
+def test_other_options_are_drawn_anew_and_other_peoples_pages_stay(report, tiny_study, tmp_path):
+    output = shutil.copytree(report, tmp_path / "report")
+    (output / "mine.html").write_text("<p>mine</p>")
+    (output / "fair-old.html").write_text((output / "index.html").read_text())
+    write_report(tiny_study.folder, output, tiny_study, OPTIONS._replace(num_neighbors=2))
+    records = [json.loads(path.read_text()) for path in (output / "drawings").glob("retrieval-*.json")]
+    assert {len(line["found"]) for record in records for line in record["lines"]} == {2}
+    assert (output / "mine.html").exists()
+    assert not (output / "fair-old.html").exists()
 
 
 def test_runs_that_have_only_begun_are_listed(empty_study):

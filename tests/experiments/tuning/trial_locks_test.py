@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 from experiments.tuning.trial_locks import TrialLocks
 
@@ -31,8 +32,15 @@ def test_a_trial_is_held_by_one_process_until_it_ends(tmp_path):
 
 
 def test_choosing_waits(tmp_path):
-    locks = TrialLocks(tmp_path)
-    with locks.alone():
-        pass
-    with locks.alone():
-        assert (tmp_path / "choosing.lock").exists()
+    has_chosen = threading.Event()
+
+    def choose():
+        with TrialLocks(tmp_path).alone():
+            has_chosen.set()
+
+    with TrialLocks(tmp_path).alone():
+        thread = threading.Thread(target=choose)
+        thread.start()
+        assert not has_chosen.wait(0.2)
+    assert has_chosen.wait(10)
+    thread.join()
