@@ -52,6 +52,7 @@ setup(
     },
     install_requires=[
         "tensorflow>=2.15.1",
+        "keras>=2.15,!=3.0.*,!=3.1.*,!=3.2.*,!=3.3.*,!=3.4.*",  # these call no loss with references
         "tensorboard>=2.15",  # `tf.summary` needs it; TensorFlow 2.21 does not bring it
         "numpy>=1.26",
         "scipy>=1.11",

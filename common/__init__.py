@@ -1,4 +1,8 @@
 """Foundation of every method of this project: operations, losses, poolings, backbones, data, retrieval, training."""
 
+from common.keras_classes import register_with_keras
+
 PROJECT = "deep-metric-learning"  # by which the other packages tell this one from another that is called `common`
 __version__ = "0.1.0"
+
+register_with_keras()

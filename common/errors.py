@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import types
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
@@ -64,6 +66,25 @@ def raise_all(problems: Iterable[InvalidInput]) -> None:
         raise SeveralInvalid(tuple(found.values()))
     for problem in found.values():
         raise problem
+
+
+def check_keras(keras: types.ModuleType) -> None:
+    """Refuse a Keras that the layers of this project do not run on.
+
+    Args:
+        keras: `tensorflow.keras`.
+
+    Raises:
+        InvalidInput: another backend than TensorFlow, or Keras 3.0 to 3.4.
+    """
+    backend = keras.backend.backend()
+    if backend != "tensorflow":
+        fix = "Set it before Keras is imported, or in ~/.keras/keras.json."
+        raise invalid("KERAS_BACKEND", received=backend, expected="tensorflow", fix=fix)
+    version = sys.modules["keras"].__version__ if hasattr(keras, "ops") else "2"
+    if version.startswith(tuple(f"3.{minor}." for minor in range(5))):  # which take no references with a None
+        expected = "Keras 2.15, or 3.5 and newer"
+        raise invalid("version of Keras", received=version, expected=expected, fix="pip install --upgrade keras")
 
 
 def nearest_choice(value: object, choices: Iterable[object]) -> str | None:

@@ -7,9 +7,6 @@ The `__init__` of such a package states its names once, for readers, type checke
 
     __all__ = ["TripletLoss"]
     import_when_used(__name__)
-
-Keras knows a layer once its module is imported. So as soon as TensorFlow is imported, the first name that is used of a
-package brings all its others, and a package that is imported after TensorFlow has all its names at once.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import sys
 import types
 from collections.abc import Iterator
 
-_PLACES, _TENSORFLOW = "__places_of_names__", "tensorflow"
+_PLACES = "__places_of_names__"
 
 
 def import_when_used(package: str) -> None:
@@ -40,20 +37,6 @@ def import_when_used(package: str) -> None:
         raise ImportError(f"The names of {package} are read from its source, which is not there: install it with that.")
     vars(module)[_PLACES] = dict(_imports_for_types(ast.parse(source)))
     module.__class__ = _LazyPackage
-    if _TENSORFLOW in sys.modules:
-        import_names(package)
-
-
-def import_names(*packages: str) -> None:
-    """Imports every public name of packages, so that Keras finds their layers by the names these are registered under.
-
-    Args:
-        *packages: by their full names.
-    """
-    for package in packages:
-        module = importlib.import_module(package)
-        for name in module.__all__:
-            getattr(module, name)
 
 
 def module_of(package: str, name: str) -> str:
@@ -81,11 +64,7 @@ class _LazyPackage(types.ModuleType):
         places = vars(self)[_PLACES]
         if name not in places:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = self._imported(name)
-        if _TENSORFLOW in sys.modules:
-            for other in places.keys() - vars(self).keys():
-                self._imported(other)
-        return value
+        return self._imported(name)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Where a module is called as what it defines, its import leaves the package's name to the latter."""

@@ -15,7 +15,7 @@ from tests.sources import PACKAGES, ROOT
 
 DISTRIBUTIONS = {"PIL": "pillow", "absl": "absl-py", "sklearn": "scikit-learn"}  # where modules have another name
 BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
-BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "requirements-thesis.txt": {"tensorboard"}}
+BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "requirements-thesis.txt": {"keras", "tensorboard"}}
 
 
 @pytest.fixture

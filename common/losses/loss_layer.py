@@ -8,9 +8,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import invalid
+from common.errors import check_keras, invalid
 from common.losses.class_ids import class_ids
 from common.ops.replicas import warn_of_a_part
+
+check_keras(keras)
 
 
 class LossLayer(keras.layers.Layer, keras.losses.Loss):
@@ -44,7 +46,8 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         warn_of_a_part(type(self).__name__)
         if _is_call_of_compile(args, kwargs):
             return self._value_for_keras(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+        args = tuple(tf.convert_to_tensor(value) if isinstance(value, list) else value for value in args)
+        return super().__call__(*args, **kwargs)  # Keras 3 takes no lists as tensors
 
     def _value_for_keras(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None

@@ -8,8 +8,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, invalid
+from common.errors import check_choice, check_keras, invalid
 from common.ops.shapes import InputShape
+
+check_keras(keras)
 
 DATA_FORMATS = ("channels_last", "channels_first")
 

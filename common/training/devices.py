@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, invalid
+from common.errors import check_choice, check_keras, invalid
+
+check_keras(keras)
 
 IS_KERAS_3 = hasattr(keras, "ops")
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")

@@ -1,5 +1,8 @@
 """What is let through, and the three parts of what is said otherwise."""
 
+import sys
+import types
+
 import pytest
 
 from common.errors import (
@@ -9,6 +12,7 @@ from common.errors import (
     check_choice,
     check_fraction,
     check_given,
+    check_keras,
     check_non_negative,
     check_positive,
     invalid,
@@ -21,6 +25,21 @@ def test_an_error_has_three_parts():
     assert str(error) == "Invalid ratio: received '1', expected a number. Leave out the quotes."
     assert str(invalid("ratio", received=2, expected="a number")) == "Invalid ratio: received 2, expected a number."
     assert isinstance(error, ValueError)
+
+
+def keras_of(monkeypatch, version, backend="tensorflow"):
+    monkeypatch.setitem(sys.modules, "keras", types.SimpleNamespace(__version__=version))
+    return types.SimpleNamespace(ops=None, backend=types.SimpleNamespace(backend=lambda: backend))
+
+
+def test_a_keras_that_layers_do_not_run_on(monkeypatch):
+    for version in ("3.5.0", "3.15.1", "3.40.0"):
+        check_keras(keras_of(monkeypatch, version))
+    for version in ("3.0.5", "3.4.1"):
+        with pytest.raises(InvalidInput, match=rf"version of Keras: received '{version}', expected Keras 2.15, or 3.5"):
+            check_keras(keras_of(monkeypatch, version))
+    with pytest.raises(InvalidInput, match="KERAS_BACKEND: received 'jax', expected tensorflow"):
+        check_keras(keras_of(monkeypatch, "3.15.1", "jax"))
 
 
 def test_what_is_right_comes_back():
