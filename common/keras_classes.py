@@ -1,4 +1,4 @@
-"""The classes of this project in saved models, which Keras finds whatever was imported first.
+"""Let Keras find the classes of saved models, whatever was imported first.
 
 Keras looks a class up by the name that it was registered under, and that happens when its module is imported. So when
 Keras is imported, each name gets a placeholder, which imports the module of its class when a file has the name.
@@ -45,7 +45,7 @@ def _registered_classes() -> Iterator[tuple[str, str, str]]:
 
 
 def _placeholder(module: str, name: str) -> type:
-    """What stands for a class until its module is imported, which registers the class itself."""
+    """Make what stands for a class until its module is imported."""
 
     def from_config(config: dict, *args: object, **kwargs: object) -> object:
         return getattr(importlib.import_module(module), name).from_config(config, *args, **kwargs)
@@ -62,7 +62,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification that other finders have, with the call at the end of its execution."""
+        """Find what others find, with the call after its execution."""
         del path, target
         if fullname not in self.names or self.asks_others:
             return None

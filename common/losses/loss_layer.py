@@ -46,8 +46,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         warn_of_a_part(type(self).__name__)
         if _is_call_of_compile(args, kwargs):
             return self._value_for_keras(*args, **kwargs)
-        args = tuple(tf.convert_to_tensor(value) if isinstance(value, list) else value for value in args)
-        return super().__call__(*args, **kwargs)  # Keras 3 takes no lists as tensors
+        return super().__call__(*map(_as_tensor, args), **{name: _as_tensor(value) for name, value in kwargs.items()})
 
     def _value_for_keras(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
@@ -65,6 +64,11 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
             )
         value = super().__call__(y_pred, labels)
         return tf.where(are_exact, value, tf.constant(float("nan"), value.dtype))
+
+
+def _as_tensor(value: object) -> object:
+    """Return a tensor for a list or tuple, which Keras 3 takes for several arguments; anything else as it is."""
+    return tf.convert_to_tensor(value) if type(value) in (list, tuple) else value
 
 
 def refuse_sample_weights(sample_weight: object) -> None:

@@ -37,6 +37,13 @@ def test_both_calls_give_the_same_value(labels):
         assert found == expected
 
 
+def test_lists_are_labels():
+    loss = MultiSimilarityLoss()
+    expected, listed = loss(EMBEDDINGS, LABELS), LABELS.tolist()
+    for found in (loss(EMBEDDINGS, listed), loss(EMBEDDINGS, tuple(listed)), loss(EMBEDDINGS, labels=listed)):
+        assert found == expected
+
+
 def test_fit_and_evaluate_report_the_value():
     loss = MultiSimilarityLoss()
     model = compiled(loss)
