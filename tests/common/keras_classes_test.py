@@ -17,7 +17,7 @@ LOAD = """
 import sys
 for path in sys.argv[1:]:
     model = keras.models.load_model(path)
-    print(type(model).__name__, type(model.optimizer).__name__, len(model.metrics))
+    print(type(model).__name__, type(model.optimizer).__name__)
 """
 ORDERS = (
     "import gsp_dml\nfrom tensorflow import keras",
@@ -51,9 +51,7 @@ def test_compiled_models_are_loaded_in_every_order_of_imports(imports, files):
     arguments = ["-c", LOAD.format(imports=imports), *files]
     finished = run_program(arguments, fresh="what it imports, and when, is what is tested")
     assert finished.returncode == 0, finished.stderr
-    lines = [line.split() for line in finished.stdout.splitlines()]
-    assert [line[:2] for line in lines] == [["Sequential", "Adam"], ["MetricModel", "Adam"]]
-    assert all(int(line[2]) >= 2 for line in lines)
+    assert finished.stdout.splitlines() == ["Sequential Adam", "MetricModel Adam"]
 
 
 def test_a_placeholder_for_every_registered_class():
