@@ -56,7 +56,7 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
         )
     result = read_finished_result(path)[0] or {}
     stated: list[Any] = [result.get(name) for name in ("config_hash", "fold", "repeat")]
-    if result and (changed := changed_identity(identity, str(stated[0]), *stated[1:])):
+    if isinstance(stated[0], str) and (changed := changed_identity(identity, *stated)):
         raise InvalidInput(f"{path} cannot be used: {changed}. Delete the folder to run it again.")
     return dataclasses.replace(stored_configuration(identity, path), weights="none"), identity
 
