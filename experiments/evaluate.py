@@ -11,6 +11,9 @@ the others, without itself; with one, each searches the gallery. Pickled content
 percentages; "lowest" and "highest" are what any order of equally similar items could make of them: far apart means that
 embeddings coincide. The JSON file holds fractions.
 
+`--embeddings` may also name the folder of a finished run, or the `test_embeddings.npz` in it, which has its gallery.
+R@k are then those that tables of its data set print.
+
 `--sample_queries=10000` looks up that many random queries, each in the whole gallery, and adds "95 % of all": a
 confidence interval for the figure of all queries. The time falls with the share of the queries.
 
@@ -58,9 +61,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("embeddings", None, "File of the embeddings to score: the queries.")
+    flags.DEFINE_string("embeddings", None, "File of the embeddings to score: the queries; or a finished run's folder.")
     flags.DEFINE_string("gallery", None, "File of the gallery (default: the queries search one another).")
-    flags.DEFINE_list("recall_at", ["1", "2", "4", "8"], "The k of R@k.")
+    flags.DEFINE_list("recall_at", None, "The k of R@k (default: those of a run's data set; 1,2,4,8 for other files).")
     flags.DEFINE_enum("similarity", "euclidean", SIMILARITIES, "What is near.")
     help_text = "Score only so many random queries, each against all, with 95 % intervals for all queries."
     flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=FEWEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import zipfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,8 +14,12 @@ from common import retrieval
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
+from common.files import read_json
+from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.query_scores import RetrievalResult
+from common.training.test_embeddings import read_test_embeddings
 from experiments.process.exit_code import import_tensorflow
+from experiments.settings.recipes import recall_at
 
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -27,7 +32,7 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
             embeddings, with one of its `paths` twice, or too large for the memory.
     """
     if not pathlib.Path(path).is_file():
-        raise invalid(flag, received=path, expected="an existing .npz file", fix=HOW_TO_WRITE)
+        raise invalid(flag, received=path, expected="an existing .npz file, or a finished run", fix=HOW_TO_WRITE)
     try:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -62,15 +67,44 @@ def _check_paths(flag: str, file: str, paths: np.ndarray) -> None:
 
 
 def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:
-    """Embeddings and labels of the queries, and of the gallery (none: empty); see `read_embeddings`."""
-    queries = read_embeddings("--embeddings", values.embeddings)
+    """Return embeddings and labels of the queries, and of the gallery (none: empty).
+
+    `--embeddings` may name the folder of a finished run, or its `test_embeddings.npz`, which has its gallery.
+
+    Raises:
+        InvalidInput: see `read_embeddings`; or a gallery beside a run's own.
+    """
+    run = _run_of(values.embeddings)
+    if run is None:
+        queries = read_embeddings("--embeddings", values.embeddings)
+    else:
+        arrays = read_test_embeddings(run)
+        queries = arrays["queries"], arrays["query_labels"]
+        if "gallery" in arrays:
+            if values.gallery:
+                raise InvalidInput(f"--gallery would have no effect: {run} has its own. Remove it.")
+            return queries, (arrays["gallery"], arrays["gallery_labels"])
     return queries, read_embeddings("--gallery", values.gallery) if values.gallery else ()
+
+
+def _run_of(path: str) -> pathlib.Path | None:
+    """The folder of the run whose embeddings a flag names, by itself or by its file; None for another file."""
+    place = pathlib.Path(path)
+    if place.is_dir():
+        return place
+    try:
+        with zipfile.ZipFile(place) as archive:
+            return place.parent if place.name == TEST_EMBEDDINGS and "queries.npy" in archive.namelist() else None
+    except (OSError, zipfile.BadZipFile):  # which reading it as a file of embeddings explains
+        return None
 
 
 def evaluation_options(values: flags.FlagValues) -> dict:
     """Which metrics of which similarity the flags of `experiments.evaluate` name, for the evaluation."""
     return {
-        "recall_at": recall_depths(values.recall_at),
+        "recall_at": _printed_depths(values.embeddings)
+        if values.recall_at is None
+        else recall_depths(values.recall_at),
         "similarity": values.similarity,
         "average_precision": values.map,
         "tie_bounds": True,
@@ -117,6 +151,13 @@ def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequenc
 
 def _by_end(intervals: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
     return {name: {"lowest": low, "highest": high} for name, (low, high) in intervals.items()}
+
+
+def _printed_depths(path: str) -> list[int]:
+    """The k of R@k of a run's data set; for other files 1, 2, 4 and 8."""
+    run = _run_of(path)
+    config = None if run is None else read_json(run / "config.json")
+    return [*recall_at(str((config or {}).get("dataset")))]
 
 
 def recall_depths(depths: Sequence[str]) -> list[int]:

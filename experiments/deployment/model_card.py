@@ -20,13 +20,13 @@ from experiments.reports.training_effect import training_did_not_help
 from experiments.settings.build import EMBEDDED_DATASETS
 from experiments.settings.config import FINAL
 from experiments.settings.initial_weights import is_file
+from experiments.settings.recipes import recall_at
 from experiments.units.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 
 CARD = "README.md"
 _FRONT = "---\nlibrary_name: keras\n"  # what every card of ours begins with
 _DESCRIBED = "Written as `(.+?)`"
 _MARK = '- "deep-metric-learning"'
-_FIGURES = ("MAP@R", "P@1", "R@1", "R@2", "R@4", "R@8")
 _WITH_INTERVAL = ("MAP@R", "P@1")
 _TYPES = {"MAP@R": "map_at_r", "P@1": "precision_at_1"}  # R@k: recall_at_k
 _MOST_NAMES = 20
@@ -120,7 +120,7 @@ def _front_matter(run: RunModel, result: dict) -> str:
     lines = ["library_name: keras", "pipeline_tag: image-feature-extraction", "tags:"]
     lines += [f"- {quoted(tag)}" for tag in dict.fromkeys(tags)]
     lines += [f"license: {_licence(run, read_json(run.path / 'config.json') or {})[0]}", "metrics:"]
-    lines += [f"- {_type_of(name)}" for name in _FIGURES if name in test]
+    lines += [f"- {_type_of(name)}" for name in _metrics(config.dataset) if name in test]
     lines += [
         "model-index:",
         f"- name: {quoted(config.name)}",
@@ -134,10 +134,14 @@ def _front_matter(run: RunModel, result: dict) -> str:
         "      split: test",
         "    metrics:",
     ]
-    for name in _FIGURES:
+    for name in _metrics(config.dataset):
         if name in test:
             lines += [f"    - type: {_type_of(name)}", f"      name: {quoted(name)}", f"      value: {test[name]:.6f}"]
     return "\n".join(["---", *lines, "---"])
+
+
+def _metrics(dataset: str) -> tuple[str, ...]:
+    return ("MAP@R", "P@1", *(f"R@{k}" for k in recall_at(dataset)))
 
 
 def _type_of(metric: str) -> str:
@@ -265,7 +269,7 @@ def _method(run: RunModel, result: dict, identity: dict, notes: Sequence[str]) -
 def _figures(run: RunModel, result: dict, intervals: dict) -> str:
     untrained = result.get("untrained", {})
     rows = ["| test metric, % | this model | 95 % interval | before training |", "|---|---:|---:|---:|"]
-    for name in _FIGURES:
+    for name in _metrics(run.config.dataset):
         if name in result["test"]:
             ends = "-"
             if name in intervals:

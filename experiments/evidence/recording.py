@@ -234,8 +234,10 @@ def _scored_rows(
         row["extras"] |= {**more.values, **own.values, **naming.extras}
         place = unit.fold, unit.repeat
         trained[place], embeddings[place] = row, unit.test_embeddings()
-        evaluated = _checked(unit, embeddings[place])
-        row["test"] |= {name: evaluated[0].as_dict()[name] for name in rows.METRICS}
+        evaluated = _checked(unit, embeddings[place], runs.dataset)
+        figures = evaluated[0].as_dict()
+        further = [name for name in figures if name.startswith("R@") and name not in row["test"]]
+        row["test"] |= {name: figures[name] for name in (*rows.METRICS, *further)}
         yield _scored(row, evaluated, {**more.arrays, **own.arrays})
     for repeats in _collections(runs, embeddings):
         members = [embeddings[place] for place in enumerate(repeats)]
@@ -249,14 +251,14 @@ def _scored(row: dict, evaluated: tuple, arrays: dict) -> rows.ScoredRow:
     return rows.ScoredRow(row, *rows.class_sums(per_query_scores(result), labels), arrays)
 
 
-def _evaluated(embeddings: dict) -> tuple:
+def _evaluated(embeddings: dict, dataset: str = "") -> tuple:
     """The retrieval result of test embeddings, and the classes of the queries that count `[queries]`."""
-    result = evaluate_embeddings(embeddings)
+    result = evaluate_embeddings(embeddings, dataset)
     return result, embeddings["query_labels"][result.query_rows]
 
 
-def _checked(unit: reports.UnitRun, embeddings: dict) -> tuple:
-    result, labels = _evaluated(embeddings)
+def _checked(unit: reports.UnitRun, embeddings: dict, dataset: str) -> tuple:
+    result, labels = _evaluated(embeddings, dataset)
     check_of_one_run(unit.path, "test embeddings", result.as_dict(), unit.test_metrics())
     return result, labels
 

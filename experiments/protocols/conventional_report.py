@@ -11,7 +11,7 @@ import numpy as np
 
 from common.errors import check_given
 from experiments import reports
-from experiments.protocols.feature_report import write_parts
+from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.one_split import SplitScores
 from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
@@ -211,6 +211,13 @@ def write_report(
     notes = [*([EXPLANATION, *optimism] if optimism else []), *notes]
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name=name)
-    parts = write_parts({name: units for method in methods for name, units in method.finished_by_side()}, folder)
+    finished = {name: units for method in methods for name, units in method.finished_by_side()}
+    best = {
+        f"{method.config.name}, best of {method.repeats}": [method.runs.finished[0, method.best_repeat]]
+        for method in methods
+        if method.biased
+    }
+    recall = write_recall({**best, **finished}, methods[0].config.dataset, folder, name=name)
+    parts = write_parts(finished, folder)
     lines = [line for method in methods for line in method.partial_lines()]
-    return "\n".join(part for part in (table, parts, *lines, picture) if part)
+    return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)

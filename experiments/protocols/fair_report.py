@@ -15,7 +15,7 @@ from common import retrieval
 from common.errors import InvalidInput
 from common.files import read_arrays, write_arrays
 from experiments import reports
-from experiments.protocols.feature_report import write_parts
+from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.collect import check_same_queries
 from experiments.reports.projection_runs import runs_without_problem
@@ -135,6 +135,10 @@ class MethodReport:
         parts = {"zero_shot_weight": 0, "transport_ratio": 1}
         row = {*self.settings, *(name for name, value in parts.items() if getattr(self.config, name) == value)}
         return {name: value for name, value in departures(self.config).items() if name not in row}
+
+    def published_single(self, metric: str) -> reports.PublishedValue | None:
+        """Return the printed cell of the single models."""
+        return self._published(self.config.embedding_dim, metric)
 
     def _published(self, size: int, metric: str) -> reports.PublishedValue | None:
         config = self.config
@@ -286,12 +290,26 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, 
     rows = ([untrained] if untrained else []) + trained
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title, notes=notes)
-    parts = write_parts({method.name: list(method.runs.finished.values()) for method in methods}, folder)
+    recall = write_recall_of_methods(methods, folder)
+    finished = {method.name: list(method.runs.finished.values()) for method in methods}
+    parts = write_parts(finished, folder)
     lines = [f"warning: {text}" for method in methods for text in method_warnings(method)]
     for method in methods:
         lines += [f"warning: {problem}" for problem in method.runs.problems]
         lines += partial_lines(method)
-    return "\n".join(part for part in (table, parts, *lines, picture) if part)
+    return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)
+
+
+def write_recall_of_methods(methods: Sequence[MethodReport], folder: pathlib.Path, name: str = "report") -> str:
+    """Write R@k of the single models beside the printed cells; see `write_recall`."""
+    by_name = {method.name: method for method in methods}
+    finished = {label: list(method.runs.finished.values()) for label, method in by_name.items()}
+
+    def published(label: str, metric: str) -> reports.PublishedValue | None:
+        return by_name[label].published_single(metric)
+
+    dataset = methods[0].config.dataset if methods else ""
+    return write_recall(finished, dataset, folder, name=name, published=published)
 
 
 def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:

@@ -1,19 +1,21 @@
-"""Parts of a report on features side by side, and on a sampling distribution that was adapted."""
+"""Parts of a report: recall, features side by side, and a sampling distribution that was adapted."""
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from common.files import read_arrays, write_text
+from common.files import DamagedFile, read_arrays, write_text
 from experiments import reports
 from experiments.reports.sampling_plot import SamplingHistory, mean_history, sampling_over_steps
 from experiments.settings.loss_building import DISCRIMINATIVE
 from experiments.settings.method_names import FEATURES, GROUPS
+from experiments.settings.recipes import recall_at
 from experiments.units.feature_figures import CONCATENATED, METRICS
 from experiments.units.sampling_teacher import SAMPLING
+from experiments.units.unit import evaluate_embeddings
 
 _SHAPES = ("rho", "pi_intra", "pi_inter")
 FEATURE_COLUMNS = (*METRICS, *_SHAPES)
@@ -21,6 +23,7 @@ _NOTE = (
     "Means over the finished runs, of their test embeddings: each feature is a slice, and `concatenated` is all of "
     "them side by side. P@1 and MAP@R in percent."
 )
+_RECALL = "Means over the finished runs, single models, in percent."
 
 
 def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
@@ -31,6 +34,65 @@ def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.P
         folder: of the report.
     """
     return "\n".join(part for part in (_features(runs, folder), _sampling(runs, folder)) if part)
+
+
+def recall_of(unit: reports.UnitRun, dataset: str) -> dict[str, float]:
+    """Return a finished run's R@k that tables of a data set print, as fractions.
+
+    Runs that did not measure them have them from their test embeddings.
+
+    Raises:
+        DamagedFile: these are missing or damaged.
+    """
+    names, found = [f"R@{k}" for k in recall_at(dataset)], unit.test_metrics()
+    if not found.keys() >= {*names}:
+        found = evaluate_embeddings(unit.test_embeddings(), dataset).as_dict()
+    return {name: found[name] for name in names}
+
+
+def write_recall(
+    runs: Mapping[str, Sequence[reports.UnitRun]],
+    dataset: str,
+    folder: pathlib.Path,
+    *,
+    name: str = "report",
+    published: Callable[[str, str], reports.PublishedValue | None] = lambda method, metric: None,
+) -> str:
+    """Write `<name>_recall.md` and `.csv`, and return the text for the terminal.
+
+    Args:
+        runs: the finished ones of each method, by its name.
+        dataset: of all of them.
+        folder: of the report.
+        name: of the report.
+        published: the printed cell of a method and a metric, such as `R@10`.
+    """
+    rows, hanging, notes, metrics = [], [], [_RECALL], [f"R@{k}" for k in recall_at(dataset)]
+    for method, units in runs.items():
+        found = []
+        for unit in units:
+            try:
+                found.append(recall_of(unit, dataset))
+            except DamagedFile as error:
+                notes.append(f"{method}: a run is left out. {error}")
+        if not found:
+            continue
+        means = [f"{100 * np.mean([each[metric] for each in found]):.2f}" for metric in metrics]
+        rows.append([method, str(len(found)), *means])
+        cells = {metric: cell for metric in metrics if (cell := published(method, metric)) and cell.value is not None}
+        if cells.keys() - {"R@1"}:
+            (place, *_) = cells.values()
+            hanging.append(len(rows))
+            values = [f"{cells[metric].value:.2f}" if metric in cells else "" for metric in metrics]
+            rows.append([f"  printed: table {place.table}, {place.method}", "", *values])
+    if not rows:
+        return ""
+    table = reports.PlainTable(
+        f"Recall on the test set of {dataset}", ("method", "runs", *metrics), rows, notes, hanging
+    )
+    write_text(folder / f"{name}_recall.md", table.as_markdown())
+    write_text(folder / f"{name}_recall.csv", table.as_csv())
+    return table.as_text()
 
 
 def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:

@@ -66,6 +66,7 @@ COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "gsp_memory_features":
 # Glyphs are learned from nothing. Of 2, 4, 8 and 25 batches the smallest memory validates best (C1, fold 0, MAP@R after
 # 1,000 steps: .746, .681, .489, .367); with 25, a start after 200 steps is better than after 0 or 400 (.231, .298).
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400, "glyphs": 2}
+_RECALL_AT = {"sop": (1, 10, 100, 1000), "inshop": (1, 10, 20, 30)}
 
 
 def resolve(
@@ -154,6 +155,11 @@ def layers_of(
         layers.set(source, settings)
     layers.set_missing("what has to wait", late_start)
     return layers
+
+
+def recall_at(dataset: str) -> tuple[int, ...]:
+    """Return the k of the R@k that tables of a data set print."""
+    return _RECALL_AT.get(recipe_of(dataset), (1, 2, 4, 8))
 
 
 def check_recipe(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:

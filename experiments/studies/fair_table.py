@@ -9,7 +9,7 @@ from typing import Any
 
 from common.errors import check_choice
 from experiments import reports
-from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines
+from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines, write_recall_of_methods
 from experiments.protocols.report_files import write_report_files
 from experiments.reports.published_values import DISSERTATION
 from experiments.settings.build import parse_method
@@ -145,7 +145,9 @@ def write_fair_table(
         baseline = rows[label].baseline
         lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
     text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
-    said = [f"warning: {warning}" for method in complete.values() for warning in method_warnings(method)]
+    recall = write_recall_of_methods([*methods.values()], folder, name)
+    said = [recall] if recall else []
+    said += [f"warning: {warning}" for method in complete.values() for warning in method_warnings(method)]
     said += [line for method in methods.values() for line in partial_lines(method)]
     if complete:
         figures = {metric: cell.estimate.mean for (_, metric), cell in before.cells.items()} if before else {}

@@ -18,6 +18,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.recipes import recall_at
 from experiments.settings.run_settings import FINAL
 from experiments.settings.update_settings import COSINE
 from experiments.units.cached_training import FeaturePlace, features_below_cut
@@ -211,14 +212,15 @@ class Unit:
         return embedded(model, self._inputs, queries, gallery, output)
 
     def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
-        return evaluate_embeddings(self._arrays(model, queries, gallery, output))
+        return evaluate_embeddings(self._arrays(model, queries, gallery, output), self.config.dataset)
 
     def _validation_metrics(self, model) -> dict[str, float]:
-        """Metrics of the current weights; with NMI where the protocol's table prints it."""
+        """Metrics of the current weights; with NMI and every R@k if the protocol's table prints them."""
         arrays = embedded(model, self._inputs.repeated, self.queries, self.gallery)
-        metrics = evaluate_embeddings(arrays).as_dict()
-        if self.config.validates_clustering:
-            metrics["NMI"] = normalized_mutual_information(arrays)
+        if not self.config.validates_clustering:
+            return evaluate_embeddings(arrays).as_dict()
+        metrics = evaluate_embeddings(arrays, self.config.dataset).as_dict()
+        metrics["NMI"] = normalized_mutual_information(arrays)
         return metrics
 
     def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
@@ -270,7 +272,7 @@ class Unit:
         """The figures of a trained model, and its embeddings of the test set."""
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
-        metrics = evaluate_embeddings(embeddings)
+        metrics = evaluate_embeddings(embeddings, self.config.dataset)
         result: dict = {
             "config_hash": self.config_hash,
             "fold": self.fold,
@@ -321,13 +323,19 @@ def embedded(
     return arrays
 
 
-def evaluate_embeddings(embeddings: dict[str, np.ndarray]) -> RetrievalResult:
-    """Retrieval metrics of what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery."""
+def evaluate_embeddings(embeddings: dict[str, np.ndarray], dataset: str = "") -> RetrievalResult:
+    """Evaluate what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
+
+    Args:
+        embeddings: the arrays by name.
+        dataset: whose printed R@k stand beside R@1, R@2, R@4 and R@8; empty: these alone.
+    """
     return retrieval.evaluate_retrieval(
         embeddings["queries"],
         embeddings["query_labels"],
         embeddings.get("gallery"),
         embeddings.get("gallery_labels"),
+        recall_at=sorted({1, 2, 4, 8, *recall_at(dataset)}),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
 from common.errors import InvalidInput
+from common.files import write_arrays
 from common.retrieval import evaluate_retrieval
 from experiments.analyses.embedding_files import read_embeddings
 from tests.command_line import check_clean_failure, run_module
@@ -77,6 +78,23 @@ def test_scores_queries_against_a_gallery(tmp_path):
     found = json.loads((tmp_path / "s.json").read_text())
     assert found["metrics"]["MAP@R"] == pytest.approx(expected.map_at_r)
     assert found["gallery"] == [31, 8]
+
+
+def test_scores_a_run_by_its_folder_or_its_file_with_the_recalls_of_its_data_set(tmp_path):
+    queries, gallery = save(tmp_path / "q.npz", 0), save(tmp_path / "g.npz", 1, num_items=31)
+    names = ("queries", "query_labels", "gallery", "gallery_labels")
+    write_arrays(tmp_path / "test_embeddings.npz", dict(zip(names, (*queries, *gallery))))
+    (tmp_path / "config.json").write_text('{"dataset": "inshop"}')
+    expected = evaluate_retrieval(*queries, *gallery, recall_at=(1, 10, 20, 30)).as_dict()
+    for place in (tmp_path, tmp_path / "test_embeddings.npz"):
+        finished = score(f"--embeddings={place}", f"--json={tmp_path}/s.json")
+        assert finished.returncode == 0, finished.stderr
+        assert json.loads((tmp_path / "s.json").read_text())["metrics"] == {
+            name: pytest.approx(value) for name, value in expected.items() if not name.startswith("num_")
+        }
+    check_clean_failure(score(f"--embeddings={tmp_path}", f"--gallery={tmp_path}/g.npz"), "--gallery", "its own")
+    (tmp_path / "test_embeddings.npz").unlink()
+    check_clean_failure(score(f"--embeddings={tmp_path}"), "test_embeddings.npz is missing")
 
 
 def test_scores_a_sample_of_the_queries(tmp_path):

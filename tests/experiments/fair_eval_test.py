@@ -175,6 +175,46 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, ima
     np.testing.assert_array_equal(arrays[0]["queries"], arrays[1]["queries"])
 
 
+@pytest.mark.slow
+def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_them(image_folder, tmp_path):
+    """Stanford Online Products prints R@1, R@10, R@100 and R@1000: here 19 test classes of four mixed images."""
+    root = tmp_path / "Stanford_Online_Products"
+    root.mkdir()
+    (root / "photos").symlink_to(image_folder)
+    for part, classes in (("train", range(5)), ("test", range(5, 24))):
+        lines = [f"1 {1 + c} 1 photos/class{(c + 5 * i) % 24:02d}/{i}.png" for c in classes for i in range(4)]
+        (root / f"Ebay_{part}.txt").write_text("\n".join(["image_id class_id super_class_id path", *lines]) + "\n")
+    arguments = [*SMALL_PHOTOGRAPHS, *ONE_EVALUATION, f"--data_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
+    arguments += ["--dataset=sop", "--loss=c2", "--num_folds=2", "--fold=0", f"--runs_dir={tmp_path / 'runs'}"]
+    arguments += ["--classes_per_batch=2"]
+    first = run_small(MODULE, *arguments)
+    assert first.returncode == 0, first.stderr
+    (result_path,) = tmp_path.rglob("result.json")
+    result, arrays = json.loads(result_path.read_text()), np.load(result_path.with_name("test_embeddings.npz"))
+    distances = np.linalg.norm(arrays["queries"][:, None] - arrays["queries"][None], axis=-1) + 9 * np.eye(76)
+    same = arrays["query_labels"][:, None] == arrays["query_labels"][None]
+    hits = np.take_along_axis(same, np.argsort(distances, axis=1), axis=1)
+    expected = {f"R@{k}": hits[:, :k].any(axis=1).mean() for k in (1, 10, 100, 1000)}
+    assert expected["R@1"] < expected["R@10"] < 1
+    assert {name: result["test"][name] for name in expected} == pytest.approx(expected)
+    header, line = next(tmp_path.rglob("report_recall.csv")).read_text().splitlines()
+    assert header == "method,runs,R@1,R@10,R@100,R@1000"
+    assert line == ",".join(["c2+gap", "1", *(f"{100 * value:.2f}" for value in expected.values())])
+    assert line.split(",")[3] in first.stdout
+    for name in ("result.json", "result.copy.json"):
+        if result_path.with_name(name).exists():
+            older = {k: value for k, value in result["test"].items() if k in ("P@1", "MAP@R", "P@R", "R@1", "R@2")}
+            result_path.with_name(name).write_text(json.dumps({**result, "test": older}))
+    again = run_module(MODULE, *arguments, "--report_only", f"--record={tmp_path / 'rows'}")
+    assert again.stdout == first.stdout
+    (row,) = StudyRows(tmp_path / "rows").rows
+    assert {name: row["test"][name] for name in expected} == pytest.approx(expected)
+    scored = run_module("experiments.evaluate", f"--embeddings={result_path.parent}")
+    assert [text.split()[:2] for text in scored.stdout.splitlines() if text.startswith("R@")] == [
+        [name, f"{100 * value:.2f}"] for name, value in expected.items()
+    ]
+
+
 def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
     notices = "TensorFlow writes some while it is imported"
     finished = run_module(MODULE, "--dataset=sop", "--loss=pnca", "--pooling=gsp", cwd=tmp_path, fresh=notices)

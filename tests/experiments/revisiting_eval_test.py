@@ -9,7 +9,7 @@ from common.diagnostics import evaluate_clustering
 from common.errors import InvalidInput
 from common.files import write_arrays, write_json
 from experiments.protocols.conventional_report import ConventionalReport
-from experiments.protocols.revisiting_report import METRICS, rows_of, write_report
+from experiments.protocols.revisiting_report import rows_of, write_report
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_module, run_small
@@ -41,14 +41,17 @@ def test_proxies_have_the_benchmarks_pace_and_scale():
         resolve("glyphs", "pnca", "gap", "revised", "full", {})
 
 
+METRICS = ("R@1", "R@2", "R@4", "NMI")  # at each epoch
+
+
 def write_unit(folder, config, repeat, curves):
-    """A finished unit with these values at three epochs, and two clusters as test embeddings."""
+    """A finished unit with these values at three epochs, and four clusters as test embeddings."""
     rng = np.random.default_rng(repeat)
     path = folder / config.protocol / "cub200" / f"{config.name}-0123456789" / f"fold0-repeat{repeat}"
     labels = np.repeat(np.arange(4), 5)
     embeddings = rng.normal(size=(4, 3))[labels] + 0.7 * rng.normal(size=(20, 3))
     write_arrays(path / "test_embeddings.npz", {"queries": embeddings, "query_labels": labels})
-    test = {"P@1": 0.4, "R@1": 0.4, "R@2": 0.5, "R@4": 0.6, "MAP@R": 0.1}
+    test = {"P@1": 0.4, "R@1": 0.4, "R@2": 0.5, "R@4": 0.6, "R@8": 0.7, "MAP@R": 0.1}
     result = {"status": "finished", "config_hash": "0123456789", "fold": 0, "repeat": repeat, "test": test}
     rest = {"untrained": test, "steps": 30, "train_seconds": 2.0, "validation": {"best": {"P@1": 0.6, "step": 10}}}
     write_json(path / "result.json", {**result, **rest, "deviations": []})
@@ -78,7 +81,8 @@ def report(tmp_path):
 
 def test_each_metric_takes_its_own_best_epoch_and_the_unbiased_figure_stands_beside(report, tmp_path):
     method, nmi = report
-    best, last, unbiased, optimism = rows_of(method)
+    best, unrecorded, last, unbiased, optimism = rows_of(method)
+    assert {place: cell.estimate.mean for place, cell in unrecorded.cells.items()} == {("128-D", "R@8"): 0.7}
     cells = {metric: best.cells["128-D", metric] for metric in METRICS}
     means = {metric: cell.estimate.mean for metric, cell in cells.items()}
     assert means == pytest.approx({"R@1": 0.63, "R@2": 0.735, "R@4": 0.83, "NMI": 0.67})
@@ -101,6 +105,24 @@ def test_each_metric_takes_its_own_best_epoch_and_the_unbiased_figure_stands_bes
         "revisiting.tex",
         "validation_curves.png",
     }
+
+
+def test_runs_that_recorded_no_deeper_recall_have_that_of_the_best_epoch_beside_the_printed_one(tmp_path):
+    config = resolve("sop", "margin+pads", "gap", "revisiting", "full", {}, protocol="conventional")
+    for repeat in range(5):
+        write_unit(tmp_path, config, repeat, [(0.6, 0.7, 0.8, 0.9)])
+    (folder,) = (tmp_path / "conventional").glob("*/*")
+    _, epoch, last = rows_of(ConventionalReport(config, config, collect_method(folder), None, repeats=5))
+    cells = {metric: cell for (_, metric), cell in epoch.cells.items()}
+    assert [*cells] == ["R@10", "R@100", "R@1000"]
+    assert [cell.estimate.mean for cell in cells.values()] == pytest.approx([0.98, 1, 1])  # of 20 test images
+    assert (cells["R@10"].published.value, cells["R@100"].published.value, cells["R@1000"].published) == (
+        89.0,
+        95.4,
+        None,
+    )
+    assert "of the epoch of the best R@1" in cells["R@10"].verdict.reason
+    assert {metric for _, metric in last.cells} == {"R@1", "NMI"}
 
 
 def test_what_is_missing_is_named_and_the_rest_is_printed(report):

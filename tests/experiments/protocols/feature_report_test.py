@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from experiments.protocols.feature_report import write_parts
+from common.files import DamagedFile
+from experiments.protocols.feature_report import write_parts, write_recall
+from experiments.reports.published_values import published_value
 
 
 def unit(folder, value=None, decisions=None):
@@ -18,6 +20,36 @@ def unit(folder, value=None, decisions=None):
         arrays = {"steps": 30 * np.arange(1, decisions + 1), "probabilities": np.full((decisions, 2), 0.5)}
         np.savez(folder / "sampling.npz", edges=edges, **arrays)
     return SimpleNamespace(path=folder, measured={"features": features} if value else {})
+
+
+def finished(value):
+    return SimpleNamespace(test_metrics=lambda: {f"R@{k}": value / k for k in (1, 10, 20, 30)})
+
+
+def test_recalls_are_means_beside_the_printed_ones_and_damaged_runs_are_named(tmp_path):
+    def damaged():
+        raise DamagedFile("test_embeddings.npz is missing.")
+
+    lost = SimpleNamespace(test_metrics=lambda: {"R@1": 0.0}, test_embeddings=damaged)
+    printed = {
+        "R@1": published_value("5.1", "inshop", "C2", 128, "P@1"),
+        "R@20": SimpleNamespace(table="9", method="C2", value=40.5),
+    }
+    runs = {"c2+gap": [finished(0.5), finished(0.7), lost], "ms+gap": [finished(0.3)], "pnca+gap": []}
+    text = write_recall(
+        runs,
+        "inshop",
+        tmp_path,
+        published=lambda method, metric: printed.get(metric) if method == "c2+gap" else None,
+    )
+    assert (tmp_path / "report_recall.csv").read_text().splitlines() == [
+        "method,runs,R@1,R@10,R@20,R@30",
+        "c2+gap,2,60.00,6.00,3.00,2.00",
+        '"  printed: table 5.1, C2",,{:.2f},,40.50,'.format(printed["R@1"].value),
+        "ms+gap,1,30.00,3.00,1.50,1.00",
+    ]
+    assert "c2+gap: a run is left out. test_embeddings.npz is missing." in " ".join(text.split())
+    assert write_recall({"c2+gap": []}, "inshop", tmp_path) == ""
 
 
 def test_figures_of_features_are_means_over_runs_in_the_order_of_the_embedding(tmp_path):
