@@ -63,7 +63,7 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
     assert "single minus pnca+gap MAP@R" in first.stdout
     assert "untrained" in first.stdout
     assert first.stderr.count("before training, the backbone's average features on the test set: P@1") == 4
-    pictures = list(folder.rglob("*.png"))
+    pictures = list((folder / "runs").rglob("*.png"))
     assert len(pictures) == 1
     assert pictures[0].read_bytes().startswith(b"\x89PNG")
 
