@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
 EXTRAS = (
-    *("dev", "faiss", "keras-hub", "mlflow", "mlflow-server", "onnx", "oracles", "parquet", "peers"),
+    *("dev", "faiss", "heif", "keras-hub", "mlflow", "mlflow-server", "onnx", "oracles", "parquet", "peers"),
     *("serve", "slurm", "torch", "tune", "wandb"),
 )
 

@@ -245,7 +245,7 @@ def _read_image_part(folder: str, class_names: list[str]) -> CifarPart:
 
 
 def _read_image(path: str) -> np.ndarray:
-    image = np.asarray(load_rgb(path, path))
+    image = np.asarray(load_rgb(path, path, exif_orientation=False))
     if image.shape[:2] != (IMAGE_SIZE, IMAGE_SIZE):
         raise _wrong_file(path, f"{image.shape[1]} x {image.shape[0]} pixels", f"{IMAGE_SIZE} x {IMAGE_SIZE}")
     return image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data.file_names import FileNames
+from common.data.image_formats import stored_orientation
 from common.data.regular_files import read_regular_file, regular_status
 from common.progress import progress_bar
 
@@ -32,7 +34,10 @@ class _Folder(NamedTuple):
 
 
 def content_digests(
-    paths: Iterable[str | os.PathLike], cache_dir: str | os.PathLike, what: str = "images"
+    paths: Iterable[str | os.PathLike],
+    cache_dir: str | os.PathLike,
+    what: str = "images",
+    exif_orientation: bool = False,
 ) -> np.ndarray:
     """Hexadecimal SHA-256 of the contents of files.
 
@@ -45,6 +50,7 @@ def content_digests(
         cache_dir: digests are kept in its folder `digests`, which is made when missing. If it cannot be written, a
             warning says so, and the next call reads the files again.
         what: the files are, for the progress bar.
+        exif_orientation: the files are images that are turned as EXIF says: `content_digest` of both.
 
     Returns:
         `[files]` digests as bytes (`S64`), in the order of the paths.
@@ -58,11 +64,29 @@ def content_digests(
     for shard, folders in _by_shard(names):
         entries = kept.read(shard)
         for place, row in _places(names, folders):
-            digests[row] = _digest_in(entries, place, _version(place)).encode()
+            digests[row] = _digest_in(entries, place, _version(place), exif_orientation).encode()
     unread = np.flatnonzero(digests == b"")
     if len(unread):
-        digests[unread] = _read(names[unread], kept, what)
+        digests[unread] = _read(names[unread], kept, what, exif_orientation)
     return digests
+
+
+def content_digest(contents: bytes, exif_orientation: bool) -> str:
+    """Return the hexadecimal SHA-256 of a file; if EXIF turns the image, of that and of how it does.
+
+    The two readings of a turned photo so have two digests; any other file has one.
+
+    Args:
+        contents: of the file.
+        exif_orientation: the image is turned as its EXIF orientation says.
+    """
+    digest = hashlib.sha256(contents).hexdigest()
+    return _read_digest(digest, stored_orientation(contents) if exif_orientation else 1)
+
+
+def _read_digest(digest: str, orientation: int = 1) -> str:
+    """The digest of a file that is read in an orientation."""
+    return digest if orientation == 1 else hashlib.sha256(f"{digest} turned {orientation}".encode()).hexdigest()
 
 
 def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
@@ -86,15 +110,19 @@ def _version(place: str) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _digest_in(entries: dict, place: str, version: list[int]) -> str:
-    """The digest that was kept of this version of a file; empty if there is none."""
+def _digest_in(entries: dict, place: str, version: list[int], exif_orientation: bool) -> str:
+    """The digest that was kept of this version of a file; empty if there is none, or not its orientation."""
     entry = entries.get(place)
-    if not (isinstance(entry, list) and len(entry) == 2 and entry[0] == version):
+    if not (isinstance(entry, list) and len(entry) in (2, 3) and entry[0] == version):
         return ""
-    return entry[1] if isinstance(entry[1], str) and len(entry[1]) == _DIGITS else ""
+    if not (isinstance(entry[1], str) and len(entry[1]) == _DIGITS):
+        return ""
+    if not exif_orientation:
+        return entry[1]
+    return _read_digest(*entry[1:]) if len(entry) == 3 and entry[2] in range(1, 9) else ""
 
 
-def _read(names: FileNames, kept: _KeptDigests, what: str) -> np.ndarray:
+def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: bool) -> np.ndarray:
     """Digests `[files]`, read in parallel; what was read is kept even if the rest is not."""
     digests = np.zeros(len(names), "S64")
     pool = ThreadPoolExecutor()
@@ -104,24 +132,28 @@ def _read(names: FileNames, kept: _KeptDigests, what: str) -> np.ndarray:
                 rows_of: defaultdict[str, list[int]] = defaultdict(list)
                 for place, row in _places(names, folders):
                     rows_of[place].append(row)
-                entries = {}
+                entries: dict[str, list] = {}
                 try:
-                    for place, entry in zip(rows_of, pool.map(_entry, rows_of)):
-                        entries[place] = entry
-                        digests[rows_of[place]] = entry[1].encode()
+                    read = functools.partial(_entry, exif_orientation=exif_orientation)
+                    for place, (entry, may_be_kept) in zip(rows_of, pool.map(read, rows_of)):
+                        if may_be_kept:
+                            entries[place] = entry
+                        digests[rows_of[place]] = _read_digest(entry[1], *entry[2:]).encode()
                         bar.update(len(rows_of[place]))
                 finally:
-                    kept.keep(shard, {place: entry[:2] for place, entry in entries.items() if entry[2]})
+                    kept.keep(shard, entries)
     finally:
         pool.shutdown(cancel_futures=True)
     return digests
 
 
-def _entry(place: str) -> tuple[list[int], str, bool]:
-    """Version and digest of a file, and whether they may be kept: it did not change shortly before."""
+def _entry(place: str, exif_orientation: bool) -> tuple[list, bool]:
+    """Version, digest and perhaps orientation of a file; and whether they may be kept: it had not just changed."""
     begun, version = time.time_ns(), _version(place)
-    digest = hashlib.sha256(read_regular_file(place)).hexdigest()
-    return version, digest, version == _version(place) and abs(begun - version[2]) >= _SETTLED
+    contents = read_regular_file(place)
+    entry: list = [version, hashlib.sha256(contents).hexdigest()]
+    entry += [stored_orientation(contents)] if exif_orientation else []
+    return entry, version == _version(place) and abs(begun - version[2]) >= _SETTLED
 
 
 class _KeptDigests:
@@ -132,8 +164,8 @@ class _KeptDigests:
         self._is_writable = True
         self._damaged: set[str] = set()
 
-    def keep(self, shard: str, added: dict[str, tuple[list[int], str]]) -> None:
-        """Adds entries (version and digest by path) to what is on disk."""
+    def keep(self, shard: str, added: dict[str, list]) -> None:
+        """Adds entries (version, digest and perhaps orientation, by path) to what is on disk."""
         if not added or not self._is_writable:
             return
         try:

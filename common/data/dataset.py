@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,8 @@ class Examples:
         view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
             (see `fixed_views`); None where every draw is a view of its own.
         shards: `[examples]` copies of the images that are read instead of the files in `paths`.
+        exif_orientation: turn the images as the EXIF orientation of their files says. The published data sets set it to
+            False, which is the reading of the published code.
 
     Raises:
         InvalidInput: labels that are not integers, or fields whose lengths differ.
@@ -54,6 +56,7 @@ class Examples:
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
     shards: ShardedImages | None = None
+    exif_orientation: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _integer_labels(self.labels))
@@ -98,7 +101,7 @@ class Examples:
     def subset(self, indices: np.ndarray) -> Examples:
         """The examples at `indices` (`[chosen]` integers, or a `[examples]` mask), in that order."""
         chosen = {name: values[indices] for name, values in self._per_example_fields().items()}
-        return Examples(**chosen)
+        return replace(self, **chosen)
 
     def select_classes(self, class_ids: np.ndarray, relabel: bool = True) -> Examples:
         """The examples of the given classes, in their present order.
@@ -128,11 +131,11 @@ class Examples:
         return chosen._with_labels(new_labels)
 
     def _with_labels(self, labels: np.ndarray) -> Examples:
-        return Examples(**{**self._per_example_fields(), "labels": labels})
+        return replace(self, labels=labels)
 
     def _per_example_fields(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None and name != "exif_orientation"}
 
 
 @dataclass(frozen=True, eq=False)

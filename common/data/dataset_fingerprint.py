@@ -21,8 +21,8 @@ def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
     """A short text that differs whenever anything differs that training or evaluation could see.
 
     Of examples in memory: labels and values. Of image files: of each example, in order, the part, the label, the name
-    of the class, the path below the folder that holds all of them, and the SHA-256 of the file's bytes. Where that
-    folder is, and when its files were written, makes no difference.
+    of the class, the path below the folder that holds all of them, and the SHA-256 of the file's bytes; and of an image
+    that EXIF turns, how it does. Where that folder is, and when its files were written, makes no difference.
 
     Args:
         dataset: as loaded, not its prepared copies.
@@ -76,12 +76,16 @@ def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_
     places = {folder: os.path.abspath(folder or ".") for folder in names.folders()}
     root = os.path.commonpath(places.values())
     below = {folder: _relative(place, root) for folder, place in places.items()}
-    contents = content_digests(names, cache_dir)
+    contents = np.concatenate([_contents(examples, cache_dir) for _, examples in parts if examples.paths is not None])
     digest = hashlib.sha256(ascii(dataset.name).encode())
     for (part, label), name, content in zip(_labelled(parts), names.with_folders(below), contents):
         class_name = str(dataset.class_names[label]) if len(dataset.class_names) else ""
         digest.update(ascii((part, label, class_name, name, content.decode())).encode())
     return digest.hexdigest()[:_DIGITS]
+
+
+def _contents(examples: Examples, cache_dir: str | os.PathLike) -> np.ndarray:
+    return content_digests(examples.paths or (), cache_dir, exif_orientation=examples.exif_orientation)
 
 
 def _relative(folder: str, root: str) -> str:

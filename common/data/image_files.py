@@ -1,12 +1,14 @@
 """Reads image files: JPEG files decoded in TensorFlow, only the window that is needed; all else through Pillow.
 
-EXIF orientation is ignored on both ways, as the published code and torchvision ignore it. (The orientation of a TIFF
-file is part of that format: Pillow applies it, in training, evaluation and prepared copies alike.) Transparent pixels
-lie on white; 16-bit values are scaled; see `to_rgb`.
+Both ways turn an image as its EXIF orientation says, as every viewer does. With `exif_orientation=False` they ignore
+it, as the published code and torchvision do: the reading of the published data sets. (The orientation of a TIFF or HEIF
+file is part of that format: its decoder always applies it.) Transparent pixels lie on white; 16-bit values are scaled;
+see `to_rgb`.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 from typing import BinaryIO
@@ -15,16 +17,24 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image, UnidentifiedImageError
 
+from common.data.image_formats import EXIF_PREFIX, ORIENTATION, SHORT, open_image, orientation_of, upright
 from common.data.images import ImageTransform, cut
 from common.data.jpeg_soundness import jpeg_complaint
 from common.data.regular_files import read_regular_file
 from common.data.rgb_conversion import to_rgb
 from common.errors import invalid
 
-UNREADABLE = (OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+_EXIF_SEGMENT, _START_OF_SCAN, _END_OF_IMAGE, _FILL = 0xE1, 0xDA, 0xD9, 0xFF  # second bytes of JPEG's markers
+_DCT = "INTEGER_ACCURATE"  # the inverse transform that Pillow uses, as fast as the approximate one
+_PADDING = bytes(16)  # behind a file, so that a few bytes can be read at every place in it
 
 
-def read_image(path: tf.Tensor, transform: ImageTransform, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
+def read_image(
+    path: tf.Tensor,
+    transform: ImageTransform,
+    seed: tf.Tensor | tuple[int, int] = (0, 0),
+    exif_orientation: bool = True,
+) -> tf.Tensor:
     """Reads a file in a TensorFlow graph and transforms it.
 
     A complete JPEG file (from its start marker to its end marker) is decoded by `tf.image.decode_and_crop_jpeg`, which
@@ -36,6 +46,7 @@ def read_image(path: tf.Tensor, transform: ImageTransform, seed: tf.Tensor | tup
         path: scalar string.
         transform: which window is needed, and what is made of it.
         seed: int32 `[2]`, of the example.
+        exif_orientation: turn the image as its EXIF orientation says.
 
     Returns:
         uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
@@ -44,11 +55,15 @@ def read_image(path: tf.Tensor, transform: ImageTransform, seed: tf.Tensor | tup
         tf.errors.NotFoundError: no such file; the message has its name.
         tf.errors.InvalidArgumentError: the file is no readable image; the message has its name.
     """
-    return decode_image(tf.io.read_file(path), path, transform, seed)
+    return decode_image(tf.io.read_file(path), path, transform, seed, exif_orientation)
 
 
 def decode_image(
-    contents: tf.Tensor, name: tf.Tensor | str, transform: ImageTransform, seed: tf.Tensor | tuple[int, int] = (0, 0)
+    contents: tf.Tensor,
+    name: tf.Tensor | str,
+    transform: ImageTransform,
+    seed: tf.Tensor | tuple[int, int] = (0, 0),
+    exif_orientation: bool = True,
 ) -> tf.Tensor:
     """Decodes a file's contents in a TensorFlow graph and transforms the image, as `read_image` does.
 
@@ -57,6 +72,7 @@ def decode_image(
         name: scalar string, for the error.
         transform: which window is needed, and what is made of it.
         seed: int32 `[2]`, of the example.
+        exif_orientation: turn the image as its EXIF orientation says.
 
     Returns:
         uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
@@ -66,18 +82,79 @@ def decode_image(
     """
     is_jpeg = _is_complete_jpeg(contents)
     # Only what differs is inside the branches: a graph's optimiser does not look into them.
-    shape = tf.cond(is_jpeg, lambda: tf.image.extract_jpeg_shape(contents), lambda: _shape_by_pillow(name, contents))
+    orientation = None  # of JPEG files; others are turned by Pillow
+    if exif_orientation:
+        orientation = tf.cond(is_jpeg, lambda: encoded_orientation(contents), lambda: tf.constant(1))
+    shape = tf.cond(
+        is_jpeg,
+        lambda: _jpeg_shape(contents, orientation),
+        lambda: _shape_by_pillow(name, contents, exif_orientation),
+    )
     height, width = shape[0], shape[1]
     window = transform.window(height, width, seed)
     pixels = tf.cond(
-        is_jpeg, lambda: _decode_jpeg(contents, window), lambda: cut(_decode_by_pillow(name, contents), window)
+        is_jpeg,
+        lambda: _decode_jpeg(contents, window, orientation),
+        lambda: cut(_decode_by_pillow(name, contents, exif_orientation), window),
     )
     image = transform.finish(pixels, height, width, seed)
     return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
 
 
-def load_rgb(source: str | os.PathLike | BinaryIO, name: str) -> Image.Image:
+def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
+    """Return the EXIF orientation of a JPEG or PNG file in a TensorFlow graph.
+
+    Args:
+        contents: scalar string.
+
+    Returns:
+        Scalar int32, 1 to 8; 1 for files without one and for other formats.
+    """
+    size = tf.cast(tf.strings.length(contents), tf.int64)
+    padded = tf.strings.join([contents, _PADDING])
+    is_png = tf.equal(tf.strings.substr(padded, 0, 8), b"\x89PNG\r\n\x1a\n")
+
+    def step(place: tf.Tensor, length: tf.Tensor, goes_on: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Go from a chunk (length, name, ...) or a segment (marker, length, ...) to the next."""
+        head = _bytes_at(padded, place, 8)
+        chunk, segment = _number(head[:4]), _number(head[2:4])
+        is_exif = tf.where(
+            is_png,
+            tf.equal(tf.strings.substr(padded, place + 4, 4), b"eXIf"),
+            tf.equal(head[1], _EXIF_SEGMENT) & tf.equal(tf.strings.substr(padded, place + 4, 6), EXIF_PREFIX),
+        )
+        is_last = tf.equal(head[1], _START_OF_SCAN) | tf.equal(head[1], _END_OF_IMAGE) | tf.not_equal(head[0], _FILL)
+        width = tf.where(is_png, 12 + chunk, tf.where(tf.equal(head[1], _FILL), tf.constant(1, tf.int64), 2 + segment))
+        start, inside = tf.where(is_png, place + 8, place + 4), tf.where(is_png, chunk, segment - 2)
+        goes_on = ~is_exif & (is_png | ~is_last)
+        return tf.where(is_exif, start, place + width), tf.where(is_exif, inside, length), goes_on
+
+    place, length, _ = tf.while_loop(
+        lambda place, length, goes_on: goes_on & (place < size),
+        step,
+        (tf.where(is_png, tf.constant(8, tf.int64), 2), tf.constant(0, tf.int64), tf.constant(True)),
+    )
+    return _orientation_in(tf.strings.substr(padded, tf.minimum(place, size), tf.maximum(length, 0)))
+
+
+def turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """Turn `[height, width, channels]` as an EXIF orientation (1 to 8) says, in a TensorFlow graph."""
+
+    def is_one_of(*orientations: int) -> tf.Tensor:
+        return tf.reduce_any(tf.equal(orientation, orientations))
+
+    image = tf.cond(orientation > 4, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+    image = tf.cond(is_one_of(2, 3, 6, 7), lambda: image[:, ::-1], lambda: image)
+    return tf.cond(is_one_of(3, 4, 7, 8), lambda: image[::-1], lambda: image)
+
+
+def load_rgb(source: str | os.PathLike | BinaryIO, name: str, exif_orientation: bool = True) -> Image.Image:
     """Decodes a file, or a binary stream from its beginning, with Pillow to 8-bit RGB, as `to_rgb` does.
+
+    Args:
+        source: of the image.
+        name: for the error.
+        exif_orientation: turn the image as its EXIF orientation says.
 
     Raises:
         InvalidInput: it cannot be read to its end, its data are damaged (see `jpeg_complaint`), or its values have no
@@ -88,7 +165,7 @@ def load_rgb(source: str | os.PathLike | BinaryIO, name: str) -> Image.Image:
     else:
         source.seek(0)
         contents = source.read()
-    image = decode_rgb(contents)
+    image = decode_rgb(contents, exif_orientation)
     if isinstance(image, str):
         raise invalid(
             "image file",
@@ -99,16 +176,24 @@ def load_rgb(source: str | os.PathLike | BinaryIO, name: str) -> Image.Image:
     return image
 
 
-def decode_rgb(contents: bytes) -> Image.Image | str:
-    """The image in a file's contents as 8-bit RGB, or a phrase that says why there is none."""
+def decode_rgb(contents: bytes, exif_orientation: bool = True) -> Image.Image | str:
+    """Return an encoded image as 8-bit RGB, or the reason against it.
+
+    Args:
+        contents: of the file.
+        exif_orientation: turn the image as its EXIF orientation says.
+    """
     complaint = jpeg_complaint(contents)
     if complaint:
         return complaint
     try:
-        with Image.open(io.BytesIO(contents)) as image:
-            return to_rgb(image)
-    except UNREADABLE as error:
-        return "its format is unknown" if isinstance(error, UnidentifiedImageError) else str(error)
+        with open_image(contents) as image:
+            rgb = to_rgb(image)
+            return upright(rgb, orientation_of(image)) if exif_orientation else rgb
+    except UnidentifiedImageError:
+        return "its format is unknown"
+    except Exception as error:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
+        return str(error) or type(error).__name__
 
 
 def _is_complete_jpeg(contents: tf.Tensor) -> tf.Tensor:
@@ -117,22 +202,67 @@ def _is_complete_jpeg(contents: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all(tf.equal(start_and_end, [b"\xff\xd8\xff", b"\xff\xd9"]))
 
 
-def _decode_jpeg(contents: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    # The accurate inverse transform is what Pillow uses, and it is as fast as the approximate one.
-    return tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method="INTEGER_ACCURATE")
+def _bytes_at(contents: tf.Tensor, place: tf.Tensor | int, count: int) -> tf.Tensor:
+    found = tf.io.decode_raw(tf.strings.substr(contents, place, count), tf.uint8)
+    return tf.cast(tf.ensure_shape(found, [count]), tf.int64)
 
 
-def _shape_by_pillow(path: tf.Tensor | str, contents: tf.Tensor) -> tf.Tensor:
-    return tf.ensure_shape(tf.numpy_function(_shape_of_pixels, [path, contents], tf.int32), [3])
+def _number(digits: tf.Tensor, is_little: tf.Tensor | bool = False) -> tf.Tensor:
+    """Numbers `[...]` of bytes `[..., bytes]`."""
+    powers = np.array([256**power for power in range(digits.shape[-1])], np.int64)
+    return tf.reduce_sum(digits * tf.where(is_little, powers, powers[::-1]), axis=-1)
 
 
-def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor) -> tf.Tensor:
-    return tf.ensure_shape(tf.numpy_function(_pixels, [path, contents], tf.uint8), [None, None, 3])
+def _orientation_in(exif: tf.Tensor) -> tf.Tensor:
+    """Return the orientation in Exif data, a small TIFF file; 1 without one."""
+    has_prefix = tf.equal(tf.strings.substr(tf.strings.join([exif, _PADDING]), 0, 6), EXIF_PREFIX)
+    size = tf.cast(tf.strings.length(exif), tf.int64)
+    exif = tf.strings.substr(exif, tf.where(has_prefix, tf.constant(6, tf.int64), 0), size)
+    size = tf.cast(tf.strings.length(exif), tf.int64)
+    exif = tf.strings.join([exif, _PADDING])
+    order = tf.strings.substr(exif, 0, 2)
+    is_little = tf.equal(order, b"II")
+    directory = tf.minimum(_number(_bytes_at(exif, 4, 4), is_little), size)
+    count = tf.minimum(_number(_bytes_at(exif, directory, 2), is_little), (size - directory - 2) // 12)
+    entries = tf.io.decode_raw(tf.strings.substr(exif, directory + 2, 12 * tf.maximum(count, 0)), tf.uint8)
+    entries = tf.cast(tf.reshape(entries, [-1, 6, 2]), tf.int64)  # of two bytes: tag, type, ..., value
+    values = _number(entries, is_little)
+    is_found = tf.equal(values[:, 0], ORIENTATION) & tf.equal(values[:, 1], SHORT)
+    found = tf.concat([tf.boolean_mask(values[:, 4], is_found), [1]], axis=0)[0]
+    is_known = (is_little | tf.equal(order, b"MM")) & (found >= 1) & (found <= 8)
+    return tf.cast(tf.where(is_known, found, 1), tf.int32)
 
 
-def _shape_of_pixels(path: bytes, contents: bytes) -> np.ndarray:
-    return np.array(_pixels(path, contents).shape, np.int32)
+def _jpeg_shape(contents: tf.Tensor, orientation: tf.Tensor | None) -> tf.Tensor:
+    shape = tf.image.extract_jpeg_shape(contents)
+    return shape if orientation is None else tf.where(orientation > 4, tf.gather(shape, [1, 0, 2]), shape)
 
 
-def _pixels(path: bytes, contents: bytes) -> np.ndarray:
-    return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace")))
+def _decode_jpeg(contents: tf.Tensor, window: tf.Tensor, orientation: tf.Tensor | None) -> tf.Tensor:
+    def stored() -> tf.Tensor:
+        return tf.image.decode_and_crop_jpeg(contents, window, channels=3, dct_method=_DCT)
+
+    def whole() -> tf.Tensor:
+        return tf.image.decode_jpeg(contents, channels=3, dct_method=_DCT)
+
+    if orientation is None:
+        return stored()
+    return tf.cond(tf.equal(orientation, 1), stored, lambda: cut(turned(whole(), orientation), window))
+
+
+def _shape_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, exif_orientation: bool) -> tf.Tensor:
+    pixels = functools.partial(_shape_of_pixels, exif_orientation=exif_orientation)
+    return tf.ensure_shape(tf.numpy_function(pixels, [path, contents], tf.int32), [3])
+
+
+def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, exif_orientation: bool) -> tf.Tensor:
+    pixels = functools.partial(_pixels, exif_orientation=exif_orientation)
+    return tf.ensure_shape(tf.numpy_function(pixels, [path, contents], tf.uint8), [None, None, 3])
+
+
+def _shape_of_pixels(path: bytes, contents: bytes, exif_orientation: bool) -> np.ndarray:
+    return np.array(_pixels(path, contents, exif_orientation).shape, np.int32)
+
+
+def _pixels(path: bytes, contents: bytes, exif_orientation: bool) -> np.ndarray:
+    return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace"), exif_orientation))

@@ -10,12 +10,13 @@ import numpy as np
 from common.data.class_splits import random_class_split
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.file_names import FileNames
+from common.data.image_formats import is_image_name, left_out
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.regular_files import regular_status
 from common.errors import InvalidInput, invalid, raise_all
+from common.progress import write_notice
 
 OWN_IMAGES = "images of your own"  # in a deviation: there are no official ones
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
 def load_image_folder(
@@ -31,6 +32,8 @@ def load_image_folder(
     Classes are taken in the order of their paths, images in the order of their names, so that the data set is the same
     on every file system. A random share of the classes trains, the others test. Links to folders and to images are
     followed; one that leads back to a folder above itself is left out, since all that is below is there already.
+    Images are files whose names end as those of a format that is read (see `image_formats`); files with other endings
+    or without one are left out, and a line on the standard error counts them. Hidden ones are left out silently.
 
     Args:
         data_dir: the folder.
@@ -48,16 +51,20 @@ def load_image_folder(
     if data_dir is None or not os.path.isdir(data_dir):
         raise _invalid_folder(data_dir)
     found: list[InvalidInput] = []
-    files_of_class = _find_classes(os.path.abspath(data_dir), found)
+    files_of_class, ignored = _find_classes(os.path.abspath(data_dir), found)
     if len(files_of_class) < 2:
-        raise_all([*found, _invalid_folder(f"{data_dir} with {len(files_of_class)} class folders")])
+        classes = f"{data_dir} with {len(files_of_class)} class folders"
+        raise_all([*found, _invalid_folder(f"{classes} ({ignored})" if ignored else classes)])
+    if ignored:
+        write_notice(f"{data_dir}: {ignored}")
 
     names = sorted(files_of_class)
     train_ids, test_ids = random_class_split(len(names), train_fraction, seed)
     class_names = [names[class_id] for class_id in (*train_ids, *test_ids)]
     train = _examples(files_of_class, class_names, 0, len(train_ids))
+    readable_names = tuple(map(_readable, class_names))
     try:
-        check_training_pairs(train, class_names, f"training set of {data_dir}")
+        check_training_pairs(train, readable_names, f"training set of {data_dir}")
     except InvalidInput as problem:
         found.append(problem)
     if problems is None:
@@ -68,46 +75,58 @@ def load_image_folder(
         name="folder",
         train=train,
         test=_examples(files_of_class, class_names, len(train_ids), len(names)),
-        class_names=tuple(class_names),
+        class_names=readable_names,
         deviations=(f"folder: {OWN_IMAGES}, split by class with seed {seed}; there are no published figures",),
         kind="image_files",
     )
 
 
-def find_image_files(folder: str) -> list[tuple[str, str]]:
+def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[str, str]]:
     """Image files at any depth of a folder, in the order of their paths, each with the folder that it is in.
 
-    Links are followed as by `load_image_folder`; hidden files and folders are left out.
+    Links are followed as by `load_image_folder`, and the same files are left out.
 
     Args:
         folder: where to look.
+        name: of the argument or flag that says so, for the error.
 
     Returns:
         Absolute path, and the path of its folder relative to `folder` with `/` ("" for files in `folder` itself).
 
     Raises:
-        InvalidInput: there is no such folder, or one below it cannot be read.
+        InvalidInput: there is no such folder, no image in it, or a folder below it that cannot be read.
     """
     root = os.path.abspath(folder)
-    found = []
+    found, others = [], []
     problems: list[InvalidInput] = []
-    for directory, _, images in _folders_with_images(root, (), problems):
+    for directory, _, images, names in _folders_with_images(root, (), problems):
         relative = os.path.relpath(directory, root).replace(os.sep, "/")
-        found += [(image.path, "" if relative == "." else relative) for image in images]
+        found += [(image.path, "" if relative == "." else _readable(relative)) for image in images]
+        others += names
     raise_all(problems)
+    ignored = left_out(others)
+    if not found:
+        received = f"{folder} ({ignored})" if ignored else folder
+        raise invalid(name, received=received, expected="a folder with image files in it, at any depth")
+    if ignored:
+        write_notice(f"{folder}: {ignored}")
     return found
 
 
-def _find_classes(root: str, problems: list[InvalidInput]) -> dict[str, FileNames]:
-    """Find the image files of every class, by the class folder's path relative to `root`.
+def _find_classes(root: str, problems: list[InvalidInput]) -> tuple[dict[str, FileNames], str]:
+    """Return image files by the class folder's path below `root`, and a phrase for files left out.
 
-    Hidden folders are left out, and files and folders whose error `problems` gets.
+    Hidden folders are skipped, and files and folders whose error `problems` gets.
     """
     files_of_class: dict[str, FileNames] = {}
     class_of_folder: dict[tuple[int, int], str] = {}
-    for directory, identity, images in _folders_with_images(root, (), problems):
+    others: list[str] = []
+    beside = 0
+    for directory, identity, images, names in _folders_with_images(root, (), problems):
         class_name = os.path.relpath(directory, root).replace(os.sep, "/")
-        if class_name == ".":
+        others += names
+        if class_name == "." or not images:
+            beside += len(images)
             continue
         if identity in class_of_folder:
             problems.append(
@@ -123,7 +142,8 @@ def _find_classes(root: str, problems: list[InvalidInput]) -> dict[str, FileName
         class_of_folder[identity] = class_name
         if paths:
             files_of_class[class_name] = FileNames(paths)
-    return files_of_class
+    in_no_class = [f"left out: {beside} image{'s' if beside > 1 else ''} in no class folder"] if beside else []
+    return files_of_class, "; ".join(filter(None, [left_out(others), *in_no_class]))
 
 
 def _is_regular(path: str, problems: list[InvalidInput]) -> bool:
@@ -135,10 +155,17 @@ def _is_regular(path: str, problems: list[InvalidInput]) -> bool:
     return True
 
 
+def _readable(name: str) -> str:
+    """Return a folder's name as text that any file holds; bytes outside UTF-8 are escaped."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def _folders_with_images(
     directory: str, above: tuple, problems: list[InvalidInput]
-) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry]]]:
-    """Folder, its identity on the disk, and its images, of `directory` and all below it.
+) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry], list[str]]]:
+    """Visit `directory` and all folders below it.
+
+    Yields of each: its path, its identity on the disk, its images, and the names of its other files.
 
     Args:
         directory: where to look.
@@ -153,9 +180,10 @@ def _folders_with_images(
     if identity in above:
         return
     folders = [entry for entry in entries if entry.is_dir()]
-    images = [entry for entry in entries if entry.name.lower().endswith(IMAGE_ENDINGS) and not entry.is_dir()]
-    if images:
-        yield directory, identity, images
+    files = [entry for entry in entries if not entry.is_dir()]
+    images = [entry for entry in files if is_image_name(entry.name)]
+    if files:
+        yield directory, identity, images, [entry.name for entry in files if not is_image_name(entry.name)]
     for folder in folders:
         yield from _folders_with_images(folder.path, (*above, identity), problems)
 

@@ -71,7 +71,8 @@ def training_batches(
         tf.TensorSpec([size, 2] if with_places else [size], tf.int64),
     )
     num_steps = _steps_at_once(content, augmentation, size)
-    inputs = _transformed(_dataset_of(draws, signature, num_steps), augmentation, size, num_threads)
+    drawn = _dataset_of(draws, signature, num_steps)
+    inputs = _transformed(drawn, augmentation, size, num_threads, examples.exif_orientation)
     if num_steps > 1:
         inputs = inputs.rebatch(size, drop_remainder=True)
     return _deterministic(inputs, num_threads)
@@ -127,7 +128,7 @@ def view_batches(
 
     signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
     drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
-    inputs = _transformed(drawn, transform, batch_size, num_threads)
+    inputs = _transformed(drawn, transform, batch_size, num_threads, examples.exif_orientation)
     num_batches = -(-len(indices) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
 
@@ -235,10 +236,10 @@ class _Transforms:
 
     def __init__(self) -> None:
         self._graph: tf.Graph | None = None
-        self._traced: dict[tuple[ImageTransform, str], tf.types.experimental.GenericFunction] = {}
+        self._traced: dict[tuple[ImageTransform, str, bool], tf.types.experimental.GenericFunction] = {}
 
     def of(
-        self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec
+        self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec, exif_orientation: bool
     ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
         """The function of inputs (a path, a name and contents, an array, or a batch of arrays) and seed pairs.
 
@@ -246,10 +247,10 @@ class _Transforms:
         """
 
         def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return read_image(path, transform, seed)
+            return read_image(path, transform, seed, exif_orientation)
 
         def decode(named: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return decode_image(named[1], named[0], transform, seed)
+            return decode_image(named[1], named[0], transform, seed, exif_orientation)
 
         kind = _kind_of(inputs)
         function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = transform
@@ -260,7 +261,8 @@ class _Transforms:
         graph = tf.compat.v1.get_default_graph()
         if graph is not self._graph:
             self._graph, self._traced = graph, {}
-        traced = self._traced.setdefault((transform, kind), tf.function(function, autograph=False))
+        key = (transform, kind, exif_orientation)
+        traced = self._traced.setdefault(key, tf.function(function, autograph=False))
         # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
         # run eagerly, as what `tf.data` calls does.
         return traced.get_concrete_function(inputs, seeds)
@@ -270,12 +272,17 @@ _TRANSFORMS = _Transforms()
 
 
 def _transformed(
-    drawn: tf.data.Dataset, transform: ImageTransform, batch_size: int, num_threads: int | None
+    drawn: tf.data.Dataset,
+    transform: ImageTransform,
+    batch_size: int,
+    num_threads: int | None,
+    exif_orientation: bool,
 ) -> tf.data.Dataset:
     """Batches of (content, seed pairs, and possibly labels), with the content transformed and without the seeds."""
     at_once = drawn.element_spec[0].dtype != tf.string and transform.works_on_batches
     elements = drawn if at_once else drawn.unbatch()
-    traced = _TRANSFORMS.of(transform, *elements.element_spec[:2])
+    inputs, pairs = elements.element_spec[:2]
+    traced = _TRANSFORMS.of(transform, inputs, pairs, exif_orientation)
 
     def mapped(content: tf.Tensor, seeds: tf.Tensor, *labels: tf.Tensor) -> tf.Tensor | tuple[tf.Tensor, ...]:
         inputs = traced(content, seeds)

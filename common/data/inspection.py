@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -11,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from common.data.dataset import Dataset, Examples, parts_of
 from common.data.image_files import decode_rgb
+from common.data.image_formats import open_image, stored_orientation
 from common.data.regular_files import contents_of
 from common.progress import progress_bar
 
@@ -35,6 +34,7 @@ class Inspected:
         height: the same.
         mode: Pillow's name of the kind of image: `RGB`, `L` (grey), `CMYK`, `P` (palette), ...; empty in memory.
         complaint: why it cannot be read; None if it can.
+        orientation: EXIF orientation of the file, 1 to 8; 1 is upright.
     """
 
     part: str
@@ -46,6 +46,7 @@ class Inspected:
     height: int = 0
     mode: str = ""
     complaint: str | None = None
+    orientation: int = 1
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,10 @@ class Inspection:
             sides = [min(found.width, found.height) for found in self.examples if found.width]
             lines.append(f"kinds of images: {kinds} (all become 8-bit RGB: 16 bits scaled, transparent on white)")
             lines.append(f"shorter sides: {min(sides)} to {max(sides)} pixels")
+        num_turned = sum(found.orientation != 1 for found in self.examples)
+        if num_turned:
+            reading = "are turned upright" if dataset.train.exif_orientation else "stay so, as in the published code"
+            lines.append(f"stored rotated or mirrored (EXIF orientation): {num_turned:,}, which {reading}")
         return "\n".join([dataset.name, *(f"  {line}" for line in lines)])
 
     def _digested(self) -> list[Inspected]:
@@ -137,21 +142,24 @@ def _inspect_arrays(part: str, examples: Examples) -> Iterable[Inspected]:
 def _inspect_files(part: str, examples: Examples) -> Iterable[Inspected]:
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # decoding and digests release the interpreter
         looks = pool.map(
-            lambda path, label: _inspect_file(part, path, label), examples.file_names, examples.labels.tolist()
+            lambda path, label: _inspect_file(part, path, label, examples.exif_orientation),
+            examples.file_names,
+            examples.labels.tolist(),
         )
         yield from progress_bar(looks, desc=f"inspecting {part}", total=len(examples), unit="image")
 
 
-def _inspect_file(part: str, path: str, label: int) -> Inspected:
+def _inspect_file(part: str, path: str, label: int, exif_orientation: bool) -> Inspected:
     contents = contents_of(path)
     if isinstance(contents, str):
         return Inspected(part, label, path, "", 0, complaint=contents)
     facts = (part, label, path, hashlib.sha256(contents).hexdigest(), len(contents))
-    decoded = decode_rgb(contents)
+    decoded = decode_rgb(contents, exif_orientation)
     if isinstance(decoded, str):
         return Inspected(*facts, complaint=decoded)
-    with Image.open(io.BytesIO(contents)) as image:
-        return Inspected(*facts, decoded.width, decoded.height, image.mode)
+    with open_image(contents) as image:
+        mode = image.mode
+    return Inspected(*facts, decoded.width, decoded.height, mode, orientation=stored_orientation(contents))
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:

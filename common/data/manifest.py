@@ -213,7 +213,12 @@ def _read_parquet(
         raise invalid("table", received=path, expected=f"a Parquet file ({error})") from error
     places = [f"{path}, row {number}" for number in range(1, table.num_rows + 1)]
     columns = {name: column.to_pylist() for name, column in zip(names, table.columns)}
-    return places, {name: ["" if value is None else str(value) for value in values] for name, values in columns.items()}
+    return places, {name: list(map(_text, values)) for name, values in columns.items()}
+
+
+def _text(value: object) -> str:
+    """Return a value as text; bytes are names of files, which may be no UTF-8."""
+    return "" if value is None else os.fsdecode(value) if isinstance(value, bytes) else str(value)
 
 
 def _check_columns(path: str, present: Sequence[str], required: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def official_dataset(
     gallery: Examples | None = None,
     deviations: tuple[str, ...] = (),
 ) -> Dataset:
-    """The data set of image files, with its deviations from the official counts.
+    """Make the data set of image files, with its deviations from the official counts.
 
     Args:
         release: the official one.
@@ -179,13 +179,18 @@ def official_dataset(
         found.update({"gallery images": len(gallery), "gallery classes": gallery.num_classes})
     return Dataset(
         name=release.name,
-        train=train,
-        test=test,
-        gallery=gallery,
+        train=_as_published(train),
+        test=_as_published(test),
+        gallery=None if gallery is None else _as_published(gallery),
         class_names=tuple(class_names),
         deviations=deviations + check_official_counts(release.name, release.official_counts, found),
         kind="image_files",
     )
+
+
+def _as_published(examples: Examples) -> Examples:
+    """Return the examples in the reading of the published code, which ignores EXIF orientation."""
+    return replace(examples, exif_orientation=False)
 
 
 def split_by_class_order(release: OfficialRelease, num_classes: int) -> tuple[int, tuple[str, ...]]:

@@ -32,12 +32,13 @@ def prepare_images(
 
     Copies are RGB JPEG files of quality 95, resized bilinearly with antialiasing (torchvision's rule: the longer side
     is rounded down). An image whose shorter side is smaller is enlarged, as the recipe of the thesis resizes all
-    images to a shorter side of 256. EXIF orientation is ignored, as it is wherever images are read.
+    images to a shorter side of 256. They are turned as the EXIF orientation of the sources says, unless
+    `examples.exif_orientation` is False; the returned examples are upright and have it False.
 
-    A copy is known by the digest of the source's contents, the shorter side and the box: different sources and sizes
-    never mix, a source that changes is prepared again, and one that is moved is not. Files appear under their name
-    only when complete, so that an interrupted preparation continues where it stopped, and several processes may prepare
-    the same images.
+    A copy is known by the digest of the source's contents (and of its EXIF orientation, if that is applied), the
+    shorter side and the box: different sources, readings and sizes never mix, a source that changes is prepared again,
+    and one that is moved is not. Files appear under their name only when complete, so that an interrupted preparation
+    continues where it stopped, and several processes may prepare the same images.
 
     Args:
         examples: image files.
@@ -56,22 +57,25 @@ def prepare_images(
     check_choice("copies", copies, COPIES)
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
-    sources = _Sources(examples.paths, examples.boxes if boxes else None, cache_dir, shorter_side)
+    crops = examples.boxes if boxes else None
+    sources = _Sources(examples.paths, crops, cache_dir, shorter_side, examples.exif_orientation)
+    made = dataclasses.replace(examples, boxes=None, exif_orientation=False)
     name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
     if copies == "shards":
         folder = os.path.join(cache_dir, "shards", f"{name}_version_{COPY_VERSION}")
-        return dataclasses.replace(examples, shards=_as_shards(sources, ShardFolder(folder)), boxes=None)
-    return dataclasses.replace(
-        examples, paths=_as_files(sources, os.path.join(cache_dir, "prepared", name)), boxes=None
-    )
+        return dataclasses.replace(made, shards=_as_shards(sources, ShardFolder(folder)))
+    return dataclasses.replace(made, paths=_as_files(sources, os.path.join(cache_dir, "prepared", name)))
 
 
 class _Sources:
     """Images of which there are to be copies; `crops` are boxes `[images, 4]`, or None for whole images."""
 
-    def __init__(self, paths: FileNames, crops: np.ndarray | None, cache_dir: str, shorter_side: int) -> None:
+    def __init__(
+        self, paths: FileNames, crops: np.ndarray | None, cache_dir: str, shorter_side: int, exif_orientation: bool
+    ) -> None:
         self.paths, self._crops, self._shorter_side = paths, crops, shorter_side
-        self._digests = content_digests(paths, cache_dir)
+        self._exif_orientation = exif_orientation
+        self._digests = content_digests(paths, cache_dir, exif_orientation=exif_orientation)
 
     def copy_name(self, row: int) -> str:
         """`ab/stem-abcdef0123456789.jpg`, from a digest of all that decides what the copy looks like."""
@@ -89,7 +93,8 @@ class _Sources:
 
     def copy(self, row: int) -> bytes:
         """The contents of a copy; see `small_copy`."""
-        return small_copy(self.paths[row], self._box(row), self._digests[row].decode(), self._shorter_side)
+        content = self._digests[row].decode()
+        return small_copy(self.paths[row], self._box(row), content, self._shorter_side, self._exif_orientation)
 
     def _box(self, row: int) -> Sequence[float] | None:
         return None if self._crops is None else self._crops[row].tolist()

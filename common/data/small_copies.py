@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Sequence
 
 from PIL import Image
 
+from common.data.content_digests import content_digest
 from common.data.image_files import load_rgb
 from common.data.images import scaled_side
 from common.data.regular_files import read_regular_file
@@ -17,22 +17,25 @@ QUALITY = 95  # of the JPEG files
 COPY_VERSION = 1  # of what copies look like
 
 
-def small_copy(source: str, box: Sequence[float] | None, content: str, shorter_side: int) -> bytes:
+def small_copy(
+    source: str, box: Sequence[float] | None, content: str, shorter_side: int, exif_orientation: bool = True
+) -> bytes:
     """An RGB JPEG file's contents, with the image resized bilinearly with antialiasing.
 
     Args:
         source: image file.
         box: left, top, right, bottom (exclusive) in pixels, to which the image is cut first; None: all of it.
-        content: hexadecimal SHA-256 that the file has to have.
+        content: `content_digest` that the file has to have.
         shorter_side: of the copy, in pixels.
+        exif_orientation: turn the image as its EXIF orientation says.
 
     Raises:
         InvalidInput: the file cannot be read to its end, or has changed; it names it.
     """
     contents = read_regular_file(source)
-    if hashlib.sha256(contents).hexdigest() != content:
+    if content_digest(contents, exif_orientation) != content:
         raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
-    image = load_rgb(io.BytesIO(contents), source)
+    image = load_rgb(io.BytesIO(contents), source, exif_orientation)
     if box is not None:
         image = image.crop(_box_inside(image, box))
     width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)

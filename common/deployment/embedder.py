@@ -36,6 +36,7 @@ class Embedder:
     Attributes:
         model: the Keras model, from `[batch, height, width, channels]` to `[batch, dim]`.
         digest: SHA-256 of the model's file, hexadecimal.
+        exif_orientation: files and encoded images are turned as their EXIF orientation says; what the model states.
     """
 
     def __init__(self, model: keras.Model, digest: str) -> None:
@@ -45,6 +46,7 @@ class Embedder:
             raise invalid("model", received=model.name, expected="one that `experiments.export` wrote")
         self._network: keras.Model = layers[NETWORK]
         self._preprocessing: ImagePreprocessing | None = layers.get(PREPROCESSING)
+        self.exif_orientation = self._preprocessing is None or self._preprocessing.exif_orientation
         self._infer = tf.function(
             lambda inputs: self._network(inputs, training=False), reduce_retracing=True, autograph=False
         )
@@ -69,7 +71,7 @@ class Embedder:
 
         Args:
             items: one of
-                - a list of paths of image files, in any format that Pillow reads (EXIF orientation is ignored);
+                - a list of paths of image files, in any format of `common.data.image_formats`;
                 - a list of encoded images, `bytes` each;
                 - an array `[images, height, width, channels]`, uint8 or numbers in 0..255, 1 (grey) or 3 (RGB)
                   channels; or a list of arrays `[height, width, channels]`, which may differ in size;
@@ -130,14 +132,15 @@ class Embedder:
         return self._from_files(items, kinds == {"path"}, batch_size)
 
     def _from_files(self, items: list, are_paths: bool, batch_size: int) -> Iterator[tf.Tensor]:
-        transform = self._layer.transform
+        transform, exif_orientation = self._layer.transform, self.exif_orientation
 
-        def contents() -> Iterator[tuple[str, str | bytes]]:
+        def contents() -> Iterator[tuple[bytes, bytes]]:
             for place, item in enumerate(items):
-                yield (os.fspath(item), os.fspath(item)) if are_paths else (f"item {place}", bytes(item))
+                yield (os.fsencode(item), os.fsencode(item)) if are_paths else (b"item %d" % place, bytes(item))
 
         def prepared(name: tf.Tensor, content: tf.Tensor) -> tf.Tensor:
-            return decode_image(tf.io.read_file(content) if are_paths else content, name, transform)
+            content = tf.io.read_file(content) if are_paths else content
+            return decode_image(content, name, transform, exif_orientation=exif_orientation)
 
         spec = tf.TensorSpec([], tf.string)
         files = tf.data.Dataset.from_generator(contents, output_signature=(spec, spec))

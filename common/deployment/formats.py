@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.data.image_files import encoded_orientation, turned
 from common.deployment.deployable_model import NETWORK, PREPROCESSING, save_model
 from common.deployment.image_preprocessing import ImagePreprocessing
 from common.errors import InvalidInput, check_choice, invalid
@@ -129,6 +130,8 @@ def _from_contents(preprocessing: ImagePreprocessing, channels: int) -> Callable
             lambda: tf.image.decode_jpeg(content, channels=channels, dct_method="INTEGER_ACCURATE"),
             lambda: tf.image.decode_png(content, channels=channels),
         )
+        if preprocessing.exif_orientation:
+            image = turned(image, encoded_orientation(content))
         return tf.ensure_shape(tf.cast(transform(image), tf.float32), [size, size, channels])
 
     plain = tf.autograph.experimental.do_not_convert(decoded)

@@ -31,6 +31,8 @@ class ImagePreprocessing(keras.layers.Layer):
         crop: "center": the shorter side is resized to 256/227 of `image_size` first (image files); "native": to
             `image_size` (data sets whose images all have that size).
         antialias: low-pass filter where images shrink.
+        exif_orientation: files and encoded images are turned as their EXIF orientation says before they come here; this
+            layer only keeps it. Models that were written before it existed ignore the orientation.
 
     Input shape:
         `[batch, height, width, channels]`, values 0..255 (values outside are clipped).
@@ -41,11 +43,19 @@ class ImagePreprocessing(keras.layers.Layer):
 
     supports_jit = False  # XLA needs sizes that are known
 
-    def __init__(self, image_size: int, crop: str = "center", antialias: bool = True, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        image_size: int,
+        crop: str = "center",
+        antialias: bool = True,
+        exif_orientation: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.image_size = int(check_positive("image_size", image_size))
         self.crop = check_choice("crop", crop, CROPS)
         self.antialias = bool(antialias)
+        self.exif_orientation = bool(exif_orientation)
 
     @property
     def transform(self) -> ResizedCenter:
@@ -67,4 +77,8 @@ class ImagePreprocessing(keras.layers.Layer):
 
     def get_config(self) -> dict:  # noqa: D102
         settings = {"image_size": self.image_size, "crop": self.crop, "antialias": self.antialias}
-        return {**super().get_config(), **settings}
+        return {**super().get_config(), **settings, "exif_orientation": self.exif_orientation}
+
+    @classmethod
+    def from_config(cls, config: dict) -> ImagePreprocessing:  # noqa: D102
+        return cls(**{"exif_orientation": False, **config})

@@ -112,5 +112,5 @@ def sync_folder(path: pathlib.Path) -> None:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Writes a text in UTF-8, atomically."""
-    write_atomically(path, lambda file: file.write(text.encode()))
+    """Write a text in UTF-8, atomically; names of files outside UTF-8 keep their bytes."""
+    write_atomically(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))

@@ -235,7 +235,7 @@ def stated_digest(path: pathlib.Path) -> str | None:
         path: of the picture.
     """
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=("PNG",)) as image:
             return image.text.get(DIGEST)
     except (OSError, AttributeError, SyntaxError):
         return None
@@ -250,7 +250,7 @@ def draw(picture: Picture, study: StudyRows, path: pathlib.Path) -> None:
         path: where the PNG goes.
     """
     picture.draw(study, path, **picture.arguments)
-    with Image.open(path) as image:
+    with Image.open(path, formats=("PNG",)) as image:
         image.load()
     said = PngImagePlugin.PngInfo()
     said.add_text(DIGEST, digest_of(picture, study))

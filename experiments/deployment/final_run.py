@@ -18,11 +18,10 @@ from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
 from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.reports.deployed_models import METRICS, models_table
-from experiments.settings import build
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.run_settings import DECODED_IMAGES_MB
-from experiments.units.same_data import check_same_data
+from experiments.units.same_data import data_of_run
 from experiments.units.trained_model import stored_configuration
 from experiments.units.unit import evaluate_embeddings, per_query_scores
 from experiments.units.unit_runs import UnitRuns
@@ -136,7 +135,7 @@ def train_final(
     Raises:
         InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
     """
-    check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), study.data, os.fspath(study.path))
+    dataset = data_of_run(dataset, cache_dir, study.data, os.fspath(study.path))
     folder = os.fspath(runs_dir or study.path.parents[2])
     runs = UnitRuns(dataset, folder, cache_dir, tracker, decoded_images_mb)
     runs.train(config, 0, 0, checkpoint_seconds)

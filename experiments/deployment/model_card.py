@@ -197,7 +197,18 @@ def _loading(run: RunModel, written: Written) -> str:
         beside += "takes the contents of JPEG and PNG files."
     else:
         code, beside = _loading_of_network(run, written, shape)
-    return "\n".join(["```python", *code, "```", output, "", beside])
+    lines = ["```python", *code, "```", output, "", beside]
+    preprocessing = {layer.name: layer for layer in run.model.layers}.get("preprocessing")
+    if preprocessing is not None:
+        lines += ["", _exif_sentence(written.name, preprocessing.exif_orientation)]
+    return "\n".join(lines)
+
+
+def _exif_sentence(name: str, exif_orientation: bool) -> str:
+    if not exif_orientation:
+        return "EXIF orientation is ignored, as it was when this run was trained."
+    where = {"keras": "to files and encoded images", "savedmodel": "by the signature `encoded`"}
+    return f"EXIF orientation is applied {where.get(name, 'to photos before they are resized')}."
 
 
 def _loading_of_network(run: RunModel, written: Written, shape: list[int]) -> tuple[list[str], str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.data import Dataset
+from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.training.test_embeddings import read_test_embeddings
 from experiments.settings.config import ExperimentConfig
@@ -80,16 +80,18 @@ class RunModel:
     def __init__(self, path: str | os.PathLike, dataset: Dataset, cache_dir: str | None, num_checked: int = 256):
         self.path = pathlib.Path(path)
         self.trained: TrainedModel = load_trained_model(path, dataset=dataset, cache_dir=cache_dir)
-        self.model = model_of(self.trained)
-        test, loaded = self.trained.dataset.test, dataset.test
+        loaded = (self.trained.loaded or dataset).test
+        # Photos of users are turned; only a run on such photos from before that keeps its reading.
+        self.model = model_of(self.trained, loaded.exif_orientation == dataset.test.exif_orientation)
+        test = self.trained.dataset.test
         chosen = np.unique(np.linspace(0, len(test) - 1, num_checked).astype(int))
         self._examples = test.subset(chosen)
         self._stored = read_test_embeddings(path)["queries"][chosen]
         batches = image_batches(self._examples, self.config, self.trained.dataset)
         self._network = self.trained.model.embed(batches)
-        self._originals: list[str] | None = None
+        self._originals: Examples | None = None
         if test.are_copies_of(loaded):
-            self._originals = [loaded.file_names[place] for place in chosen[:_NUM_ORIGINALS]]
+            self._originals = loaded.subset(chosen[:_NUM_ORIGINALS])
         self._check_network()
 
     @property
@@ -156,14 +158,21 @@ class RunModel:
 
         if self._originals is None:
             return np.zeros(0)
-        originals = Embedder(self.model, "").embed(self._originals)
+        embedder = Embedder(self.model, "")
+        embedder.exif_orientation = self._originals.exif_orientation  # as the copies were made
+        originals = embedder.embed(self._originals.file_names)
         copies = self._network[: len(originals)]
         norms = np.linalg.norm(originals, axis=1) * np.linalg.norm(copies, axis=1)
         return (originals * copies).sum(axis=1) / np.maximum(norms, 1e-12)
 
 
-def model_of(trained: TrainedModel) -> keras.Model:
-    """The model from images of any size (or from tokens) to embeddings; it shares the weights of the trained one."""
+def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Model:
+    """Return the model from images (or tokens) to embeddings, with the trained weights.
+
+    Args:
+        trained: the run.
+        exif_orientation: files, of any size, are turned as their EXIF orientation says.
+    """
     from common.deployment import ImagePreprocessing, deployable_model
     from common.deployment.deployable_model import PREPROCESSING
 
@@ -173,7 +182,7 @@ def model_of(trained: TrainedModel) -> keras.Model:
         input_shape: tuple[int, ...] = dataset.train.arrays.shape[1:]
     elif dataset.kind == "image_files":
         antialias = config.evaluation_antialias is not False
-        preprocessing = ImagePreprocessing(config.image_size, "center", antialias, name=PREPROCESSING)
+        preprocessing = ImagePreprocessing(config.image_size, "center", antialias, exif_orientation, name=PREPROCESSING)
         input_shape = (config.image_size, config.image_size, dataset.channels)
     else:
         input_shape = dataset.train.arrays.shape[1:]

@@ -80,6 +80,11 @@ class PhotoNetwork:
         """Whether the model pools by generalized sum pooling that has its prototypes."""
         return self._weights is not None
 
+    @property
+    def exif_orientation(self) -> bool:
+        """Return whether photos are turned as their EXIF orientation says."""
+        return self._embedder.exif_orientation
+
     def embedding_of(self, photo: np.ndarray) -> np.ndarray:
         """The embedding `[1, dim]`, float32, of a photo `[height, width, 3]`, uint8; that of `Embedder.embed`."""
         return np.asarray(self._embed(self._embedder.prepare(photo)[None]), np.float32)

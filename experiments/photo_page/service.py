@@ -75,7 +75,7 @@ class PhotoService:
             raise Refused(409, "This page was started without --model, so it cannot embed photos.")
         began = time.perf_counter()
         with self._one_photo:
-            photo = read_photo(contents, self.limits.pixels)
+            photo = read_photo(contents, self.limits.pixels, self._network.exif_orientation)
             found = self.gallery.nearest(self._network.embedding_of(photo), count, label)
             attention = self._network.attention_of(photo)
         return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
@@ -108,7 +108,8 @@ class PhotoService:
         if self._network is None or not self._network.has_attention:
             return None
         try:
-            return self._network.attention_of(read_photo(self.gallery.contents(row), self.limits.pixels))
+            contents = self.gallery.contents(row)
+            return self._network.attention_of(read_photo(contents, self.limits.pixels, self._network.exif_orientation))
         except Refused:  # the file is gone; the search needs only its embedding
             return None
 

@@ -8,13 +8,14 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from common.data.image_files import decode_rgb
+from common.data.image_formats import open_image, orientation_of, readable_formats, upright
 from common.data.rgb_conversion import to_rgb
 from common.errors import InvalidInput
 from experiments.photo_search.shown import shown_text
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+FORMATS = tuple(name for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF") if name in readable_formats())
 LONGEST_SIDE = 30_000  # pixels
-_ANIMATED = ("PNG", "WEBP", "GIF")  # a JPEG file of a phone may hold a second picture, which is no animation
+_ANIMATED = ("PNG", "WEBP", "GIF", "AVIF")  # a JPEG file of a phone may hold a second picture, which is no animation
 _MEGA = 1_000_000
 
 
@@ -31,7 +32,7 @@ class Refused(InvalidInput):
         self.status = status
 
 
-def read_photo(contents: bytes, max_pixels: int) -> np.ndarray:
+def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) -> np.ndarray:
     """The pixels of an uploaded file.
 
     Only the header is read before the size is known to be allowed, so that a small file that declares a huge picture
@@ -40,9 +41,10 @@ def read_photo(contents: bytes, max_pixels: int) -> np.ndarray:
     Args:
         contents: of the file; its name and its declared type are not looked at.
         max_pixels: most pixels (width times height) of a photo.
+        exif_orientation: turn the photo as its EXIF orientation says.
 
     Returns:
-        uint8 `[height, width, 3]`. EXIF orientation is ignored, as in training.
+        uint8 `[height, width, 3]`.
 
     Raises:
         Refused: it is empty, in another format, animated, too large, or cannot be read to its end.
@@ -50,7 +52,7 @@ def read_photo(contents: bytes, max_pixels: int) -> np.ndarray:
     if not contents:
         raise Refused(422, "The file is empty; expected a photo.")
     try:
-        with Image.open(io.BytesIO(contents), formats=FORMATS) as image:
+        with open_image(contents, FORMATS) as image:
             _check_size(image, max_pixels)
             animated = image.format in _ANIMATED and getattr(image, "is_animated", False)
     except Refused:
@@ -64,7 +66,7 @@ def read_photo(contents: bytes, max_pixels: int) -> np.ndarray:
     if animated:
         raise Refused(422, "The file is an animation; expected a single picture.")
     try:
-        photo = decode_rgb(contents)
+        photo = decode_rgb(contents, exif_orientation)
     except Exception as error:  # noqa: BLE001 (as above)
         raise _damaged(error) from error
     if isinstance(photo, str):
@@ -81,10 +83,10 @@ def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | st
         max_pixels: most pixels of the photo.
     """
     try:
-        with Image.open(io.BytesIO(contents)) as image:
+        with open_image(contents) as image:
             _check_size(image, max_pixels)
             image.draft(None, (longer_side, longer_side))  # of JPEG files, pixels that are not needed are not computed
-            small = to_rgb(image)
+            small = upright(to_rgb(image), orientation_of(image))
     except Refused as error:
         return str(error)
     except Exception:  # noqa: BLE001 (as above)

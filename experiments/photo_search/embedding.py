@@ -21,6 +21,7 @@ from common.index import ImageEmbedder
 from common.progress import progress_bar
 from experiments.photo_search.embedding_tables import EmbeddingTable
 from experiments.photo_search.photos import Photos
+from experiments.photo_search.shown import shown_text
 
 PHOTOS_PER_PART = 512
 _NUM_NAMED = 5  # unreadable photos that an error names
@@ -93,7 +94,7 @@ def _part(
             "embedded already is kept."
         )
     for path, reason in unreadable.items():
-        print(f"left out: {path} ({reason})")
+        print(shown_text(f"left out: {path} ({reason})"))
     places = np.array([place for place, path in enumerate(paths) if path not in unreadable], np.int64)
     embeddings = embedder.embed([paths[place] for place in places], batch_size=batch_size)
     # NumPy's stub takes each of the arrays for `allow_pickle`, too.

@@ -46,7 +46,8 @@ def write_table(path: str, table: EmbeddingTable) -> None:
     """Writes the file atomically.
 
     `.npz`: `embeddings`, `paths`, `model_digest`, and with labels `labels` (numbers, as `experiments.evaluate` reads
-    them) and `class_names`. `.parquet`: columns `path`, `label` and `embedding`; the digest is metadata of the schema.
+    them) and `class_names`. `.parquet`: columns `path` (bytes if one is no UTF-8), `label` and `embedding`; the
+    digest is metadata of the schema.
     """
     if path.endswith(".parquet"):
         _write_parquet(path, table)
@@ -117,7 +118,10 @@ def _write_parquet(path: str, table: EmbeddingTable) -> None:
     from pyarrow import parquet
 
     values = pyarrow.array(np.ascontiguousarray(table.embeddings, np.float32).ravel())
-    columns = {"path": pyarrow.array(table.paths, pyarrow.string())}
+    try:
+        columns = {"path": pyarrow.array(table.paths, pyarrow.string())}
+    except UnicodeEncodeError:  # names that are no UTF-8
+        columns = {"path": pyarrow.array(map(os.fsencode, table.paths), pyarrow.binary())}
     if table.labels is not None:
         columns["label"] = pyarrow.array(table.labels, pyarrow.string())
     columns["embedding"] = pyarrow.FixedSizeListArray.from_arrays(values, table.embeddings.shape[1])
@@ -150,6 +154,7 @@ def _read_parquet(path: str) -> EmbeddingTable:
         for name in ("path", "label")
         if name in found.column_names
     }
+    columns["path"] = [os.fsdecode(each) if isinstance(each, bytes) else each for each in columns["path"]]
     checked(columns, {"path": [str], "label": Maybe([Maybe(str)])}, place)
     labels = columns.get("label")
     texts = None if labels is None else [label or "" for label in labels]

@@ -42,7 +42,7 @@ def find_photos(place: str) -> Photos:
         InvalidInput: there is nothing, no image in it, or a path is there twice.
     """
     if os.path.isdir(place):
-        found = find_image_files(place)
+        found = find_image_files(place, "--images")
         labels = [label for _, label in found]
         photos = Photos([path for path, _ in found], labels if any(labels) else None)
     elif place.endswith(_TABLES) and os.path.isfile(place):
@@ -53,8 +53,6 @@ def find_photos(place: str) -> Photos:
         raise invalid(
             "--images", received=place, expected="a folder, a .csv or .parquet table, or an image file", fix=_fix(place)
         )
-    if not photos.paths:
-        raise invalid("--images", received=place, expected="a folder with image files in it, at any depth")
     return photos
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +55,10 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
     before = signal.signal(signal.SIGTERM, _terminate)
     logging.getLogger("tensorflow").addFilter(_is_news)
     try:
-        return _ending(main, f" {kept}" if kept else "")
+        with warnings.catch_warnings():
+            # Pillow's, on large photos and odd metadata: a photo that cannot be read gets a sentence of ours.
+            warnings.filterwarnings("ignore", module="PIL")
+            return _ending(main, f" {kept}" if kept else "")
     finally:
         signal.signal(signal.SIGTERM, before)
         logging.getLogger("tensorflow").removeFilter(_is_news)

@@ -10,7 +10,7 @@ from experiments.reports import UnitRun
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.units.pooling_weights import image_batches
-from experiments.units.same_data import check_same_data
+from experiments.units.same_data import data_of_run
 
 
 class DataFolder:
@@ -24,7 +24,7 @@ class DataFolder:
     def __init__(self, data_dir: str | None, cache_dir: str | None):
         self.data_dir, self.cache_dir = data_dir, cache_dir
         self._loaded: dict[tuple, Dataset | str] = {}
-        self._fingerprints: dict[tuple, str] = {}
+        self._read: dict[tuple, Dataset] = {}
 
     def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
         """The data that a run was made with, as loaded.
@@ -41,10 +41,10 @@ class DataFolder:
         found = self._loaded[key]
         if isinstance(found, str):
             raise InvalidInput(f"{config.dataset} cannot be read: {found}")
-        if key not in self._fingerprints:
-            self._fingerprints[key] = build.data_fingerprint(found, self.cache_dir)
-        check_same_data(found, self._fingerprints[key], unit.config.get("data"), str(unit.path))
-        return found
+        trained_on = unit.config.get("data")
+        if (key, trained_on) not in self._read:
+            self._read[key, trained_on] = data_of_run(found, self.cache_dir, trained_on, str(unit.path))
+        return self._read[key, trained_on]
 
 
 def pictures(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> np.ndarray:

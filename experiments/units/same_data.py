@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import pathlib
+from typing import Any
 
 from common import data
 from common.data import Dataset
 from common.errors import InvalidInput
 from common.files import read_json
+from experiments.settings import build
 
 _log = logging.getLogger(__name__)
+
+
+def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None, run: str) -> Dataset:
+    """Return the data set in the reading of a run.
+
+    Runs of before on photos that EXIF turns ignored the orientation; all others apply it.
+
+    Args:
+        dataset: as loaded.
+        cache_dir: the folder for prepared images, or None for the default.
+        trained_on: the fingerprint in the run's `config.json`.
+        run: the run's folder, for the message.
+
+    Raises:
+        InvalidInput: the run was trained on other data, or that is unknown.
+    """
+    fingerprint = build.data_fingerprint(dataset, cache_dir)
+    if fingerprint != trained_on and dataset.train.exif_orientation:
+        stored: dict[str, Any] = {
+            part: dataclasses.replace(each, exif_orientation=False) for part, each in data.parts_of(dataset)
+        }
+        as_stored = dataclasses.replace(dataset, **stored)
+        if build.data_fingerprint(as_stored, cache_dir) == trained_on:
+            return as_stored
+    check_same_data(dataset, fingerprint, trained_on, run)
+    return dataset
 
 
 def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, run: str) -> None:

@@ -19,7 +19,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names, changed_identity
 from experiments.settings.plugins import check_stored_plugins
 from experiments.units.pooling_weights import image_batches
-from experiments.units.same_data import check_same_data
+from experiments.units.same_data import data_of_run
 from experiments.units.splits import split_of
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ class TrainedModel(NamedTuple):
         dataset: with prepared images.
         model: with the run's best weights.
         training: the images that the run learnt from.
+        loaded: the data set without prepared images, in the reading of the run (see `data_of_run`).
     """
 
     config: ExperimentConfig
     dataset: Dataset
     model: EmbeddingModel
     training: Examples
+    loaded: Dataset | None = None
 
 
 def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
@@ -120,8 +122,8 @@ def load_trained_model(
         )
     if dataset is None:
         dataset = build.load_dataset_of(config, data_dir, cache_dir)
-    check_same_data(dataset, build.data_fingerprint(dataset, cache_dir), identity.get("data"), os.fspath(path))
-    dataset = build.prepare_dataset(dataset, config, cache_dir)
+    loaded = data_of_run(dataset, cache_dir, identity.get("data"), os.fspath(path))
+    dataset = build.prepare_dataset(loaded, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
     training = split_of(dataset, config, *place).training
     model = build.build_model(config, dataset, training.num_classes, num_examples=len(training))
@@ -132,4 +134,4 @@ def load_trained_model(
     if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
         raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
     model.set_weights(weights)
-    return TrainedModel(config, dataset, model, training)
+    return TrainedModel(config, dataset, model, training, loaded)

@@ -1,11 +1,13 @@
 import hashlib
 import logging
 import os
+import pathlib
 
 import pytest
+from PIL import Image
 
 from common.data import content_digests as module
-from common.data.content_digests import content_digests
+from common.data.content_digests import content_digest, content_digests
 from common.errors import InvalidInput
 
 
@@ -124,3 +126,20 @@ def test_names_that_are_no_text_are_kept_too(tmp_path, reads):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InvalidInput, match="nowhere.png.*No such file"):
         digests_of([str(tmp_path / "nowhere.png")], tmp_path / "cache")
+
+
+def test_a_turned_photo_has_a_digest_of_its_own_also_from_a_cache_of_before(tmp_path, write_image, reads):
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    paths = [write_image(tmp_path / f"{n}.png", (n, 0, 0), exif=exif if n else None) for n in (0, 1)]
+    plain = digests_of(paths, tmp_path / "cache")
+    turned = [digest.decode() for digest in content_digests(paths, tmp_path / "cache", exif_orientation=True)]
+    assert plain == expected(paths)
+    assert turned[0] == plain[0]
+    assert turned[1] != plain[1]
+    assert sorted(reads) == sorted(2 * paths)  # the first cache knows no orientations
+    assert turned == [content_digest(pathlib.Path(path).read_bytes(), True) for path in paths]
+    again = content_digests(paths, tmp_path / "cache", exif_orientation=True)
+    assert [digest.decode() for digest in again] == turned
+    assert digests_of(paths, tmp_path / "cache") == plain
+    assert len(reads) == 4

@@ -5,8 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from common.data import Dataset, Examples, load_image_folder, load_manifest
+from common.data.dataset import parts_of
 from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
 
 
@@ -135,3 +137,19 @@ def test_every_part_counts(tmp_path, part):
 
     assert fingerprint() == fingerprint()
     assert fingerprint(**{part: Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))}) != fingerprint()
+
+
+def test_the_reading_of_turned_photos_counts(folder, tmp_path, write_image):
+    """Of upright photos it makes no difference, so that runs on them keep theirs."""
+
+    def both():
+        loaded = load_image_folder(str(folder))
+        parts = {name: dataclasses.replace(part, exif_orientation=False) for name, part in parts_of(loaded)}
+        stored = dataclasses.replace(loaded, **parts)
+        return [dataset_fingerprint(each, tmp_path / "cache") for each in (loaded, stored)]
+
+    assert len(set(both())) == 1
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    write_image(folder / "class 1" / "1.png", exif=exif)
+    assert len(set(both())) == 2

@@ -134,3 +134,10 @@ def test_places_in_shards_follow_their_examples():
     assert chosen.shards._entries["offset"].tolist() == [10, 30, 40]
     with pytest.raises(InvalidInput, match=r"examples\.shards.*3"):
         Examples(np.array([0, 0, 1]), shards=examples.shards)
+
+
+def test_parts_of_examples_keep_the_reading_of_orientation():
+    examples = Examples(np.array([0, 0, 1, 1]), paths=["a", "b", "c", "d"], exif_orientation=False)
+    for part in (examples.subset(np.array([0])), examples.select_classes(np.array([1]))):
+        assert not part.exif_orientation
+    assert Examples(np.array([0]), paths=["a"]).exif_orientation

@@ -1,13 +1,17 @@
 import io
+import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, ImageOps
 
 from common.data.dataset import Examples
-from common.data.image_files import decode_rgb, load_rgb, read_image
+from common.data.image_files import decode_rgb, encoded_orientation, load_rgb, read_image, turned
+from common.data.image_formats import stored_orientation
 from common.data.images import CenterCrop, PublishedCodeCrop, ThesisCrop
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
@@ -25,13 +29,13 @@ def write(folder, name, image, **options):
     return path
 
 
-def read(path, transform, seed=(0, 0)):
-    return read_in_graph(tf.constant(path), transform, tf.constant(seed))
+def read(path, transform, seed=(0, 0), exif=True):
+    return read_in_graph(tf.constant(path), transform, tf.constant(seed), exif)
 
 
 @tf.function
-def read_in_graph(path, transform, seed):
-    return read_image(path, transform, seed)
+def read_in_graph(path, transform, seed, exif):
+    return read_image(path, transform, seed, exif)
 
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"optimize": True}])
@@ -84,25 +88,90 @@ def test_bytes_after_the_end_of_a_jpeg_do_no_harm(tmp_path):
     assert np.abs(read(path, CenterCrop(16)).numpy() - expected).max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("name", "is_turned"), [("a.jpg", False), ("a.png", False), ("a.webp", False), ("a.tif", True)]
-)
-def test_orientation_is_alike_wherever_images_are_read(tmp_path, name, is_turned):
-    """Training (a window), evaluation (the centre), a prepared copy of either size: EXIF is ignored by all of them.
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif"])
+def test_orientation_is_alike_wherever_images_are_read(tmp_path, name, applied):
+    """Training (a window), evaluation (the centre), a prepared copy of either size.
 
-    The orientation of a TIFF file is part of that format, and Pillow applies it.
+    The orientation of a TIFF file is part of that format, and Pillow always applies it.
     """
-    exif = Image.Exif()
-    exif[0x0112] = 6  # rotated by a quarter
     image = smooth_image(40, 60)
-    path = write(tmp_path, name, image, exif=exif, quality=95, lossless=True)
+    path = write(tmp_path, name, image, exif=exif_of(6), quality=95, lossless=True)
+    is_turned = applied or name == "a.tif"
     expected = CenterCrop(16)(np.asarray(image.transpose(Image.Transpose.ROTATE_270) if is_turned else image)).numpy()
-    copies = prepare_images(Examples(labels=np.array([0]), paths=np.array([path])), str(tmp_path / "cache"), 40)
+    examples = Examples(labels=np.array([0]), paths=np.array([path]), exif_orientation=applied)
+    copies = prepare_images(examples, str(tmp_path / "cache"), 40)
     for source in (path, copies.paths[0]):
         for transform in (CenterCrop(16), PublishedCodeCrop(16, flip=False), ThesisCrop(16, flip=False)):
-            whole = transform(np.asarray(load_rgb(source, source)), (3, 4)).numpy().astype(int)
-            assert np.abs(read(source, transform, (3, 4)).numpy() - whole).mean() < 2
-        assert np.abs(read(source, CenterCrop(16)).numpy().astype(int) - expected).mean() < 2
+            whole = transform(np.asarray(load_rgb(source, source, applied)), (3, 4)).numpy().astype(int)
+            assert np.abs(read(source, transform, (3, 4), applied).numpy() - whole).mean() < 2
+        assert np.abs(read(source, CenterCrop(16), exif=applied).numpy().astype(int) - expected).mean() < 2
+
+
+def exif_of(orientation, order="<", lead=()):
+    """Exif data of a camera: some entries, the orientation, and more entries behind it."""
+    entries = [*lead, (0x010F, 2, 4, b"ABC\0"), (0x0112, 3, 1, struct.pack(f"{order}HH", orientation, 0))]
+    entries += [(0x0128, 3, 1, struct.pack(f"{order}HH", 2, 0))]
+    head = {"<": b"II*\0", ">": b"MM\0*"}[order] + struct.pack(f"{order}I", 8)
+    body = b"".join(struct.pack(f"{order}HHI", *entry[:3]) + entry[3] for entry in entries)
+    return b"Exif\0\0" + head + struct.pack(f"{order}H", len(entries)) + body + bytes(4)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_every_orientation_is_that_of_pillow(kind, order):
+    for orientation in range(1, 9):
+        stream = io.BytesIO()
+        smooth_image(6, 9).save(stream, kind, exif=exif_of(orientation, order), quality=95, comment=b"x" * 300)
+        contents = stream.getvalue()
+        expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(contents))))
+        np.testing.assert_array_equal(np.asarray(decode_rgb(contents)), expected)
+        assert orientation_in_graph(tf.constant(contents)).numpy() == orientation == stored_orientation(contents)
+        stored = tf.constant(np.asarray(decode_rgb(contents, exif_orientation=False)))
+        np.testing.assert_array_equal(turned_in_graph(stored, tf.constant(orientation)), expected)
+
+
+orientation_in_graph, turned_in_graph = tf.function(encoded_orientation), tf.function(turned)
+
+
+def test_exif_without_an_orientation_is_upright():
+    """Odd files: no EXIF, a value that means nothing, another type, damage, EXIF after the pixels of a PNG file."""
+    upright, whole = exif_of(1), exif_of(6)
+    damaged = [whole[:place] for place in range(6, len(whole) - 17)]
+    damaged += [whole[:10] + offset + whole[14:] for offset in (b"\xff\xff\xff\xff", b"\0\0\1\0", b"\x7f\0\0\0")]
+    cases = [(upright, 1), (exif_of(0), 1), (exif_of(9), 1), (exif_of(6, lead=[(0x0112, 4, 1, b"\3\0\0\0")]), 6)]
+    cases += [(exif, 1) for exif in damaged]
+    files = [(jpeg_with(exif), orientation) for exif, orientation in cases]
+    png = io.BytesIO()
+    smooth_image(8, 8).save(png, "PNG")
+    chunk = b"eXIf" + exif_of(8)[6:]
+    late = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    files += [(png.getvalue(), 1), (png.getvalue()[:-12] + late + png.getvalue()[-12:], 8)]
+    files += [(b"", 1), (b"\xff\xd8", 1), (b"\xff\xd8\xff\xe1", 1), (png.getvalue()[:40], 1), (b"GIF89a" + bytes(9), 1)]
+    for contents, orientation in files:
+        assert orientation_in_graph(tf.constant(contents)).numpy() == orientation
+        assert stored_orientation(contents) == orientation
+
+
+def jpeg_with(exif):
+    stream = io.BytesIO()
+    smooth_image(8, 8).save(stream, "JPEG")
+    contents = stream.getvalue()
+    return contents[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + contents[2:]
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.eps"])
+def test_no_image_starts_a_program(tmp_path, monkeypatch, name):
+    """Pillow reads EPS by Ghostscript, whatever a file is called: a stand-in for it says that it was started."""
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (tmp_path / name).write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n")
+    assert decode_rgb((tmp_path / name).read_bytes()) == "its format is unknown"
+    with pytest.raises(InvalidInput, match=f"{name}.*its format is unknown"):
+        load_rgb(str(tmp_path / name), name)
+    assert not (tmp_path / "started").exists()
 
 
 def test_16_bit_and_transparent_images_are_read_in_a_graph(tmp_path):

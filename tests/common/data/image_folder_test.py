@@ -4,8 +4,9 @@ import socket
 import numpy as np
 import pytest
 
-from common.data import image_folder
-from common.data.image_folder import load_image_folder
+from common.data import image_folder, image_formats
+from common.data.image_folder import find_image_files, load_image_folder
+from common.data.image_formats import is_image_name
 from common.errors import InvalidInput
 
 
@@ -127,3 +128,42 @@ def test_what_is_no_file_is_named_at_once(folder, kind, monkeypatch):
         path.symlink_to("/dev/zero" if kind == "a device" else folder / "nothing.png")
     with pytest.raises(InvalidInput, match=f"class 4/3.png', expected a file that can be read .*{kind}"):
         load_image_folder(str(folder))
+
+
+def test_what_is_left_out_is_counted_in_one_line(folder, write_image, capsys):
+    load_image_folder(str(folder))
+    assert capsys.readouterr().err == ""
+    write_image(folder / "cover.png")
+    for name in ("a.heic", "notes.txt", "LICENSE", ".hidden"):
+        (folder / "class 0" / name).write_text("")
+    load_image_folder(str(folder))
+    cure = "" if is_image_name("a.heic") else ", .heic 1: pip install 'deep-metric-learning[heif]'"
+    expected = f"left out: {3 if cure else 2} files (without an ending 1{cure}, .txt 1); "
+    assert capsys.readouterr().err == f"{folder}: {expected}left out: 1 image in no class folder\n"
+    find_image_files(str(folder))
+    assert capsys.readouterr().err == f"{folder}: {expected.rstrip('; ')}\n"
+
+
+def test_a_folder_of_what_is_left_out_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(image_folder, "is_image_name", lambda name: not name.endswith(".heic"))
+    monkeypatch.setattr(image_formats, "readable_formats", lambda: ("JPEG",))
+    for number in range(3):
+        (tmp_path / f"class {number}").mkdir()
+        (tmp_path / f"class {number}" / "1.heic").write_text("")
+    for look in (load_image_folder, find_image_files):
+        with pytest.raises(
+            InvalidInput, match=r"left out: 3 files \(.heic 3: pip install 'deep-metric-learning.heif.'"
+        ):
+            look(str(tmp_path))
+
+
+def test_names_that_are_no_text_are_found(folder):
+    """A class and a file with bytes of Latin-1: the class's name is text that every file can hold."""
+    os.rename(folder / "class 0", os.fsencode(folder) + b"/caf\xe9")
+    os.rename(os.fsencode(folder) + b"/caf\xe9/1.png", os.fsencode(folder) + b"/caf\xe9/\xff.png")
+    dataset = load_image_folder(str(folder))
+    assert "caf\\xe9" in dataset.class_names
+    paths = [*dataset.train.paths, *dataset.test.paths]
+    assert os.fsdecode(os.fsencode(folder) + b"/caf\xe9/\xff.png") in paths
+    assert "caf\\xe9" in dict(find_image_files(str(folder))).values()
+    assert all(map(os.path.isfile, paths))

@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import itertools
 import sys
@@ -354,9 +355,9 @@ def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monk
 def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, monkeypatch):
     traced = []
 
-    def read(path, transform, seed):
+    def read(path, transform, seed, exif_orientation):
         traced.append(transform)
-        return read_image(path, transform, seed)
+        return read_image(path, transform, seed, exif_orientation)
 
     class Changing(CenterCrop):  # a class of one's own, whose objects may be assigned to
         __dataclass_params__ = type("Params", (), {"frozen": False})
@@ -370,5 +371,8 @@ def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, m
     assert traced == 2 * [CenterCrop(19)]
     made += [np.concatenate(list(evaluation_batches(files, Changing(19), 16))) for _ in range(2)]
     assert len(traced) == 4
+    stored = dataclasses.replace(files, exif_orientation=False)
+    made.append(np.concatenate(list(evaluation_batches(stored, CenterCrop(19), 16))))
+    assert len(traced) == 5
     for inputs in made[1:]:
         np.testing.assert_array_equal(inputs, made[0])

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import shutil
 
@@ -103,3 +104,17 @@ def test_long_lists_are_cut(tmp_path, write_image):
     described = inspect_dataset(Dataset(name="none", train=examples, test=examples)).describe()
     assert "unreadable: 60" in described
     assert "... and 50 more" in described
+
+
+@pytest.mark.parametrize(
+    ("applied", "size", "words"), [(True, (10, 12), "are turned upright"), (False, (12, 10), "stay")]
+)
+def test_files_stored_rotated_are_counted(dataset, write_image, applied, size, words):
+    assert "EXIF" not in inspect_dataset(dataset).describe()
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    write_image(dataset.test.paths[1], exif=exif)
+    train, test = (dataclasses.replace(part, exif_orientation=applied) for part in (dataset.train, dataset.test))
+    inspection = inspect_dataset(dataclasses.replace(dataset, train=train, test=test))
+    assert f"stored rotated or mirrored (EXIF orientation): 1, which {words}" in inspection.describe()
+    assert (inspection.examples[4].width, inspection.examples[4].height) == size

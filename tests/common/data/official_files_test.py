@@ -82,3 +82,10 @@ def test_60000_files_are_indexed_in_ten_seconds_and_100_megabytes(tmp_path):
     index_bytes = sum(part.paths.nbytes + part.labels.nbytes for part in (dataset.train, dataset.test))
     assert index_bytes < 100e6
     assert peak_gb < 0.1  # all that the process grew by while it read: about .06
+
+
+def test_published_data_sets_ignore_exif_orientation_as_the_published_code(tmp_path):
+    write_products(tmp_path, 20)
+    dataset = load_stanford_online_products(str(tmp_path))
+    assert not dataset.train.exif_orientation
+    assert not dataset.test.subset(np.array([0])).exif_orientation

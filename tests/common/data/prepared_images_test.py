@@ -1,3 +1,4 @@
+import io
 import os
 import threading
 from pathlib import Path
@@ -259,3 +260,23 @@ def test_wrong_arguments_are_refused(examples, tmp_path):
         prepare_images(examples, str(tmp_path), 0)
     with pytest.raises(InvalidInput, match="boxes"):
         prepare_images(examples, str(tmp_path), 32, boxes=True)
+
+
+@pytest.mark.parametrize("copies", ["files", "shards"])
+def test_the_readings_of_a_turned_photo_never_mix(tmp_path, write_image, copies):
+    """Copies made while EXIF was ignored stay for upright photos alone, and so do digests that were kept then."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    paths = [write_image(tmp_path / f"{n}.jpg", (9 * n, 8, 7), (40, 30), exif=exif if n else b"") for n in (0, 1)]
+    for path in paths:
+        os.utime(path, (1, 1))
+    stored = Examples(np.array([0, 1]), paths=np.array(paths), exif_orientation=False)
+    turned = Examples(stored.labels, paths=stored.paths)
+    old, new = (prepare_images(each, str(tmp_path / "cache"), 20, copies=copies) for each in (stored, turned))
+    assert not (old.exif_orientation)
+    assert not (new.exif_orientation)
+    contents = [list(each.shards) if each.shards else [Path(p).read_bytes() for p in each.paths] for each in (old, new)]
+    sizes = [[Image.open(io.BytesIO(each)).size for each in found] for found in contents]
+    assert sizes == [[(26, 20), (26, 20)], [(26, 20), (20, 26)]]
+    if copies == "files":
+        assert [a == b for a, b in zip(old.paths, new.paths)] == [True, False]

@@ -1,18 +1,22 @@
 """A deployed model is read and embeds files, encoded images, arrays and tokens as evaluation does."""
 
 import hashlib
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.backbones import cut_network
-from common.data import CenterCrop, Examples, evaluation_batches
-from common.deployment import load_embedder, save_model
+from common.backbones import cut_network, load_parameters, mobilenet_v2
+from common.data import CenterCrop, Examples, evaluation_batches, find_image_files, prepare_images
+from common.deployment import Embedder, ImagePreprocessing, deployable_model, load_embedder, save_model
 from common.deployment.embedder import packages_of
 from common.errors import InvalidInput
 from common.ops.normalization import normalize
+from common.pooling import GlobalAveragePooling
+from common.retrieval import evaluate_retrieval
+from common.training import EmbeddingHead
 from gsp_dml import GeneralizedSumPooling
 from tests.common.deployment.small_models import DIM, SIZE, of_images, of_tokens
 from tests.experiments.tiny_network import tiny_network
@@ -164,3 +168,64 @@ def test_files_that_are_no_models_are_refused(tmp_path):
         load_embedder(tmp_path / "other.keras")
     with pytest.raises(InvalidInput, match="ends in .keras"):
         save_model(of_images()[0], tmp_path / "model.h5")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_photos_are_turned_as_exif_says_unless_the_model_is_of_before(colour, tmp_path, kind):
+    embedder, expected, _ = colour
+    image = Image.fromarray(drawn(5, 4, 3)).resize((SIZE + 9, SIZE + 2))
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    path = tmp_path / "photo"
+    image.save(path, kind, exif=exif, quality=100, subsampling=0)
+    upright = image.transpose(Image.Transpose.ROTATE_90)
+    for applied, seen in ((True, upright), (False, image)):
+        embedder.exif_orientation = applied
+        crop = CenterCrop(SIZE)(np.asarray(seen))[None]
+        for items in ([path], [path.read_bytes()]):
+            np.testing.assert_allclose(embedder.embed(items), expected(crop), atol=0.01 if kind == "JPEG" else 1e-6)
+    embedder.exif_orientation = True
+
+
+def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):
+    path = os.fsencode(tmp_path) + b"/caf\xe9.jpg"
+    with open(path, "wb") as file:
+        file.write(photographs[0].read_bytes())
+    embeddings = colour[0].embed([os.fsdecode(path), photographs[0]])
+    np.testing.assert_array_equal(embeddings[0], embeddings[1])
+    with open(path, "wb") as file:
+        file.write(b"no image")
+    with pytest.raises(InvalidInput, match=r"caf.+\.jpg.*its format is unknown"):
+        colour[0].embed([os.fsdecode(path)])
+
+
+@pytest.mark.slow
+def test_rotated_photos_are_found_as_well_as_upright_ones(shared_data, shared_file, tmp_path):
+    """CUB-10 by MobileNetV2 without training, half of the photos stored rotated: 66.7 and 20.3 without EXIF."""
+    backbone = mobilenet_v2()
+    load_parameters(backbone, shared_file("weights/mobilenet_v2_imagenet_torchvision.npz"))
+    head = EmbeddingHead(pooling=GlobalAveragePooling(), embedding_dim=None)
+    preprocessing = ImagePreprocessing(128, name="preprocessing")
+    model = deployable_model(
+        backbone, head, normalization="unit", preprocessing=preprocessing, input_shape=(128, 128, 3)
+    )
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for place, (path, label) in enumerate(find_image_files(shared_data("cub200_2010_10classes"))):
+        image = Image.open(path).convert("RGB")
+        stored = image.transpose(Image.Transpose.ROTATE_90) if place % 2 else image
+        for name, each in {"upright": image, "rotated": stored}.items():
+            (tmp_path / name / label).mkdir(parents=True, exist_ok=True)
+            target = tmp_path / name / label / f"{place}.png"
+            each.save(target, compress_level=1, **({"exif": exif} if each is not image else {}))
+    found, crops = {}, {}
+    for name in ("upright", "rotated"):
+        paths, folders = zip(*find_image_files(str(tmp_path / name)))
+        labels = np.unique(folders, return_inverse=True)[1]
+        scores = evaluate_retrieval(Embedder(model, "").embed(list(paths)), labels).as_dict()
+        found[name] = [100 * scores[metric] for metric in ("P@1", "MAP@R")]
+        copies = prepare_images(Examples(labels, paths=list(paths)), str(tmp_path / "cache"), 145)
+        crops[name] = np.concatenate(list(evaluation_batches(copies, CenterCrop(128), 64)))
+    np.testing.assert_allclose(found["rotated"], found["upright"], atol=0.1)
+    np.testing.assert_allclose(found["upright"], [69.7, 26.5], atol=0.5)
+    np.testing.assert_array_equal(crops["rotated"], crops["upright"])  # as training reads the folder

@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, ImageOps
 
 from common.deployment import deployable_model
 from common.deployment.formats import FORMATS, write_format
@@ -124,3 +124,22 @@ def test_without_the_extra_onnx_says_what_to_install(models, tmp_path, monkeypat
     with pytest.raises(InvalidInput, match=r"is missing\). Install them: pip install 'deep-metric-learning\[onnx\]'"):
         write_format(models["gap"], tmp_path / "model.onnx", "onnx", ignore)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_saved_model_turns_encoded_images(models, tmp_path, kind):
+    """All eight orientations, through TensorFlow's own operations."""
+    write_format(models["gap"], tmp_path / "model", "savedmodel", ignore)
+    encoded = tf.saved_model.load(str(tmp_path / "model")).signatures["encoded"]
+    image = Image.fromarray(inputs_of(models["gap"], 1)[0].astype(np.uint8)).resize((25, 31))
+    contents, images = [], []
+    for orientation in range(1, 9):
+        exif, file = Image.Exif(), io.BytesIO()
+        exif[0x0112] = orientation
+        image.save(file, kind, exif=exif, quality=95)
+        contents.append(file.getvalue())
+        images.append(np.asarray(ImageOps.exif_transpose(Image.open(file)), np.float32)[None])
+    expected = np.concatenate([models["gap"](each) for each in images])
+    embeddings = encoded(contents=tf.constant(contents))["embeddings"].numpy()
+    np.testing.assert_allclose(embeddings, expected, atol=2e-3 if kind == "JPEG" else 1e-6)
+    assert np.abs(expected[0] - expected[5]).max() > 0.01

@@ -54,3 +54,10 @@ def test_a_configuration_makes_the_same_layer():
 def test_settings_are_checked(arguments):
     with pytest.raises(InvalidInput, match="image_size|crop"):
         ImagePreprocessing(*arguments)
+
+
+def test_layers_of_before_ignore_exif_orientation():
+    config = ImagePreprocessing(16).get_config()
+    assert ImagePreprocessing.from_config(config).exif_orientation
+    del config["exif_orientation"]
+    assert not ImagePreprocessing.from_config(config).exif_orientation

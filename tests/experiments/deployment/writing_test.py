@@ -59,6 +59,7 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
         "fold 0 of the 2 folds",
         "What it is not for",
         "MIT licence",
+        "EXIF orientation is applied to files and encoded images.",
     ):
         assert phrase in text
     assert re.search(rf"\| MAP@R \| {100 * test['MAP@R']:.2f} \| \[\d+\.\d\d, \d+\.\d\d\] \| 12.50 \|", text)
@@ -137,7 +138,7 @@ def test_a_wrong_model_is_refused(study, run, tmp_path, monkeypatch):
 
     right = run_model.model_of
 
-    def wrong(trained):
+    def wrong(trained, exif_orientation=True):
         trained.model.head.projection.kernel.assign_add(1e-3 * np.ones_like(trained.model.head.projection.kernel))
         return right(trained)
 

@@ -1,4 +1,5 @@
 import io
+import os
 import time
 
 import numpy as np
@@ -91,3 +92,24 @@ def test_a_small_copy_has_nothing_but_pixels():
 def test_a_small_copy_of_what_is_no_photo_is_a_phrase():
     assert "cannot be read" in small_copy(b"text", 100, MOST)
     assert "megapixels" in small_copy(png_that_declares(5_000, 5_000), 100, MOST)
+
+
+def test_photos_and_their_copies_are_upright():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    contents = jpeg((500, 250), exif=exif)
+    assert read_photo(contents, MOST).shape == (500, 250, 3)
+    assert read_photo(contents, MOST, exif_orientation=False).shape == (250, 500, 3)
+    with Image.open(io.BytesIO(small_copy(contents, 100, MOST))) as copy:
+        assert copy.size == (50, 100)
+
+
+def test_no_photo_starts_a_program(monkeypatch, tmp_path):
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    (tmp_path / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    contents = encoded(photo(), "EPS")
+    assert small_copy(contents, 100, MOST) == "The file cannot be read as a picture."
+    with pytest.raises(Refused, match="known format"):
+        read_photo(contents, MOST)
+    assert not (tmp_path / "started").exists()

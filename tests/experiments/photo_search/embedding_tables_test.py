@@ -127,3 +127,12 @@ def test_without_pyarrow_it_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InvalidInput, match="needs pyarrow.*pip install pyarrow.*use .npz"):
         check_table_name("--output", str(tmp_path / "x.parquet"))
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_paths_that_are_no_text_come_back(ending, tmp_path):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    path, paths = str(tmp_path / f"table.{ending}"), ["/a/caf\udce9.jpg", "/a/ü.jpg", "/d.jpg"]
+    write_table(path, TABLE._replace(paths=paths))
+    assert read_table(path).paths == paths

@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import os
 import re
 import shlex
 import shutil
@@ -90,6 +91,29 @@ def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
     assert "1      1.0000      photos/jay/1.png  photos/owl/copy of a jay.png" in shown
     assert "1 pair of 13 photos, at least 0.9999 similar; 1 group." in shown
     assert (tmp_path / "d.html").read_text().count("data:image/jpeg") == 2
+
+
+@pytest.mark.slow
+def test_names_that_are_no_text_work_everywhere(model, photos, tmp_path):
+    """Bytes of Latin-1 in the names of a class and of photos, one of them unreadable; other files are counted."""
+    odd = os.fsencode(photos) + b"/caf\xe9"
+    os.rename(photos / "jay", odd)
+    os.rename(odd + b"/0.png", odd + b"/\xff.png")
+    with open(odd + b"/bad\xe9.jpg", "wb") as file:
+        file.write(b"no image")
+    (photos / "kea" / "notes.txt").write_text("")
+    made = [f"--model={model}", "--images=photos", "--skip_unreadable"]
+    finished = search("index", tmp_path, "--index=ix", *made)
+    assert finished.stderr == "photos: left out: 1 file (.txt 1)\n"
+    assert "caf\\udce9/bad\\udce9.jpg (its format is unknown)" in finished.stdout
+    assert "ix: 12 photos" in finished.stdout
+    written = ["--csv=found.csv", "--html=found.html"]
+    query = f"--images={os.fsdecode(odd)}/{os.fsdecode(bytes([0xFF]))}.png"
+    found = done("neighbours", tmp_path, "--index=ix", f"--model={model}", query, "--k=2", *written)
+    assert re.search(r"^photos/caf\\udce9/\\udcff.png +1 .+ +photos/", found, re.MULTILINE)
+    assert "udcff.png,1,0." in (tmp_path / "found.csv").read_text()
+    assert "data:image/jpeg" in (tmp_path / "found.html").read_text()
+    assert "pairs of 12 photos" in done("duplicates", tmp_path, "--index=ix", "--threshold=0.5", *written)
 
 
 def test_the_same_command_adds_what_is_new(model, photos, tmp_path):

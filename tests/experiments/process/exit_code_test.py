@@ -1,13 +1,16 @@
 """How a command ends when something from outside goes wrong: one message, an exit code, no traceback."""
 
 import errno
+import io
 import os
 import signal
 import tempfile
 
 import pytest
 import tensorflow as tf
+from PIL import Image
 
+from common.data.image_files import decode_rgb
 from common.errors import InvalidInput
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from tests.command_line import run_module, run_program, start_program
@@ -117,3 +120,14 @@ def test_help_is_no_error():
     finished = run_module("experiments.evaluate", "--help")
     assert (finished.returncode, finished.stderr) == (0, "")
     assert "--embeddings" in finished.stdout
+
+
+def test_warnings_of_pillow_do_not_reach_the_screen(recwarn, monkeypatch):
+    """Of a photo of many pixels; a program of its own keeps its filters."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    file = io.BytesIO()
+    Image.new("L", (4, 4)).save(file, "PNG")
+    assert exit_code_of(lambda: decode_rgb(file.getvalue())) == 0
+    assert not recwarn.list
+    decode_rgb(file.getvalue())
+    assert [each.category for each in recwarn.list] == 2 * [Image.DecompressionBombWarning] or recwarn.list

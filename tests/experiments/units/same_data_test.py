@@ -1,11 +1,13 @@
 """Two folders with equal file names and other pixels share no run, no refinement and no page of a report."""
 
+import dataclasses
 import logging
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from common import data
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
@@ -14,7 +16,7 @@ from experiments.settings import build
 from experiments.settings.recipes import resolve
 from experiments.site.example_images import DataFolder
 from experiments.site.groups import read_studies
-from experiments.units.same_data import check_same_data, tell_of_other_data
+from experiments.units.same_data import check_same_data, data_of_run, tell_of_other_data
 from experiments.units.trained_model import load_trained_model
 from experiments.units.unit_runs import UnitRuns
 
@@ -52,9 +54,9 @@ class Place:
     def unit_runs(self, data_dir):
         return UnitRuns(self.load(data_dir), self.runs, self.cache)
 
-    def finish(self, data_dir):
+    def finish(self, data_dir, dataset=None):
         """The run directory of fold 0, with results but without training."""
-        runs = self.unit_runs(data_dir)
+        runs = UnitRuns(dataset or self.load(data_dir), self.runs, self.cache)
         run = RunDirectory(runs.unit_dir(CONFIG, 0, 0), {**CONFIG.identity(runs.fingerprint), "fold": 0, "repeat": 0})
         labels = runs.dataset.test.labels
         embeddings = np.random.default_rng(0).normal(size=(len(labels), 8))
@@ -128,6 +130,28 @@ def test_a_run_of_an_old_version_is_told_apart(place):
         check_same_data(dataset, fingerprint, OLD, "runs/x")
     with pytest.raises(InvalidInput, match="runs/x was trained on other data than folder now holds"):
         check_same_data(dataset, fingerprint, "contents-0123456789abcdef", "runs/x")
+
+
+def test_a_run_of_before_keeps_its_reading_of_turned_photos(place):
+    """A run whose data were read without EXIF orientation is shown and exported so; a new one begins beside it."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8))
+    image.save(f"{place.a}/c1/3.png", exif=exif)
+    loaded = place.load(place.a)
+    parts = {name: dataclasses.replace(part, exif_orientation=False) for name, part in data.parts_of(loaded)}
+    place.finish(place.a, dataclasses.replace(loaded, **parts))
+    unit = reports.collect(place.runs)[0].units[0]
+    trained_on = unit.config["data"]
+    assert build.data_fingerprint(loaded, place.cache) != trained_on
+    found = data_of_run(loaded, place.cache, trained_on, "runs/x")
+    assert not (found.train.exif_orientation)
+    assert not (found.test.exif_orientation)
+    assert not DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).test.exif_orientation
+    now = build.data_fingerprint(loaded, place.cache)
+    assert data_of_run(loaded, place.cache, now, "runs/x").train.exif_orientation
+    with pytest.raises(InvalidInput, match="was trained on other data"):
+        data_of_run(loaded, place.cache, "contents-0123456789abcdef", "runs/x")
 
 
 def test_a_run_that_begins_beside_one_of_other_data_says_so(place, caplog):
