@@ -88,7 +88,7 @@ def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray],
 
 
 def _run_of(path: str) -> pathlib.Path | None:
-    """The folder of the run whose embeddings a flag names, by itself or by its file; None for another file."""
+    """Return the folder of the run that a flag names; None for another file."""
     place = pathlib.Path(path)
     if place.is_dir():
         return place
@@ -154,7 +154,7 @@ def _by_end(intervals: Mapping[str, tuple[float, float]]) -> dict[str, dict[str,
 
 
 def _printed_depths(path: str) -> list[int]:
-    """The k of R@k of a run's data set; for other files 1, 2, 4 and 8."""
+    """Return the k of R@k of a run's data set, or 1, 2, 4, 8."""
     run = _run_of(path)
     config = None if run is None else read_json(run / "config.json")
     return [*recall_at(str((config or {}).get("dataset")))]

@@ -1,4 +1,4 @@
-"""Parts of a report: recall, features side by side, and a sampling distribution that was adapted."""
+"""Parts of a report: recall, features side by side, adapted sampling distributions."""
 
 from __future__ import annotations
 

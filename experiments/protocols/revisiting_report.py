@@ -41,7 +41,7 @@ def metrics_of(dataset: str) -> tuple[str, ...]:
 
 
 def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> dict[str, np.ndarray]:
-    """Return a figure of each unit `[units]`, by metric, of the metrics that all recorded at each epoch.
+    """Return a figure of each unit `[units]` by metric, if all recorded it.
 
     Args:
         units: finished runs that were evaluated on the test set at each epoch.
@@ -53,7 +53,7 @@ def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> d
 
 
 def final_figures(units: Sequence[UnitRun], dataset: str) -> dict[str, np.ndarray]:
-    """Return the test figures of the weights that each unit ended with, `[units]` by metric."""
+    """Return the test figures of the final weights, `[units]` by metric."""
     found = [recall_of(unit, dataset) for unit in units]
     figures = {metric: np.array([each[metric] for each in found]) for metric in found[0]}
     return {**figures, "NMI": np.array([normalized_mutual_information(unit.test_embeddings()) for unit in units])}

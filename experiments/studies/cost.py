@@ -79,7 +79,7 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
 
 
 def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
-    """Estimate a cell's duration: training, validations, the test set twice, and passes that its method adds."""
+    """Estimate a cell's duration, with passes that its method adds."""
     steps = config.max_steps
     if config.budget == "full":
         turns = 2 if config.feature_schedule == IN_TURN else 1
@@ -95,7 +95,7 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
 
 
 def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
-    """Images to learn from, of a validation and of the test set; custom data count as CUB."""
+    """Count images to learn from, to validate on and to test on."""
     training, testing = _IMAGES.get(config.dataset, _IMAGES["cub200"])
     if config.protocol == "conventional":
         return training, testing, testing
