@@ -97,11 +97,11 @@ class ChanceConstrainedLoss(LossAround):
         self.proxies.check_labels(labels)
         if not self.warm_up_in_batch:
             return self._problem_loss(embeddings, labels)
-        return tf.cond(
-            tf.convert_to_tensor(self.started) > 0,
-            lambda: self._problem_loss(embeddings, labels),
-            lambda: self.loss(embeddings, labels),
-        )
+        started = tf.convert_to_tensor(self.started) > 0
+        zero = tf.zeros([], self.loss.compute_dtype)
+        # One branch of each is empty: TensorFlow logs a type error of the gradient of a condition with two losses.
+        problem_loss = tf.cond(started, lambda: self._problem_loss(embeddings, labels), lambda: zero)
+        return problem_loss + tf.cond(started, lambda: zero, lambda: self.loss(embeddings, labels))
 
     def _problem_loss(self, embeddings: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         proxy_loss = self._proxy_loss(embeddings, labels, self.proxies.references())

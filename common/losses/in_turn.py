@@ -55,14 +55,17 @@ class InTurnLoss(LossOfParts):
         if training:
             self.step.assign_add(1)
 
-        def value_from(place: int) -> tf.Tensor:
-            """Of the part whose turn it is, from this place on. (`tf.switch_case` would abort under XLA.)"""
+        def value_of(place: int) -> tf.Tensor:
+            """Return the loss of a part, if it is its turn; else 0.
 
-            def value() -> tf.Tensor:
-                return self.parts[place](embeddings, labels, references, training=training)
+            `tf.switch_case` would abort under XLA, and TensorFlow logs a type error of the gradient of a condition with
+            a loss in either branch.
+            """
+            part = self.parts[place]
+            return tf.cond(
+                turn == place,
+                lambda: part(embeddings, labels, references, training=training),
+                lambda: tf.zeros([], part.compute_dtype),
+            )
 
-            if place == len(self.parts) - 1:
-                return value()
-            return tf.cond(turn == place, value, lambda: value_from(place + 1))
-
-        return value_from(0)
+        return tf.add_n([value_of(place) for place in range(len(self.parts))])

@@ -16,6 +16,7 @@ from common.losses import (
     TripletLoss,
 )
 from common.references import ProxyBank, References
+from tests.command_line import run_program
 
 keras = tf.keras
 CLASSES, PROXIES, DIM = 5, 2, 4
@@ -113,6 +114,30 @@ def test_until_it_adopts_representatives_it_may_be_the_loss_in_the_batch():
     again = keras.layers.deserialize(keras.layers.serialize(loss))
     again.set_weights(loss.get_weights())
     np.testing.assert_array_equal(again(*batch()), loss(*batch()))
+
+
+FIT = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+import numpy as np, tensorflow as tf
+from ccp_dml import ChanceConstrainedLoss
+from common.losses import ContrastiveLoss, InTurnLoss, MultiSimilarityLoss
+from common.references import ProxyBank
+from common.training import MetricModel
+keras, base = tf.keras, ContrastiveLoss()
+waits = ChanceConstrainedLoss(base, ProxyBank(3, 2, 5), in_batch_weight=0.1, warm_up_in_batch=True)
+for loss in (waits, InTurnLoss([base, MultiSimilarityLoss()])):
+    model = MetricModel(keras.Sequential([keras.Input([6]), keras.layers.Dense(5)]), loss)
+    model.compile("sgd")
+    model.fit(np.ones((12, 6), np.float32), np.arange(12) % 3, verbose=0)
+"""
+
+
+@pytest.mark.slow
+def test_fit_logs_no_type_error_of_a_condition():
+    finished = run_program(["-c", FIT], fresh="the level of TensorFlow's log is set before it is imported")
+    assert finished.returncode == 0, finished.stderr
+    assert "Type inference failed" not in finished.stderr
 
 
 def test_a_cross_batch_memory_inside_advances_in_training():
