@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_positive
 from common.losses.loss_layer import LossLayer
-from common.ops.precision import at_least_float32
+from common.ops.precision import at_least_float32, in_full_precision
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
 from gsp_dml.zero_shot_halves import HALVES, half_of
 
@@ -43,7 +43,7 @@ class ZeroShotPredictionLoss(LossLayer):
             "even_odd" (positions of the batch; disjoint only if it is interleaved over an even number of classes, or
             has one sample of each: `zero_shot_halves.check_halves`).
         label_initializer: as of `common.references.ProxyBank`.
-        dtype: of the computation, "float32" or "float64".
+        dtype: of the computation, "float32" or "float64"; None: float64 if the global policy is that.
 
     Call arguments:
         attributes: z, `[batch, prototypes]`.
@@ -70,10 +70,10 @@ class ZeroShotPredictionLoss(LossLayer):
         reduction: str = "sum_of_means",
         halves: str = "classes",
         label_initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        dtype: str = "float32",
+        dtype: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(dtype=dtype, **kwargs)
+        super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
         check_positive("num_classes - 1", num_classes - 1)
         self.num_classes = int(num_classes)
         self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))

@@ -9,6 +9,7 @@ import tensorflow as tf
 from common.errors import check_choice
 from common.losses.loss_layer import LossLayer
 from common.ops.normalization import NORMALIZATIONS
+from common.ops.precision import in_full_precision
 from common.references.reference_set import References
 
 
@@ -16,13 +17,13 @@ class MetricLoss(LossLayer):
     """Compares a batch of embeddings with a reference set; abstract.
 
     A loss is a layer, so that what it owns (proxies, a memory) is trained, saved and restored with the model. It
-    computes in float32 also under a `mixed_float16` policy. A subclass implements `call` and makes all of its state
-    in the constructor.
+    computes in float32, also under a `mixed_float16` policy, and in float64 under the policy `float64`. A subclass
+    implements `call` and makes all of its state in the constructor.
 
     Args:
         normalization: how embeddings and references are normalised alike: `"unit"` (v/‖v‖), `"clip"` (v/max(1, ‖v‖)) or
             `"none"`.
-        dtype: the type of the computation; `"float64"` for the checks of a gradient.
+        dtype: "float32" or "float64", the type of the computation; None: float64 if the global policy is that.
         **kwargs: `name` and `trainable`, as of any Keras layer.
 
     Call arguments:
@@ -41,8 +42,8 @@ class MetricLoss(LossLayer):
         InvalidInput: an argument is out of its range.
     """
 
-    def __init__(self, *, normalization: str = "unit", dtype: str = "float32", **kwargs: Any) -> None:
-        super().__init__(dtype=dtype, **kwargs)
+    def __init__(self, *, normalization: str = "unit", dtype: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
         self.normalization = check_choice("normalization", normalization, NORMALIZATIONS)
         self.built = True  # the constructor makes all of the state
 

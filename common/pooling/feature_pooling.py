@@ -38,6 +38,13 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         self.data_format = check_choice("data_format", data_format, DATA_FORMATS)
         self.supports_masking = True
 
+    def build(self, input_shape: InputShape) -> None:
+        """Fix the number of channels, if weights depend on it."""
+        channels = self.num_channels(input_shape)
+        if any(len(weight.shape) for weight in self.weights):
+            self.input_spec = keras.layers.InputSpec(axes={self._channel_axis(input_shape): channels})
+        super().build(input_shape)
+
     @abc.abstractmethod
     def call(
         self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
@@ -57,10 +64,16 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         if len(input_shape) not in (3, 4):
             expected = "[batch, height, width, channels] or [batch, positions, channels]"
             raise invalid(f"input shape of {type(self).__name__}", received=input_shape, expected=expected)
-        channels = input_shape[1 if len(input_shape) == 4 and self.data_format == "channels_first" else -1]
+        channels = input_shape[self._channel_axis(input_shape)]
         if channels is None:
             raise invalid("input shape", received=input_shape, expected="a known number of channels")
         return int(channels)
+
+    def warn_of_unfinished_start(self) -> None:
+        """Warn, once, of a layer that training has not finished preparing."""
+
+    def _channel_axis(self, input_shape: InputShape) -> int:
+        return 1 if len(input_shape) == 4 and self.data_format == "channels_first" else -1
 
     def positions_of(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor | None]:
         """Flattens feature maps.
@@ -71,17 +84,33 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
 
         Returns:
             features `[batch, positions, channels]` and mask `[batch, positions]` (or None).
+
+        Raises:
+            InvalidInput: ragged features, a wrong rank, or a mask of other positions.
         """
-        channels = self.num_channels(features.shape)
+        if isinstance(features, tf.RaggedTensor):
+            fix = "Give features.to_tensor() and mask=tf.sequence_mask(features.row_lengths())."
+            raise invalid("features", received="a ragged tensor", expected="a dense one with a mask", fix=fix)
+        channels, places = self.num_channels(features.shape), features.shape[:2]
         if len(features.shape) == 4:
             if self.data_format == "channels_first":
                 features = tf.transpose(features, [0, 2, 3, 1])
-            height, width = features.shape[1:3]
+            places = features.shape[:3]
+            height, width = places[1:]
             num_positions = None if height is None or width is None else height * width
             features = tf.reshape(features, [tf.shape(features)[0], num_positions or -1, channels])
         if mask is not None:
+            if not any(shape.is_compatible_with(mask.shape) for shape in (places, features.shape[:2])):
+                raise invalid("mask", received=f"shape {tuple(mask.shape)}", expected=f"shape {tuple(places)}")
             mask = tf.reshape(tf.cast(mask, tf.bool), tf.shape(features)[:2])
         return features, mask
+
+
+def warn_of_unfinished_poolings(model: keras.Model) -> None:
+    """Warn of poolings that the training of a model has not finished preparing."""
+    for layer in model._flatten_layers(include_self=False, recursive=True):
+        if isinstance(layer, FeaturePooling):
+            layer.warn_of_unfinished_start()
 
 
 def masked_mean(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:

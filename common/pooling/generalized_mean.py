@@ -8,9 +8,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_positive
+from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
-from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions
 
 
@@ -51,7 +51,6 @@ class GeneralizedMeanPooling(FeaturePooling):
         self.floor = float(check_positive("floor", floor))
 
     def build(self, input_shape: InputShape) -> None:
-        self.num_channels(input_shape)
         self.power = self.add_weight(
             name="power",
             shape=(),

@@ -8,9 +8,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_positive, invalid
+from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
-from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import static_num_positions
 
 ROW_OUTPUTS = 4  # what the row-wise convolution makes of one row of a covariance
@@ -79,6 +79,7 @@ class SecondOrderPooling(FeaturePooling):
     def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         if mask is not None:
             raise invalid("mask", received="a mask", expected="None: the weights of this layer belong to positions")
+        training = training and self.trainable
         features, _ = self.positions_of(features)
         features = tf.cast(features, self.compute_dtype)
         channel_gates = self.channel_gate(self.channel_branch(features, training=training))

@@ -8,9 +8,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_positive
+from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
-from common.pooling.full_precision import in_full_precision
 from common.pooling.generalized_mean import GeneralizedMeanPooling
 
 
@@ -81,6 +81,7 @@ class SecondOrderAttentionPooling(FeaturePooling):
         super().build(input_shape)
 
     def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
+        training = training and self.trainable
         features, mask = self.positions_of(features, mask)
         features = tf.cast(features, self.compute_dtype)
         queries = tf.nn.relu(self.query_normalization(self.query(features), training=training, mask=mask))

@@ -8,9 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from common.ops.shapes import InputShape
+from common.ops.precision import in_full_precision
 from common.pooling.feature_pooling import FeaturePooling
-from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions
 
 
@@ -26,10 +25,6 @@ class WeightedPooling(FeaturePooling):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
-
-    def build(self, input_shape: InputShape) -> None:
-        self.num_channels(input_shape)  # refuses a wrong rank
-        super().build(input_shape)
 
     @abc.abstractmethod
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
@@ -56,7 +51,8 @@ class WeightedPooling(FeaturePooling):
         Returns:
             features `[batch, positions, channels]` and mask `[batch, positions]` (or None).
         """
-        features, mask = self.positions_of(tf.convert_to_tensor(features), mask)
+        features = features if isinstance(features, tf.RaggedTensor) else tf.convert_to_tensor(features)
+        features, mask = self.positions_of(features, mask)
         features = tf.cast(features, self.compute_dtype)
         return (features if mask is None else tf.where(mask[..., None], features, 0.0)), mask
 

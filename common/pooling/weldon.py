@@ -8,9 +8,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_non_negative, check_positive, invalid
+from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
 from common.pooling.feature_pooling import FeaturePooling
-from common.pooling.full_precision import in_full_precision
 from common.pooling.position_counts import num_positions, static_num_positions
 
 

@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from common.errors import check_positive
 from common.ops.pair_masks import integer_labels
+from common.ops.precision import in_full_precision
 from common.references.reference_set import References
 
 
@@ -28,8 +29,8 @@ class CrossBatchMemory(keras.layers.Layer):
         >>> loss = ContrastiveLoss()(embeddings, labels, memory.references())
     """
 
-    def __init__(self, memory_size: int, embedding_dim: int, dtype: str = "float32", **kwargs: Any) -> None:
-        super().__init__(dtype=dtype, **kwargs)
+    def __init__(self, memory_size: int, embedding_dim: int, dtype: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
         self.memory_size = check_positive("memory_size", memory_size)
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
         self.embeddings = self._state("embeddings", (memory_size, embedding_dim), self.dtype)

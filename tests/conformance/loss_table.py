@@ -25,10 +25,10 @@ ROWS = {
     "MultiSimilarityLoss over references": lambda **kw: losses.MultiSimilarityLoss(anchors="references", **kw),
     "ProxyNCALoss": lambda **kw: losses.ProxyNCALoss(NUM_CLASSES, DIM, 2, **kw),
     "SoftTripleLoss": lambda **kw: losses.SoftTripleLoss(NUM_CLASSES, DIM, 3, **kw),
-    "CrossBatchMemoryLoss": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
+    "CrossBatchMemoryLoss": lambda dtype=None, **kw: losses.CrossBatchMemoryLoss(
         losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), 2 * BATCH, DIM, start_step=0, dtype=dtype
     ),
-    "CrossBatchMemoryLoss of proxies": lambda dtype="float32", **kw: losses.CrossBatchMemoryLoss(
+    "CrossBatchMemoryLoss of proxies": lambda dtype=None, **kw: losses.CrossBatchMemoryLoss(
         losses.ProxyNCALoss(NUM_CLASSES, DIM, dtype=dtype, **kw), BATCH // 2, DIM, start_step=1, dtype=dtype
     ),
     "MarginLoss": lambda **kw: losses.MarginLoss(NUM_CLASSES, 0.2, 1.0, **kw),
@@ -43,21 +43,21 @@ ROWS = {
     "CircleLoss": lambda **kw: losses.CircleLoss(
         0.4, 8.0, constant_weights=False, **kw
     ),  # else not the value's gradient
-    "MinedLoss": lambda dtype="float32", **kw: losses.MinedLoss(
+    "MinedLoss": lambda dtype=None, **kw: losses.MinedLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", rho_probability=0.3, dtype=dtype
     ),
-    "MinedLoss of a distribution": lambda dtype="float32", **kw: losses.MinedLoss(
+    "MinedLoss of a distribution": lambda dtype=None, **kw: losses.MinedLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), SamplingDistribution(5, 0.1, 2.0, None), dtype=dtype
     ),
-    "WeightedSumLoss": lambda dtype="float32", **kw: losses.WeightedSumLoss(
+    "WeightedSumLoss": lambda dtype=None, **kw: losses.WeightedSumLoss(
         [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.ProxyAnchorLoss(NUM_CLASSES, DIM, dtype=dtype, **kw)],
         [0.5, 2.0],
         dtype=dtype,
     ),
-    "ComponentLoss": lambda dtype="float32", **kw: losses.ComponentLoss(
+    "ComponentLoss": lambda dtype=None, **kw: losses.ComponentLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), 1, DIM - 1, dtype=dtype
     ),
-    "ComponentLoss of a memory": lambda dtype="float32", **kw: losses.ComponentLoss(
+    "ComponentLoss of a memory": lambda dtype=None, **kw: losses.ComponentLoss(
         losses.CrossBatchMemoryLoss(
             losses.TripletLoss(0.3, dtype=dtype, **kw), 2 * BATCH, DIM - 1, start_step=0, dtype=dtype
         ),
@@ -69,19 +69,17 @@ ROWS = {
     "DistanceAdaptedContrastLoss": lambda **kw: losses.DistanceAdaptedContrastLoss(
         2 * BATCH, DIM, 0.5, weights="none", **kw
     ),
-    "InTurnLoss": lambda dtype="float32", **kw: losses.InTurnLoss(
+    "InTurnLoss": lambda dtype=None, **kw: losses.InTurnLoss(
         [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw)], dtype=dtype
     ),
-    "PermutedLabelsLoss": lambda dtype="float32", **kw: losses.PermutedLabelsLoss(
+    "PermutedLabelsLoss": lambda dtype=None, **kw: losses.PermutedLabelsLoss(
         losses.TripletLoss(0.3, dtype=dtype, **kw), seed=1, dtype=dtype
     ),
-    "LabelColumnLoss": lambda dtype="float32", **kw: losses.LabelColumnLoss(
+    "LabelColumnLoss": lambda dtype=None, **kw: losses.LabelColumnLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "class", dtype=dtype
     ),
-    "GroupLabelsLoss": lambda dtype="float32", **kw: _grouped(
-        losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), dtype
-    ),
-    "ViewLoss": lambda dtype="float32", **kw: losses.ViewLoss(
+    "GroupLabelsLoss": lambda dtype=None, **kw: _grouped(losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), dtype),
+    "ViewLoss": lambda dtype=None, **kw: losses.ViewLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), first_alone=True, dtype=dtype
     ),
 }

@@ -74,6 +74,16 @@ def test_returns_a_finite_float32_scalar(create, references):
     assert np.isfinite(value)
 
 
+def test_computes_in_float64_under_that_policy(create):
+    keras.mixed_precision.set_global_policy("float64")
+    try:
+        loss = create()
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert loss(*random_batch()).dtype == tf.float64
+    assert {tf.as_dtype(weight.dtype) for weight in loss.trainable_weights} <= {tf.float64}
+
+
 def test_an_embedding_that_is_no_number_is_seen_in_the_loss(create):
     loss, (embeddings, labels) = create(), random_batch()
     for component, references in ((np.nan, None), (1e30, random_references(1))):  # its square is beyond float32

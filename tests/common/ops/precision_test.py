@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from common.pooling.full_precision import in_full_precision
+from common.ops.precision import in_full_precision
 
 
 @pytest.mark.parametrize(
