@@ -145,7 +145,8 @@ def _anchored_squared_distances(points: tf.Tensor, centers: tf.Tensor, estimates
     """Squared distances from differences to the nearest center; `estimates` `[rows, centers]` tell which that is."""
     nearest = tf.argmin(tf.where(tf.math.is_finite(estimates), estimates, 4.0), axis=1, output_type=tf.int32)
     offsets = points - tf.gather(centers, nearest)  # r_j
-    along = tf.matmul(offsets, centers, transpose_b=True)
+    # The product of no rows, where no example of `tf.vectorized_map` needs this, would have no columns either.
+    along = tf.reshape(tf.matmul(offsets, centers, transpose_b=True), tf.shape(estimates))
     along_nearest = tf.gather(along, nearest, axis=1, batch_dims=1)[:, None]
     own = tf.reduce_sum(offsets * offsets, axis=1, keepdims=True)
     return own + 2.0 * (along_nearest - along) + tf.gather(_squared_distances_among(centers), nearest)

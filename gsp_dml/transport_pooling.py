@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -40,6 +40,14 @@ class PoolingInputs(NamedTuple):
     ratio: tf.Tensor | None
     mask: tf.Tensor | None
     has_prototypes: tf.Tensor | None
+
+    def sources(self) -> list[tf.Tensor]:
+        """Return what is differentiated: features, prototypes, and the ratio if it is trained."""
+        return [tensor for tensor in self[:3] if tensor is not None]
+
+    def with_sources(self, sources: Sequence[tf.Tensor]) -> PoolingInputs:
+        """Return the same inputs with other `sources`."""
+        return PoolingInputs(*sources, *[None] * (3 - len(sources)), self.mask, self.has_prototypes)
 
 
 class PoolingState(NamedTuple):
@@ -91,7 +99,8 @@ class CompiledPooling:
     """`transport_pooling` as two programs of XLA, one forward and one backward.
 
     Left to itself, TensorFlow lets the forward program hand on what the backward one reads, and XLA copies every input
-    that is handed on: three times the features. Here the programs are separate, and the features go to both.
+    that is handed on: three times the features. Here the programs are separate, and the features go to both. Only the
+    second derivative comes from `transport_pooling`, without XLA.
 
     Args:
         settings: see `PoolingSettings`.
@@ -104,28 +113,21 @@ class CompiledPooling:
 
     def __call__(self, inputs: PoolingInputs) -> tuple[tf.Tensor, Transport]:
         """Pooled features `[batch, channels]` and the transport, which has no weights here."""
-        has_ratio = inputs.ratio is not None
 
         @tf.custom_gradient
-        def pool(
-            features: tf.Tensor, prototypes: tf.Tensor, *ratio: tf.Tensor
-        ) -> tuple[tuple[tf.Tensor, ...], Callable[..., list[tf.Tensor]]]:
-            features, prototypes = tf.stop_gradient(features), tf.stop_gradient(prototypes)
-            stopped = PoolingInputs(
-                features,
-                prototypes,
-                tf.stop_gradient(ratio[0]) if has_ratio else None,
-                inputs.mask,
-                inputs.has_prototypes,
-            )
+        def pool(*sources: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], Callable[..., list[tf.Tensor]]]:
+            stopped = inputs.with_sources([tf.stop_gradient(source) for source in sources])
             outputs, state = self._forward(stopped)
 
-            def backward(*upstream: tf.Tensor) -> list[tf.Tensor]:
-                return self._backward(stopped, state, list(upstream))
+            @tf.custom_gradient
+            def gradients(*tensors: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., list[tf.Tensor]]]:
+                upstream = [tf.stop_gradient(tensor) for tensor in tensors[len(sources) :]]
+                found = self._backward(stopped, state, upstream)
+                return found, lambda *second: self._differentiate_twice(inputs, tensors, second)
 
-            return tuple(outputs), backward
+            return tuple(outputs), lambda *upstream: gradients(*sources, *upstream)
 
-        outputs = list(pool(inputs.features, inputs.prototypes, *([inputs.ratio] if has_ratio else [])))
+        outputs = list(pool(*inputs.sources()))
         pooled = outputs.pop(0)
         attributes = outputs.pop(0) if self.settings.return_attributes else None
         return pooled, Transport(None, attributes, outputs[0] if self.settings.return_plan else None)
@@ -147,11 +149,26 @@ class CompiledPooling:
 
     def _differentiate(self, inputs: PoolingInputs, state: PoolingState, upstream: list[tf.Tensor]) -> list[tf.Tensor]:
         """The gradients; what the tape computes forward once more is in the state, or is not needed and left out."""
-        sources = [tensor for tensor in inputs[:3] if tensor is not None]
+        sources = inputs.sources()
         with tf.GradientTape() as tape:
             tape.watch(sources)
             outputs = self._outputs(inputs, state)
         return tape.gradient(outputs, sources, upstream, unconnected_gradients="zero")
+
+    def _differentiate_twice(
+        self, inputs: PoolingInputs, tensors: tuple[tf.Tensor, ...], second: tuple[tf.Tensor, ...]
+    ) -> list[tf.Tensor]:
+        """Differentiate the gradients, with respect to the sources and the upstream gradients."""
+        num_sources = len(inputs.sources())
+        sources, upstream = tensors[:num_sources], tensors[num_sources:]
+        with tf.GradientTape() as outer:
+            outer.watch(tensors)
+            with tf.GradientTape() as inner:
+                inner.watch(sources)
+                pooled, transport = transport_pooling(inputs.with_sources(sources), self.settings)
+                outputs = [output for output in (pooled, *transport[1:]) if output is not None]
+            gradients = inner.gradient(outputs, sources, list(upstream), unconnected_gradients="zero")
+        return outer.gradient(gradients, tensors, list(second), unconnected_gradients="zero")
 
     def _outputs(self, inputs: PoolingInputs, state: PoolingState) -> list[tf.Tensor]:
         transport = transport_of(inputs, self.settings, state)

@@ -93,3 +93,25 @@ def test_weights_of_the_transport_give_the_pooled_features():
     expected = np.einsum("bj,bjc->bc", weights, given.features)
     np.testing.assert_allclose(transport_pooling(given, DEFAULTS)[0], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(CompiledPooling(DEFAULTS)(given)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("as_graph", [False, True])
+def test_second_derivatives_of_the_compiled_programs_are_those_of_the_function(as_graph):
+    mask = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [True] * 6 + [False]])
+    single, settings = inputs(ratio=tf.constant(0.4), mask=mask), DEFAULTS._replace(transport_ratio=None)
+    doubles = PoolingInputs(*(tf.cast(x, tf.float64) for x in single[:3]), single.mask, None)
+
+    def second_derivatives(pooling):
+        def compute():
+            with tf.GradientTape() as tape:
+                tape.watch(doubles[:3])
+                _, gradients = outputs_and_gradients(pooling, doubles)
+                value = tf.add_n([tf.reduce_sum(tf.cos(gradient)) for gradient in gradients])
+            return tape.gradient(value, doubles[:3])
+
+        return (tf.function(compute, autograph=False) if as_graph else compute)()
+
+    expected = second_derivatives(lambda x: transport_pooling(x, settings))
+    for found, value in zip(second_derivatives(CompiledPooling(settings)), expected):
+        assert np.abs(value).max() > 1e-3
+        np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-9)
