@@ -8,6 +8,7 @@ from gsp_dml import own_common  # first, for it says so where another `common` h
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from gsp_dml.combined_head import CombinedSumHead
     from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
     from gsp_dml.partial_transport import Transport, partial_transport, weight_perplexity
     from gsp_dml.prototype_combination import (
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, predict_other_half
 
 __all__ = [
+    "CombinedSumHead",
     "GeneralizedSumPooling",
     "PrototypeCombination",
     "PrototypeHistogram",

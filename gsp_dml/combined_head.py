@@ -8,8 +8,10 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_choice, check_positive
+from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
 from common.pooling import GeneralizedMeanPooling, GlobalMaxPooling
+from common.pooling.position_counts import num_positions
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 
 AGGREGATIONS = ("max", "generalized_mean")
@@ -34,47 +36,65 @@ class CombinedSumHead(keras.layers.Layer):
         embedding_dim: rows of W, at least 1.
         aggregation: "max" or "generalized_mean".
 
+    Call arguments:
+        features: see below.
+        mask: boolean `[batch, positions]` (or `[batch, height, width]`), False for padding; or None.
+        training: collect features for the prototypes.
+
     Input shape:
-        `[batch, height, width, channels]` or `[batch, positions, channels]`.
+        `[batch, height, width, channels]` (or channels first, as `pooling` says) or `[batch, positions, channels]`.
 
     Output shape:
-        A dictionary: `embeddings` `[batch, embedding_dim]` and `attributes` `[batch, prototypes]`.
+        A dictionary in float32 (or float64): `embeddings` `[batch, embedding_dim]`, `attributes` `[batch, prototypes]`.
+
+    Examples:
+        >>> head = CombinedSumHead(GeneralizedSumPooling(8, prototype_initializer="random"), 16, "max")
+        >>> head(tf.random.normal([4, 7, 7, 128]))["embeddings"].shape
+        TensorShape([4, 16])
     """
 
     project_first = True  # what `pooling` looks at are projected features
 
     def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: int, aggregation: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**in_full_precision(kwargs))  # the projection alone follows a policy of half precision
         self.pooling = pooling
         self.pooling.return_attributes = True
         self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))
         self.aggregation = check_choice("aggregation", aggregation, AGGREGATIONS)
         self.second_pooling = GlobalMaxPooling() if aggregation == "max" else GeneralizedMeanPooling()
         self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
+        self.supports_masking = True
 
     def build(self, input_shape: InputShape) -> None:
-        channels = input_shape[-1]
+        channels = self.pooling.num_channels(input_shape)
         self.projection.build((None, channels))
         if not self.pooling.built:
-            self.pooling.build((*input_shape[:-1], self.embedding_dim))
+            self.pooling.build((None, None, self.embedding_dim))
         if not self.second_pooling.built:
             self.second_pooling.build((None, None, channels))
         super().build(input_shape)
 
-    def call(self, features: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
-        projected, _ = self.pooling.full_precision_positions(self.projection(features))
-        features, _ = self.pooling.full_precision_positions(features)
-        collects = training and self.pooling.collects_features
-        has_prototypes = self.pooling.collect(projected) if collects else self.pooling.has_prototypes()
-        transport = self.pooling.transport(projected, has_prototypes=has_prototypes)
+    def call(
+        self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
+    ) -> dict[str, tf.Tensor]:
+        training = training and self.trainable
+        features, mask = self.pooling.full_precision_positions(features, mask)
+        projected, _ = self.pooling.full_precision_positions(self.projection(features), mask)
+        has_prototypes = self.pooling.collect(projected, mask, training)
+        transport = self.pooling.transport(projected, mask, has_prototypes)
         if self.aggregation == "max":
             weighted_sum = tf.linalg.matvec(projected, transport.weights, transpose_a=True)
-            embeddings = weighted_sum + self.projection(self.second_pooling(features))
+            maximum = self.projection(self.second_pooling(features, mask=mask))
+            embeddings = weighted_sum + tf.cast(maximum, weighted_sum.dtype)
         else:
-            num_positions = tf.cast(tf.shape(features)[1], features.dtype)
-            weighted = features * (num_positions * transport.weights)[..., None]
-            embeddings = self.projection(self.second_pooling(weighted))
+            weighted = features * (num_positions(features, mask) * transport.weights)[..., None]
+            embeddings = tf.cast(self.projection(self.second_pooling(weighted, mask=mask)), weighted.dtype)
+        embeddings = self.pooling.with_warning(embeddings, training)
         return {"embeddings": embeddings, "attributes": transport.attributes}
+
+    def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> None:
+        """Return no mask: the positions are gone after pooling."""
+        del inputs, mask
 
     def compute_output_shape(self, input_shape: InputShape) -> dict[str, tuple[int | None, ...]]:
         batch = input_shape[0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_choice, check_fraction, check_non_negative, check_positive, invalid
+from common.ops.call_stack import is_called_by_keras, is_recomputation
 from common.ops.normalization import normalize
 from common.ops.replicas import first_row_of_replica, gather_over_replicas, num_replicas
 from common.ops.shapes import InputShape
@@ -45,12 +48,15 @@ class GeneralizedSumPooling(WeightedPooling):
 
     Computes, and returns, float32 under every mixed-precision policy (float64 if dtype is float64). Closed-form
     gradient for features, prototypes and transport ratio. Works inside `tf.function`, with `jit_compile=True`, with an
-    unknown batch size and unknown image sizes.
+    unknown batch size and unknown image sizes, and in `tf.vectorized_map` (not of TensorFlow 2.15).
 
     With `prototype_initializer="feature_memory"` the layer first is average pooling with attributes 0: calls with
     `training=True` collect a clipped vector of each of their images until there are `memory_size`; the call that
     completes them picks the prototypes among them by greedy k-center, and from the next call on the layer pools as
-    above. Memory and progress are weights: a restored model resumes where it stopped.
+    above. Memory and progress are weights: a restored model resumes where it stopped. A frozen layer
+    (`trainable = False`) neither collects features nor picks prototypes. A forward pass that `tf.recompute_grad`
+    repeats collects nothing again. A layer that is still average pooling when it predicts, is saved or is
+    differentiated in inference mode warns once.
 
     Args:
         num_prototypes: m, at least 1; thesis: 64 or 128.
@@ -62,6 +68,7 @@ class GeneralizedSumPooling(WeightedPooling):
         memory_size: images in the feature memory, at least `num_prototypes`.
         memory_features: what is remembered of an image: "image_averages" (thesis) or "local_features", one per image.
         memory_delay: images that pass before the memory is filled: average pooling until features mean something.
+        prototype_regularizer, prototype_constraint: of the prototypes, as of the weights of any Keras layer.
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.
         return_attention: return a dictionary with "attention" too.
@@ -100,6 +107,8 @@ class GeneralizedSumPooling(WeightedPooling):
         memory_size: int = 1024,
         memory_features: str = IMAGE_AVERAGES,
         memory_delay: int = 0,
+        prototype_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        prototype_constraint: str | dict | keras.constraints.Constraint | None = None,
         trainable_transport_ratio: bool = False,
         return_attributes: bool = False,
         return_attention: bool = False,
@@ -120,6 +129,8 @@ class GeneralizedSumPooling(WeightedPooling):
             raise invalid("memory_size", received=memory_size, expected=expected)
         self.memory_features = check_choice("memory_features", memory_features, MEMORY_FEATURES)
         self.memory_delay = int(check_non_negative("memory_delay", memory_delay))
+        self.prototype_regularizer = keras.regularizers.get(prototype_regularizer)
+        self.prototype_constraint = keras.constraints.get(prototype_constraint)
         self.trainable_transport_ratio = bool(trainable_transport_ratio)
         if self.trainable_transport_ratio and self.transport_ratio == 1:
             raise invalid("transport_ratio", received=1.0, expected="a number below 1 when it is trainable")
@@ -129,6 +140,7 @@ class GeneralizedSumPooling(WeightedPooling):
         self.collects_features = isinstance(self.prototype_initializer, str) and (
             self.prototype_initializer == FEATURE_MEMORY
         )
+        self._has_warned = False
 
     def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
@@ -136,6 +148,8 @@ class GeneralizedSumPooling(WeightedPooling):
             name="prototypes",
             shape=(self.num_prototypes, channels),
             initializer=weight_initializer(self.prototype_initializer, channels),
+            regularizer=self.prototype_regularizer,
+            constraint=self.prototype_constraint,
             trainable=True,
         )
         if self.trainable_transport_ratio:
@@ -163,12 +177,13 @@ class GeneralizedSumPooling(WeightedPooling):
     ) -> tf.Tensor | dict[str, tf.Tensor]:
         layout = features
         features, mask = self.full_precision_positions(features, mask)
-        has_prototypes = self.collect(features, mask) if training and self.collects_features else self.has_prototypes()
+        has_prototypes = self.collect(features, mask, training)
         inputs = self._inputs(features, mask, has_prototypes)
         if self.jit_compile:
             pooled, transport = self._compiled_pooling(inputs)
         else:
             pooled, transport = transport_pooling(inputs, self._settings(self.return_attributes))
+        pooled = self.with_warning(pooled, training)
         if not (self.return_attributes or self.return_attention):
             return pooled
         outputs = {"pooled": pooled}
@@ -226,17 +241,24 @@ class GeneralizedSumPooling(WeightedPooling):
         """A boolean scalar: whether prototypes are chosen, so that the layer is more than average pooling."""
         return tf.constant(True) if not self.collects_features else self.memory_count >= self.memory_size
 
-    def collect(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """Adds a vector per image to the feature memory; picks the prototypes when it is full.
+    def collect(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = True) -> tf.Tensor:
+        """Add a vector per image to the feature memory in training.
+
+        When it is full, the prototypes are picked.
 
         Args:
             features: `[batch, positions, channels]`.
             mask: boolean `[batch, positions]`, or None.
+            training: whether the call is one of training; a frozen layer collects nothing.
 
         Returns:
             A boolean scalar: whether there were prototypes before this call.
         """
         had_prototypes = self.has_prototypes()
+        if not self._collects_in(training):
+            return had_prototypes
+        if is_recomputation():  # of a call that has counted already: one that picked prototypes had none before
+            return self.memory_count > self.memory_size
         # A collective operation cannot stand inside of a condition.
         gathered = None
         if num_replicas() > 1:
@@ -249,7 +271,6 @@ class GeneralizedSumPooling(WeightedPooling):
                 tf.convert_to_tensor(self.memory), tf.convert_to_tensor(self.memory_count), vectors
             )
             self.memory.assign(memory)
-            self.memory_count.assign(count)
             self.prototypes.assign(
                 tf.cond(
                     count >= self.memory_size,
@@ -259,8 +280,12 @@ class GeneralizedSumPooling(WeightedPooling):
             )
             return count
 
-        tf.cond(had_prototypes, lambda: tf.convert_to_tensor(self.memory_count), fill)
+        beyond = tf.constant(self.memory_size + 1, self.memory_count.dtype)  # a call after the one that picked
+        self.memory_count.assign(tf.cond(had_prototypes, lambda: beyond, fill))
         return had_prototypes
+
+    def _collects_in(self, training: bool | None) -> bool:
+        return bool(training) and self.collects_features and self.trainable
 
     def _vectors_to_remember(
         self, features: tf.Tensor, mask: tf.Tensor | None, first_row: int | tf.Tensor = 0
@@ -272,6 +297,56 @@ class GeneralizedSumPooling(WeightedPooling):
             first_image = tf.convert_to_tensor(self.memory_count) + tf.cast(first_row, self.memory_count.dtype)
             vectors = one_feature_an_image(features, mask, first_image)
         return tf.stop_gradient(normalize(vectors, "clip"))
+
+    def with_warning(self, pooled: tf.Tensor, training: bool | None) -> tf.Tensor:
+        """Return what a call has pooled; warn if that is average pooling unawares.
+
+        Args:
+            pooled: `[batch, dim]`.
+            training: whether the call is one of training.
+        """
+        if self._collects_in(training) or not self._images_missing():
+            return pooled
+        if is_called_by_keras("predict") and not is_called_by_keras("fit"):
+            self.warn_of_unfinished_start()
+
+        @tf.custom_gradient
+        def notice(pooled: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            def backward(upstream: tf.Tensor) -> tf.Tensor:
+                self.warn_of_unfinished_start()
+                return upstream
+
+            return tf.identity(pooled), backward
+
+        return notice(pooled)
+
+    def warn_of_unfinished_start(self) -> None:
+        """Warns, once, if the layer still is average pooling."""
+        missing = self._images_missing()
+        if missing and not self._has_warned:
+            self._has_warned = True
+            needed = self.memory_size + self.memory_delay
+            warnings.warn(
+                f"{type(self).__name__} {self.name!r} still is average pooling: it has seen {needed - missing} of the "
+                f"{needed} training images that it picks its prototypes from. Train longer, or set a smaller "
+                f"memory_size (at least {self.num_prototypes}) or prototype_initializer='random'. Only calls with "
+                "training=True count, and none of a frozen layer.",
+                stacklevel=2,
+            )
+
+    def _images_missing(self) -> int:
+        """Return the number of images that the memory waits for; 0 if weights have no values yet."""
+        if not (self.collects_features and self.built):
+            return 0
+        with tf.init_scope():
+            count = tf.get_static_value(tf.convert_to_tensor(self.memory_count))
+        return 0 if count is None else max(self.memory_size - int(count), 0)
+
+    def save_own_variables(self, store: dict) -> None:
+        """Saves the weights; warns of average pooling, unless `fit` saves a checkpoint."""
+        super().save_own_variables(store)
+        if not is_called_by_keras("fit"):
+            self.warn_of_unfinished_start()
 
     def compute_output_shape(
         self, input_shape: InputShape
@@ -301,6 +376,8 @@ class GeneralizedSumPooling(WeightedPooling):
             "memory_size": self.memory_size,
             "memory_features": self.memory_features,
             "memory_delay": self.memory_delay,
+            "prototype_regularizer": keras.regularizers.serialize(self.prototype_regularizer),
+            "prototype_constraint": keras.constraints.serialize(self.prototype_constraint),
             "trainable_transport_ratio": self.trainable_transport_ratio,
             "return_attributes": self.return_attributes,
             "return_attention": self.return_attention,

@@ -10,6 +10,7 @@ from tensorflow import keras
 
 from common.errors import check_keras, invalid
 from common.losses.class_ids import class_ids
+from common.ops.call_stack import is_recomputation
 from common.ops.replicas import warn_of_a_part
 
 check_keras(keras)
@@ -36,7 +37,8 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         sample_weight: None; a loss over pairs has no terms of single samples to weight.
 
     Raises:
-        InvalidInput: in Keras' call, a loss with weights, sample weights, or labels that are no class ids.
+        InvalidInput: in Keras' call, a loss with weights, sample weights, or labels that are no class ids. In a
+            recomputed forward pass of training, a loss with a memory or a step counter.
     """
 
     reduction = "sum_over_batch_size"  # Keras 2 asks every loss for it; the value is a scalar, which nothing reduces
@@ -46,6 +48,10 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         warn_of_a_part(type(self).__name__)
         if _is_call_of_compile(args, kwargs):
             return self._value_for_keras(*args, **kwargs)
+        if kwargs.get("training") and self.non_trainable_weights and is_recomputation():
+            fix = "A second pass would see another memory or other draws: call the loss outside of the recomputed part."
+            expected = "a loss without memory or step counter"
+            raise invalid("loss in tf.recompute_grad", received=type(self).__name__, expected=expected, fix=fix)
         return super().__call__(*map(_as_tensor, args), **{name: _as_tensor(value) for name, value in kwargs.items()})
 
     def _value_for_keras(

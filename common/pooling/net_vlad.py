@@ -36,6 +36,7 @@ class NetVLADPooling(WeightedPooling):
 
     Args:
         num_clusters: K, at least 1.
+        center_regularizer, center_constraint: of the centers c, as of the weights of any Keras layer.
 
     Input shape:
         `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
@@ -47,16 +48,30 @@ class NetVLADPooling(WeightedPooling):
         InvalidInput: `num_clusters` is not positive.
     """
 
-    def __init__(self, num_clusters: int = 8, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_clusters: int = 8,
+        *,
+        center_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        center_constraint: str | dict | keras.constraints.Constraint | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.num_clusters = int(check_positive("num_clusters", num_clusters))
+        self.center_regularizer = keras.regularizers.get(center_regularizer)
+        self.center_constraint = keras.constraints.get(center_constraint)
         self.assignment = keras.layers.Dense(self.num_clusters, dtype=self.dtype, name="assignment")
 
     def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
         self.assignment.build((None, None, channels))
         self.centers = self.add_weight(
-            name="centers", shape=(self.num_clusters, channels), initializer="glorot_uniform", trainable=True
+            name="centers",
+            shape=(self.num_clusters, channels),
+            initializer="glorot_uniform",
+            regularizer=self.center_regularizer,
+            constraint=self.center_constraint,
+            trainable=True,
         )
         super().build(input_shape)
 
@@ -82,4 +97,9 @@ class NetVLADPooling(WeightedPooling):
         return (input_shape[0], self.num_clusters * self.num_channels(input_shape))
 
     def get_config(self) -> dict:
-        return {**super().get_config(), "num_clusters": self.num_clusters}
+        return {
+            **super().get_config(),
+            "num_clusters": self.num_clusters,
+            "center_regularizer": keras.regularizers.serialize(self.center_regularizer),
+            "center_constraint": keras.constraints.serialize(self.center_constraint),
+        }

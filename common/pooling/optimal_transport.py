@@ -42,6 +42,7 @@ class OptimalTransportPooling(WeightedPooling):
         smoothing: inverse of the weight of the entropy, > 0.
         num_iterations: of Sinkhorn, at least 1.
         prototype_initializer: a Keras initializer (a `Constant` for given vectors `[prototypes, channels]`).
+        prototype_regularizer, prototype_constraint: of the prototypes, as of the weights of any Keras layer.
 
     Input shape:
         `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
@@ -60,6 +61,8 @@ class OptimalTransportPooling(WeightedPooling):
         smoothing: float = 2.0,
         num_iterations: int = 10,
         prototype_initializer: str | dict | keras.initializers.Initializer = "glorot_uniform",
+        prototype_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        prototype_constraint: str | dict | keras.constraints.Constraint | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -67,12 +70,16 @@ class OptimalTransportPooling(WeightedPooling):
         self.smoothing = float(check_positive("smoothing", smoothing))
         self.num_iterations = int(check_positive("num_iterations", num_iterations))
         self.prototype_initializer = keras.initializers.get(prototype_initializer)
+        self.prototype_regularizer = keras.regularizers.get(prototype_regularizer)
+        self.prototype_constraint = keras.constraints.get(prototype_constraint)
 
     def build(self, input_shape: InputShape) -> None:
         self.prototypes = self.add_weight(
             name="prototypes",
             shape=(self.num_prototypes, self.num_channels(input_shape)),
             initializer=self.prototype_initializer,
+            regularizer=self.prototype_regularizer,
+            constraint=self.prototype_constraint,
             trainable=True,
         )
         super().build(input_shape)
@@ -110,4 +117,6 @@ class OptimalTransportPooling(WeightedPooling):
             "smoothing": self.smoothing,
             "num_iterations": self.num_iterations,
             "prototype_initializer": keras.initializers.serialize(self.prototype_initializer),
+            "prototype_regularizer": keras.regularizers.serialize(self.prototype_regularizer),
+            "prototype_constraint": keras.constraints.serialize(self.prototype_constraint),
         }

@@ -61,7 +61,7 @@ class EmbeddingHead(keras.layers.Layer):
     def call(self, features: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         if self.projection is not None and self.project_first:
             features = self.projection(features)
-        pooled = self.pooling(features, training=training)
+        pooled = self.pooling(features, training=training and self.trainable)
         outputs = dict(pooled) if isinstance(pooled, dict) else {"pooled": pooled}
         embeddings = outputs.pop("pooled")
         if self.projection is not None and not self.project_first:

@@ -15,6 +15,7 @@ from common.losses.loss_layer import refuse_sample_weights
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
 from common.ops.replicas import gather_over_replicas
+from common.pooling.feature_pooling import warn_of_unfinished_poolings
 from common.training.callback_order import Callbacks, check_callback_order
 from common.training.devices import check_devices
 from common.training.gradients import apply_gradients, loss_and_gradients, weighted_loss
@@ -125,9 +126,14 @@ class MetricModel(keras.Model):
         self.compile(**{name: value for name, value in config.items() if name not in ("loss", "loss_weights")})
 
     def fit(self, *args: Any, callbacks: Callbacks = None, **kwargs: Any) -> keras.callbacks.History:
-        """As Keras' `fit`; first looks at the order of the callbacks (see `check_callback_order`)."""
+        """Train as Keras' `fit` does.
+
+        First it checks the order of the callbacks (see `check_callback_order`), and in the end that poolings are ready.
+        """
         check_callback_order(callbacks, self._metric_names)
-        return super().fit(*args, callbacks=callbacks, **kwargs)
+        history = super().fit(*args, callbacks=callbacks, **kwargs)
+        warn_of_unfinished_poolings(self)
+        return history
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Normalised embeddings `[batch, dim]`."""

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import gsp_dml
 from common import pooling
+from common.errors import InvalidInput
 from tests.command_line import run_program
 
 keras = tf.keras
@@ -30,6 +31,15 @@ POOLINGS = {
     "SecondOrderAttentionPooling": lambda **kw: pooling.SecondOrderAttentionPooling(2, **kw),
     "SecondOrderPooling": lambda **kw: pooling.SecondOrderPooling(6, **kw),
     "WeldonPooling": lambda **kw: pooling.WeldonPooling(3, 2, **kw),
+    "CombinedSumHead": lambda **kw: gsp_dml.CombinedSumHead(
+        gsp_dml.GeneralizedSumPooling(4, memory_size=2 * BATCH, data_format=kw.pop("data_format", None)), 5, "max", **kw
+    ),
+    "CombinedSumHead of generalised means": lambda **kw: gsp_dml.CombinedSumHead(
+        gsp_dml.GeneralizedSumPooling(4, memory_size=2 * BATCH, data_format=kw.pop("data_format", None)),
+        5,
+        "generalized_mean",
+        **kw,
+    ),
     "GeneralizedSumPooling": lambda **kw: gsp_dml.GeneralizedSumPooling(4, memory_size=2 * BATCH, **kw),
     "GeneralizedSumPooling with all outputs": lambda **kw: gsp_dml.GeneralizedSumPooling(
         4, memory_size=2 * BATCH, return_attributes=True, return_attention=True, **kw
@@ -56,6 +66,10 @@ def as_list(outputs):
     return [outputs[name] for name in sorted(outputs)] if isinstance(outputs, dict) else [outputs]
 
 
+def main_output(outputs):
+    return next(iter(outputs.values())) if isinstance(outputs, dict) else outputs
+
+
 def assert_same(outputs, expected, tolerance=2e-5):
     outputs, expected = as_list(outputs), as_list(expected)
     assert len(outputs) == len(expected)
@@ -74,8 +88,7 @@ def trained_layer(create, **keywords):
 def small_model(create):
     inputs = keras.Input((HEIGHT, WIDTH, 3))
     features = keras.layers.Conv2D(CHANNELS, 3, padding="same", activation="relu")(inputs)
-    outputs = create(name="pooling")(features)
-    outputs = outputs["pooled"] if isinstance(outputs, dict) else outputs
+    outputs = main_output(create(name="pooling")(features))
     return keras.Model(inputs, keras.layers.Dense(3)(outputs))
 
 
@@ -99,7 +112,7 @@ def test_the_table_has_every_pooling():
             symbol = getattr(package, name)
             if (
                 inspect.isclass(symbol)
-                and issubclass(symbol, pooling.FeaturePooling)
+                and issubclass(symbol, (pooling.FeaturePooling, gsp_dml.CombinedSumHead))
                 and not inspect.isabstract(symbol)
             ):
                 final.add(name)
@@ -137,11 +150,47 @@ def test_both_layouts_agree(create):
     layer, first = trained_layer(create), create(data_format="channels_first")
     first.build((None, CHANNELS, HEIGHT, WIDTH))
     first.set_weights(layer.get_weights())
-    pooled, other = (
-        outputs["pooled"] if isinstance(outputs, dict) else outputs
-        for outputs in (layer(random_maps(5)), first(random_maps(5).transpose(0, 3, 1, 2)))
-    )
-    assert_same(other, pooled)
+    assert_same(main_output(first(random_maps(5).transpose(0, 3, 1, 2))), main_output(layer(random_maps(5))))
+
+
+def test_a_frozen_layer_changes_nothing_in_training(create):
+    layer = create(trainable=False)
+    layer(random_maps())
+    before = layer.get_weights()
+    for seed in range(3):
+        layer(random_maps(seed), training=True)
+    for weight, expected in zip(layer.get_weights(), before):
+        np.testing.assert_array_equal(weight, expected)
+
+
+def test_the_policy_float64_computes_in_float64(create):
+    layer = trained_layer(create, dtype="float64")
+    keras.mixed_precision.set_global_policy("float64")
+    try:
+        other = create()
+        other.build((None, HEIGHT, WIDTH, CHANNELS))
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    other.set_weights(layer.get_weights())
+    outputs = as_list(other(tf.constant(random_maps(5), tf.float64)))
+    assert {output.dtype for output in outputs} == {tf.float64}
+    assert {tf.as_dtype(weight.dtype) for weight in other.trainable_weights} <= {tf.float64}
+
+
+def test_inputs_of_another_shape_are_named(create):
+    layer = trained_layer(create)
+    with pytest.raises(InvalidInput, match="a ragged tensor.*to_tensor"):
+        layer.call(tf.RaggedTensor.from_tensor(tf.zeros([2, 3, CHANNELS])))
+    if any(len(weight.shape) for weight in layer.weights):
+        with pytest.raises(ValueError, match=f"expected axis -1 of input shape to have value {CHANNELS}"):
+            layer(random_maps()[..., :-1])
+
+
+def test_a_mask_of_another_shape_is_refused(create):
+    layer = trained_layer(create)
+    for shape in [(BATCH, HEIGHT, WIDTH - 1), (BATCH, WIDTH, HEIGHT), (BATCH - 1, HEIGHT * WIDTH)]:
+        with pytest.raises(InvalidInput, match="mask"):
+            layer(random_maps(), mask=np.ones(shape, bool))
 
 
 def test_training_in_half_precision_is_finite(create):
@@ -171,14 +220,14 @@ def test_models_with_gsp_train_in_mixed_precision(policy):
         model = fitted_model(POOLINGS["GeneralizedSumPooling"])
     finally:
         keras.mixed_precision.set_global_policy("float32")
-    assert int(tf.convert_to_tensor(model.get_layer("pooling").memory_count)) == 2 * BATCH
+    assert bool(model.get_layer("pooling").has_prototypes())
     assert np.isfinite(model.predict(random_images()[0], verbose=0).astype(np.float32)).all()
 
 
 @pytest.mark.slow
 def test_models_with_gsp_fit_with_xla():
     model = fitted_model(POOLINGS["GeneralizedSumPooling with all outputs"], jit_compile=True)
-    assert int(tf.convert_to_tensor(model.get_layer("pooling").memory_count)) == 2 * BATCH
+    assert bool(model.get_layer("pooling").has_prototypes())
 
 
 def test_the_configuration_restores_the_layer(create):

@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from gsp_dml import GeneralizedSumPooling
-from gsp_dml.combined_head import CombinedSumHead
+from gsp_dml import CombinedSumHead, GeneralizedSumPooling
 
 keras = tf.keras
 
@@ -81,6 +80,29 @@ def test_it_is_restored_from_its_configuration(features):
     twin(features)
     twin.set_weights(head.get_weights())
     np.testing.assert_allclose(twin(features)["embeddings"], expected["embeddings"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
+def test_padding_does_not_count(features, aggregation):
+    head, tokens, lengths = head_of(aggregation), features.reshape(4, 9, 6), [9, 4, 1, 6]
+    mask = np.arange(9) < np.array(lengths)[:, None]
+    outputs = head(np.where(mask[..., None], tokens, np.inf), mask=mask)
+    for index, length in enumerate(lengths):
+        alone = head(tokens[index : index + 1, :length])
+        for name in ("embeddings", "attributes"):
+            np.testing.assert_allclose(outputs[name][index], alone[name][0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_mask_of_keras_arrives_and_keeps_padding_out_of_the_memory():
+    inputs = keras.Input([None], dtype="int32")
+    embedding = keras.layers.Embedding(9, 6, mask_zero=True, embeddings_initializer="uniform")
+    head = CombinedSumHead(GeneralizedSumPooling(2, memory_size=2), 4, "max")
+    model = keras.Model(inputs, head(embedding(inputs)))
+    short, padded = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[1, 2, 3, 0, 0], [4, 5, 6, 0, 0]])
+    np.testing.assert_allclose(model(padded)["embeddings"], model(short)["embeddings"], rtol=1e-5, atol=1e-7)
+    model(padded, training=True)
+    averages = np.asarray(head.projection(tf.reduce_mean(embedding(short), axis=1)))
+    np.testing.assert_allclose(head.pooling.memory, averages, rtol=1e-5, atol=1e-7)
 
 
 def test_an_unknown_aggregation_lists_the_choices():

@@ -1,11 +1,15 @@
 """The layer: what it computes, how its prototypes come about, and what it leaves alone."""
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
+from common.losses import TripletLoss
 from common.pooling import GlobalAveragePooling
+from common.training import MetricModel
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 from tests.gsp_dml.transport_oracle import bisected_transport, distances
 
@@ -166,6 +170,129 @@ def test_inference_collects_nothing_and_prototypes_are_chosen_once():
     layer(2 * maps, training=True)
     np.testing.assert_array_equal(layer.prototypes, chosen)
     np.testing.assert_allclose(layer.memory, maps.mean(axis=(1, 2)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("as_graph", [False, True])
+def test_a_recomputed_pass_collects_nothing_and_has_the_same_gradient(as_graph):
+    batches, found = [tf.constant(random_maps(4, seed)) for seed in range(4)], []
+    for repeat in (lambda f: f, tf.recompute_grad):
+        layer = GeneralizedSumPooling(3, memory_size=8)
+        layer.build((None, 3, 4, 8))
+        pool = repeat(lambda maps, layer=layer: layer(maps, training=True))
+
+        def step(maps, pool=pool):
+            with tf.GradientTape() as tape:
+                tape.watch(maps)
+                value = tf.reduce_sum(pool(maps) ** 2)
+            return tape.gradient(value, maps)
+
+        step = tf.function(step, autograph=False) if as_graph else step
+        found.append([np.array(part) for maps in batches for part in (step(maps), layer.memory)])
+    for once, repeated in zip(*found):
+        np.testing.assert_allclose(repeated, once, rtol=1e-5, atol=1e-6)
+
+
+def small_classifier():
+    inputs = keras.Input((3, 4, 8))
+    model = keras.Model(inputs, keras.layers.Dense(1)(GeneralizedSumPooling(2, memory_size=10)(inputs)))
+    model.compile("sgd", "mse")
+    return model
+
+
+def fitted_on(num_images, **keywords):
+    model = small_classifier()
+    images, targets = random_maps(num_images), np.zeros(num_images)
+    model.fit(images, targets, batch_size=4, verbose=0, validation_data=(images, targets), **keywords)
+    return model
+
+
+@pytest.mark.parametrize("use", ["predict", "save"])
+def test_what_is_still_average_pooling_says_so_once(use, tmp_path):
+    model = fitted_on(8)
+    calls = {
+        "predict": lambda: model.predict(random_maps(), verbose=0),
+        "save": lambda: model.save(tmp_path / "m.keras"),
+    }
+    with pytest.warns(UserWarning, match="still is average pooling: it has seen 8 of the 10 training images"):
+        calls[use]()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*average pooling")
+        calls[use]()
+
+
+def test_a_metric_model_says_so_at_the_end_of_fit():
+    model = MetricModel(
+        keras.Sequential([keras.Input((3, 4, 8)), GeneralizedSumPooling(2, memory_size=10)]), TripletLoss()
+    )
+    model.compile("sgd", run_eagerly=True)
+    with pytest.warns(UserWarning, match="has seen 8 of the 10 training images"):
+        model.fit(random_maps(8), np.arange(8) % 2, batch_size=4, verbose=0)
+
+
+def test_a_loop_that_forgets_training_is_told():
+    model = small_classifier()
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(model(random_maps()))
+    with pytest.warns(UserWarning, match=r"seen 0 of the 10 training images.*Only calls with training=True count"):
+        tape.gradient(value, model.trainable_variables)
+
+
+def test_nothing_is_said_while_prototypes_begin_as_intended(tmp_path):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*average pooling")
+        checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}.keras"))
+        evaluate = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: model.predict(random_maps(), verbose=0))
+        model = small_classifier()
+        images, targets = random_maps(8), np.zeros(8)
+        model.fit(
+            images, targets, epochs=2, verbose=0, validation_data=(images, targets), callbacks=[checkpoint, evaluate]
+        )
+        model.predict(images, verbose=0)
+        model.save(tmp_path / "model.keras")
+    assert bool(model.layers[1].has_prototypes())
+
+
+def test_prototypes_are_regularised_and_constrained_in_restored_models_too(tmp_path):
+    inputs = keras.Input((3, 4, 8))
+    layer = GeneralizedSumPooling(
+        2,
+        prototype_initializer="random",
+        prototype_regularizer="l2",
+        prototype_constraint=keras.constraints.UnitNorm(1),
+    )
+    keras.Model(inputs, layer(inputs)).save(tmp_path / "model.keras")
+    model = keras.models.load_model(tmp_path / "model.keras")
+    restored = model.layers[1]
+    np.testing.assert_allclose(model.losses, [0.01 * np.sum(np.square(restored.prototypes))], rtol=1e-6)
+    model.compile("sgd", "mse")
+    model.fit(random_maps(), np.zeros((6, 8)), verbose=0)
+    np.testing.assert_allclose(np.linalg.norm(restored.prototypes, axis=1), 1, rtol=1e-5)
+
+
+def test_a_configuration_of_before_still_makes_the_layer():
+    config = GeneralizedSumPooling(2).get_config()
+    new = {"prototype_regularizer": None, "prototype_constraint": None}
+    old = {name: value for name, value in config.items() if name not in new}
+    assert GeneralizedSumPooling.from_config(old).get_config() == {**old, **new}
+
+
+@pytest.mark.default_stack  # TensorFlow 2.15 maps sorting by a loop that fails where no example sorts
+@pytest.mark.parametrize("smoothing", [5.0, 5000.0])  # with the second, some images have costs that are far apart
+@pytest.mark.parametrize("close", [0, 1, 6])
+def test_a_vectorised_map_over_images_is_the_batch(smoothing, close):
+    layer, maps = given(transport_ratio=0.4, smoothing=smoothing), random_maps(dtype=np.float64)
+    maps[:close, 0, 0] = prototypes_of()[0]  # these take the exact way to the costs, the others do not
+    maps[4:] = maps[4:, :1, :1]
+
+    def value_and_gradient(batch):
+        with tf.GradientTape() as tape:
+            tape.watch(batch)
+            pooled = layer(batch)
+        return pooled, tape.gradient(pooled, batch)
+
+    mapped = tf.vectorized_map(lambda image: [x[0] for x in value_and_gradient(image[None])], tf.constant(maps))
+    for found, expected in zip(mapped, value_and_gradient(tf.constant(maps))):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_while_the_memory_fills_prototypes_have_no_gradient():

@@ -5,7 +5,14 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import CrossBatchMemoryLoss, LossLayer, MultiSimilarityLoss, ProxyAnchorLoss
+from common.losses import (
+    CrossBatchMemoryLoss,
+    LossLayer,
+    MinedLoss,
+    MultiSimilarityLoss,
+    ProxyAnchorLoss,
+    WeightedSumLoss,
+)
 
 keras = tf.keras
 LABELS = np.repeat(np.arange(3), 2)
@@ -88,3 +95,16 @@ def test_the_direct_call_stays_strict():
 def test_a_direct_call_with_one_hot_labels_names_the_order_of_arguments():
     with pytest.raises(InvalidInput, match=r"received \(6, 4\).*In a call of your own: loss\(embeddings, labels\)"):
         MultiSimilarityLoss()(EMBEDDINGS, np.eye(3)[LABELS])
+
+
+def test_a_loss_with_a_step_counter_is_not_computed_twice():
+    def gradient(loss):
+        embeddings = tf.constant(EMBEDDINGS)
+        with tf.GradientTape() as tape:
+            tape.watch(embeddings)
+            value = tf.recompute_grad(lambda x: loss(x, LABELS, training=True))(embeddings)
+        return tape.gradient(value, embeddings)
+
+    with pytest.raises(InvalidInput, match=r"tf.recompute_grad: received 'MinedLoss'.*outside of the recomputed part"):
+        gradient(MinedLoss(MultiSimilarityLoss(), "random"))
+    assert np.isfinite(gradient(WeightedSumLoss([MultiSimilarityLoss()]))).all()

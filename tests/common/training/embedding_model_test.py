@@ -17,7 +17,7 @@ from common.losses import (
     ViewLoss,
     WeightedSumLoss,
 )
-from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling
+from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling, SecondOrderAttentionPooling
 from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TracedFunctions
 from common.training.devices import precision_policy, scaled_optimizer
 from tests.eager_functions import eagerly
@@ -73,6 +73,15 @@ def test_head_round_trip():
     head = EmbeddingHead(GlobalMaxPooling(), 7, project_first=True)
     copy = EmbeddingHead.from_config(head.get_config())
     assert (copy.embedding_dim, copy.project_first, type(copy.pooling)) == (7, True, GlobalMaxPooling)
+
+
+def test_a_frozen_head_leaves_statistics_alone():
+    head = EmbeddingHead(SecondOrderAttentionPooling(), 7, trainable=False)
+    head(images())
+    before = head.get_weights()
+    head(images(), training=True)
+    for weight, expected in zip(head.get_weights(), before):
+        np.testing.assert_array_equal(weight, expected)
 
 
 @pytest.mark.parametrize(("project_first", "channels"), [(False, 3), (True, 7)])

@@ -183,13 +183,16 @@ def test_the_end_of_a_training_is_saved_however_early_it_comes(tmp_path):
     assert json.loads(str(run.read_checkpoint()["state"]))["epochs_done"] == 3
 
 
-def test_training_lowers_the_loss_and_moves_every_part(tmp_path):
+def test_training_lowers_the_loss_and_moves_every_part(tmp_path, monkeypatch):
+    checked = []
+    monkeypatch.setattr(GlobalAveragePooling, "warn_of_unfinished_start", lambda layer: checked.append(layer))
     model = make_model()
     before = [np.array(weight) for weight in model.get_weights()]
     _, _, run = run_training(tmp_path, model, max_steps=60, steps_per_evaluation=20)
     losses = [line["loss"] for line in metric_lines(run)]
     assert losses[-1] < losses[0] < 2 * np.log(CLASSES)
     assert all(np.any(old != new) for old, new in zip(before, model.get_weights()))
+    assert checked == [model.head.pooling]  # whether it has had its start
 
 
 def test_best_weights_come_back_and_patience_ends_training(tmp_path):
