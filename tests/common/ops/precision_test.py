@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from common.ops.precision import in_full_precision
+from common.ops.precision import at_least_float32, in_full_precision
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,17 @@ def test_types(given, expected):
 
 def test_nothing_given():
     assert in_full_precision({}) == {"dtype": "float32"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("float64", "float64"),
+        ("float32", "float32"),
+        ("float16", "float32"),
+        ("bfloat16", "float32"),
+        ("int32", "float32"),
+    ],
+)
+def test_half_precision_and_integers_become_float32(given, expected):
+    assert at_least_float32(tf.ones([2], given)).dtype == expected
