@@ -62,6 +62,7 @@ def dataset():
 @pytest.fixture(autouse=True)
 def no_images(monkeypatch):
     monkeypatch.setattr("experiments.settings.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
+    monkeypatch.setattr("experiments.units.unit_runs.count_test_copies", lambda *dataset: 0)
 
 
 def embeddings_with(share_right, labels):
