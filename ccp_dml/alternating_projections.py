@@ -1,4 +1,4 @@
-"""One projection problem after the other: when a problem ends, and with what the next one begins."""
+"""A sequence of projection problems: their ends and their starting points."""
 
 from __future__ import annotations
 
@@ -22,35 +22,37 @@ from common.training.callbacks import logged_metric
 
 
 class HasRepresentatives(Protocol):
-    """What `AlternatingProjections` asks of a loss; `ChanceConstrainedLoss` and `SampleBasedLoss` answer."""
+    """The interface that `AlternatingProjections` needs; `ChanceConstrainedLoss` and `SampleBasedLoss` have it."""
 
     representatives_per_class: int
     normalization: str
 
     def representatives(self) -> np.ndarray:
-        """Present representatives, normalised, `[classes, representatives, dim]`."""
+        """Return the present representatives, normalised, `[classes, representatives, dim]`."""
 
     def start_problem(self, problem: int, chosen: Representatives) -> None:
-        """Begins a problem from the chosen members of its pools."""
+        """Begin a problem from the chosen members of its pools."""
 
 
 class AlternatingProjections(ResumableCallback):
-    """Ends a projection problem when validation stops improving, and begins the next one from new proxies.
+    """Ends a projection problem when validation stops improving, then begins the next.
 
-    When the metric has not improved for `patience` evaluations: weights and proxies become those of the problem's best
-    evaluation, the target θ* of the proximal term becomes these weights, the pools of the next problem are embedded
-    with them, and greedy k-center chooses the next proxies, repelled by the converged ones. The optimiser keeps its
-    slots. The first problem begins when training does, with the weights that it finds there as θ*, or later, after the
-    in-batch loss alone: see `ProjectionRules.start_step` and `start_patience`. With `ProjectionRules.goes_back`, θ* is
-    that of the best problem so far.
+    A problem ends when the metric has not improved for `patience` evaluations. The weights and proxies of its best
+    evaluation are restored. The target θ* of the proximal term becomes these weights, which also embed the pools of the
+    next problem. Greedy k-center chooses the next proxies, repelled by the converged ones. The optimiser keeps its
+    slots.
 
-    One line on stderr, and a note in the problem's record, says of each condition that is not met: the first problem
-    begins before the in-batch loss has converged, falls more than a point behind it, or proxies and samples come apart
-    (`projection_conditions`).
+    The first problem begins with training and takes the weights that it finds as θ*. With `ProjectionRules.start_step`
+    or `start_patience` it begins later, after the in-batch loss alone. With `ProjectionRules.goes_back`, θ* is that of
+    the best problem so far.
 
-    It must stand after whatever puts the metric into the logs. Training ends by other means (`BestWeights`, the number
-    of epochs); no problem is begun at that point. A run that is resumed from a checkpoint with this callback's
-    state continues bit for bit in the middle of a problem.
+    One line on stderr, and a note in the problem's record, reports each condition that is not met: the first problem
+    begins before the in-batch loss has converged or falls more than a point behind it, or proxies and samples come
+    apart (`projection_conditions`).
+
+    Put it after the callback that writes the metric to the logs. Training ends by other means (`BestWeights`, the
+    number of epochs); no problem begins at that point. A run resumed from a checkpoint with this callback's state
+    continues bit for bit in the middle of a problem.
 
     Reference: thesis Algorithms 1 and 2 and section 3.2.4 (patience 3); erratum: the sign of the proximal term.
 
@@ -98,7 +100,7 @@ class AlternatingProjections(ResumableCallback):
 
     @property
     def holds_selection(self) -> bool:
-        """Whether the first problem waits for the in-batch loss to converge."""
+        """True while the first problem waits for the in-batch loss to converge."""
         return self.rules.start_patience is not None and not self.problems
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -126,7 +128,7 @@ class AlternatingProjections(ResumableCallback):
             _warn("no projection problem has begun: training ended before, and its result is the in-batch loss'.")
 
     def state(self) -> dict:
-        """The records, and what has been seen of the present problem."""
+        """Return the records and the progress of the present problem."""
         return {
             "problems": [dataclasses.asdict(problem) for problem in self.problems],
             "best": None if math.isinf(self._best) else self._best,
@@ -139,11 +141,11 @@ class AlternatingProjections(ResumableCallback):
         }
 
     def arrays(self) -> list[np.ndarray]:
-        """θ*, then the best weights of the present problem, then all those that were there with θ*."""
+        """Return θ*, the present problem's best weights, then all weights at θ*."""
         return [*self.proximal_term.targets(), *self._best_weights, *self._target_weights]
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Resumes where `state` and `arrays` were taken."""
+        """Resume from a `state` and its `arrays`."""
         self.problems = [ProjectionProblem(**problem) for problem in state["problems"]]
         self._best = -math.inf if state["best"] is None else state["best"]
         self._waited, self._late_value, self._steps = state["waited"], state["late_value"], state["steps"]
@@ -162,7 +164,7 @@ class AlternatingProjections(ResumableCallback):
         return value
 
     def _train_in_batch(self, epoch: int, logs: dict | None) -> None:
-        """One evaluation of the in-batch loss, and the first problem if its moment has come."""
+        """Process one evaluation of the in-batch loss; start the first problem if due."""
         value = logged_metric(logs, self.rules.metric, self)
         self._in_batch.append(value)
         self._watch(value, keeps_weights=self.rules.start_patience is not None)
@@ -179,7 +181,7 @@ class AlternatingProjections(ResumableCallback):
             self._note(started_early(self.rules.metric, self._in_batch, self.rules.patience))
 
     def _train_on_proxies(self, epoch: int, logs: dict | None) -> None:
-        """One evaluation of the present problem, and the next one if it has converged."""
+        """Process one evaluation of the present problem; start the next if converged."""
         value = self._read(logs)
         problem = self.problems[-1]
         problem.end_step = self._steps
@@ -193,7 +195,10 @@ class AlternatingProjections(ResumableCallback):
             self._follow(problem)
 
     def _watch(self, value: float, keeps_weights: bool = True) -> bool:
-        """Whether a value is the best so far; its weights are kept, or the wait is longer by one evaluation."""
+        """Return whether a value is the best so far.
+
+        If so, keep its weights; if not, count one more evaluation without improvement.
+        """
         is_best = value > self._best + self.rules.min_delta
         if not is_best:
             self._waited += 1
@@ -207,7 +212,7 @@ class AlternatingProjections(ResumableCallback):
         return not self.model.stop_training and epoch + 1 < self.params["epochs"]
 
     def _follow(self, problem: ProjectionProblem) -> None:
-        """Begins the problem after one that has ended: from its best, or once more from θ* if that was better."""
+        """Begin the next problem from the best weights, or from θ* if better."""
         if not self.rules.goes_back or problem.best_before is None or self._best >= problem.best_before:
             problem.outcome = CONVERGED
             best = self._best
@@ -226,12 +231,15 @@ class AlternatingProjections(ResumableCallback):
             self._begin_problem(self.loss.representatives() if has_proxies else None, problem.best_before)
 
     def _num_failures(self) -> int:
-        """How many problems in a row have gone back, the last one included."""
+        """Return how many problems in a row have gone back, including the last."""
         outcomes = [problem.outcome for problem in reversed(self.problems)]
         return next((count for count, outcome in enumerate(outcomes) if outcome != WENT_BACK), len(outcomes))
 
     def _end_problem(self) -> np.ndarray:
-        """θ* := the best weights; returns the best proxies. Leaves the model where the next problem begins."""
+        """Set θ* to the best weights and return the best proxies.
+
+        Leaves the model where the next problem begins.
+        """
         last_weights = self.model.get_weights()
         self.model.set_weights(self._best_weights or last_weights)
         self.proximal_term.set_targets()
@@ -268,7 +276,7 @@ class AlternatingProjections(ResumableCallback):
             self.on_problem_start(index, previous, chosen)
 
     def _note(self, sentence: str | None) -> None:
-        """Says on stderr, and keeps in the present problem's record, that a condition is not met."""
+        """Report an unmet condition on stderr and in the present problem's record."""
         if sentence is not None:
             self.problems[-1].notes.append(sentence)
             _warn(sentence)

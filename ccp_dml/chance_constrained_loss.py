@@ -20,7 +20,9 @@ from common.references.reference_set import References
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ChanceConstrainedLoss(LossAround):
-    """Any metric loss between a batch and the proxies: `loss(batch, proxies) + w · loss(batch, batch)`.
+    """Any metric loss between a batch and the proxies of all classes.
+
+    The loss is `loss(batch, proxies) + w · loss(batch, batch)`.
 
     Proxies are weights of this layer, so they are trained, saved and restored with the model. They are among the
     `proxy_variables`; the thesis' multiplier for them is 1 at a learning rate of 1e-5, where they hardly move. Between
@@ -81,7 +83,7 @@ class ChanceConstrainedLoss(LossAround):
 
     @property
     def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss, and the proxies."""
+        """The variables of the loss, and the proxies."""
         return [*super().proxy_variables, self.proxies.proxies]
 
     def call(
@@ -111,16 +113,16 @@ class ChanceConstrainedLoss(LossAround):
 
     @property
     def representatives_per_class(self) -> int:
-        """Proxies of each class."""
+        """The number of proxies per class."""
         return self.proxies.proxies_per_class
 
     def representatives(self) -> np.ndarray:
-        """The proxies as the loss compares them: normalised, `[classes, proxies_per_class, dim]`."""
+        """Return the normalised proxies, as compared by the loss: `[classes, proxies_per_class, dim]`."""
         proxies = normalize(self.proxies.references().embeddings, self.normalization)
         return proxies.numpy().reshape(self._shape)
 
     def start_problem(self, problem: int, chosen: Representatives) -> None:
-        """Begins a problem from the chosen embeddings.
+        """Begin a problem from the chosen embeddings.
 
         Args:
             problem: index of the problem.
@@ -151,5 +153,5 @@ class ChanceConstrainedLoss(LossAround):
 
     @classmethod
     def from_config(cls, config: dict) -> ChanceConstrainedLoss:
-        """The loss that `get_config` describes."""
+        """Return the loss that `get_config` describes."""
         return super().from_config({**config, "proxies": keras.utils.deserialize_keras_object(config["proxies"])})

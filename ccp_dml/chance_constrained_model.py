@@ -14,7 +14,7 @@ from common.training import MetricModel
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ChanceConstrainedModel(MetricModel):
-    """Trains a network's embeddings under a chance-constrained loss and its proximal term: a `MetricModel` with both.
+    """A `MetricModel` with a chance-constrained loss and its proximal term.
 
     For plain Keras: `compile(optimizer)`, then `fit(batches, callbacks=[evaluation, AlternatingProjections(...)])`.
     The experiments of this project use `common.training.EmbeddingModel` with the same loss, term and callback.
@@ -57,7 +57,7 @@ class ChanceConstrainedModel(MetricModel):
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> ChanceConstrainedModel:
-        """The model that `get_config` describes, before it has the weights of a file."""
+        """Return the model that `get_config` describes, before a file's weights are loaded."""
         model = super().from_config(config, custom_objects)
         model._awaits_weights = True
         return model

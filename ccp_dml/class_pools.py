@@ -1,4 +1,4 @@
-"""A few random images of every class, embedded: what the next proxies are chosen from."""
+"""Embedded random images of every class, from which the next proxies are chosen."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _DRAWING_STREAM, _AUGMENTATION_STREAM = 1, 2
 
 
 def sample_pools(labels: np.ndarray, pool_size: int, num_representatives: int, seed: int | Sequence[int]) -> np.ndarray:
-    """Draws `pool_size` examples of every class, in random order.
+    """Draw `pool_size` examples of every class, in random order.
 
-    Without replacement; a class with fewer examples has all of them in its pool, again and again until it is full.
+    Draws without replacement. A smaller class repeats all its examples until its pool is full.
 
     Reference: thesis Algorithm 2 ("b random samples of class c") with budget b; b = `num_representatives` is random
     sampling.
@@ -54,11 +54,13 @@ def sample_pools(labels: np.ndarray, pool_size: int, num_representatives: int, s
 
 
 class ClassPools:
-    """Draws and embeds the pools of all classes for a projection problem; a pure function of seed and problem.
+    """Draws and embeds the pools of all classes for a projection problem.
 
-    Images are augmented as in training: the next proxies shall stand for what the network is trained on (thesis
-    section 3.2.3). They are read and embedded in batches; what is kept are the embeddings,
-    `classes · pool_size · dim` floats.
+    The pools are a pure function of seed and problem.
+
+    Images are augmented as in training, because the next proxies represent the network's training inputs (thesis
+    section 3.2.3). They are read and embedded in batches; only the embeddings are kept, `classes · pool_size · dim`
+    floats.
 
     Args:
         embed: from batches of inputs to embeddings `[inputs, dim]`, normalised as the loss compares them;
@@ -96,16 +98,16 @@ class ClassPools:
         _check_pool_size(pool_size, num_representatives)
 
     def indices(self, problem: int) -> np.ndarray:
-        """Indices `[classes, pool]` of the examples in the pools of a problem."""
+        """Return the indices `[classes, pool]` of the examples in a problem's pools."""
         seed = (self.seed, problem, 0, _DRAWING_STREAM)
         return sample_pools(self.examples.labels, self.pool_size, self.num_representatives, seed)
 
     def examples_at(self, problem: int, positions: np.ndarray) -> np.ndarray:
-        """Indices `[classes, representatives]` of the examples at positions in the pools (see `Representatives`)."""
+        """Return the indices `[classes, representatives]` of examples at pool positions (see `Representatives`)."""
         return np.take_along_axis(self.indices(problem), positions, axis=1)
 
     def __call__(self, problem: int) -> np.ndarray:
-        """Embeddings float32 `[classes, pool, dim]` of the pools of a problem, by the present weights."""
+        """Embed a problem's pools with the present weights: float32 `[classes, pool, dim]`."""
         indices = self.indices(problem)
         batches = _IndexBatches(indices.ravel(), self.batch_size, problem)
         seed = int(np.random.SeedSequence((self.seed, _AUGMENTATION_STREAM)).generate_state(1)[0])
@@ -116,7 +118,10 @@ class ClassPools:
 
 
 class _IndexBatches:
-    """Given indices once, in the form of `ClassBalancedBatches`; the last one is repeated to fill the last batch."""
+    """Given indices once, in the form of `ClassBalancedBatches`.
+
+    Repeats the last index to fill the last batch.
+    """
 
     def __init__(self, indices: np.ndarray, batch_size: int, epoch: int) -> None:
         self.batch_size = min(batch_size, len(indices))

@@ -22,12 +22,12 @@ class Representatives(NamedTuple):
 def choose_representatives(
     pools: np.ndarray, num_representatives: int, previous: np.ndarray | None = None
 ) -> Representatives:
-    """Picks from each class's pool by greedy k-center, repelled by the class's previous proxies.
+    """Pick from each class's pool by greedy k-center, repelled by previous proxies.
 
         q = argmax_{u in pool, not picked} min_{v in previous + picked} ‖u - v‖
 
-    The previous proxies are not among the result: they only repel, so that the next problem looks where the last one
-    did not. Without them the first of the pool, a random sample of the class, is the first pick.
+    Previous proxies only repel and are never picked, so that the next problem explores new regions. Without them, the
+    first pick is the first member of the pool, a random sample of the class.
 
     Reference: thesis Algorithm 2 (GreedyKCenterProxy).
 
@@ -63,7 +63,9 @@ def choose_representatives(
 
 
 def covering_radii(pools: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    """The covering radius of each class: the largest distance from a member of the pool to its nearest center.
+    """Return each class's covering radius.
+
+    This is the largest distance from a member of the pool to its nearest center.
 
     Reference: thesis section 3.2.2 (the bound) and figures 3.2 and 3.3, which print the mean over classes.
 

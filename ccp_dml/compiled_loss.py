@@ -11,11 +11,13 @@ from common.references.reference_set import References
 
 
 class CompiledLoss:
-    """`loss(embeddings, labels, references)` with the gradients of embeddings and references, computed together.
+    """`loss(embeddings, labels, references)` and its gradients, computed together.
 
-    A loss is a scalar, so that its gradients can be taken at once and scaled on the way back. One program reads and
-    writes the references a few times where single operations make a dozen passes over them. Not meant to be
-    differentiated twice.
+    The gradients are those of embeddings and references.
+
+    A loss is a scalar, so its gradients can be computed at once and scaled on the way back. One program reads and
+    writes the references a few times; single operations pass over them a dozen times. Not meant to be differentiated
+    twice.
 
     Args:
         loss: a `MetricLoss` without weights.
@@ -26,7 +28,7 @@ class CompiledLoss:
         self._program = tf.function(self._loss_and_gradients, jit_compile=True, autograph=False)
 
     def __call__(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References) -> tf.Tensor:
-        """A scalar; `embeddings` `[batch, dim]`, `labels` `[batch]`."""
+        """Return the scalar loss of `embeddings` `[batch, dim]` and `labels` `[batch]`."""
 
         @tf.custom_gradient
         def compiled(

@@ -1,4 +1,7 @@
-"""Warnings when alternating projections cannot be expected to help, in time to stop.
+"""Warnings when alternating projections are unlikely to help, in time to stop.
+
+Each function returns a sentence, or None if the condition is met. The limits are this project's; docs/results/ccp.md
+gives the reasons.
 
 Each function gives a sentence, or None where the condition is met. The limits are this project's: see
 docs/results/ccp.md for why they matter.
@@ -11,12 +14,12 @@ FAR_APART = 1.0  # of unit vectors: 60 degrees
 
 
 def started_early(metric: str, values: list[float], patience: int) -> str | None:
-    """The first problem begins at a fixed step, and the in-batch loss was still getting better.
+    """Return a warning if the first problem began while the in-batch loss still improved.
 
     Args:
         metric: its name.
         values: of all evaluations before, in order.
-        patience: evaluations without improvement that would have shown that it was not.
+        patience: evaluations without improvement that count as convergence.
     """
     waited = len(values) - 1 - values.index(max(values))
     if len(values) < 2 or waited >= patience:
@@ -29,13 +32,15 @@ def started_early(metric: str, values: list[float], patience: int) -> str | None
 
 
 def fell_behind(metric: str, value: float, evaluations: int, best_in_batch: float | None) -> str | None:
-    """The first problem is more than a point below the in-batch loss.
+    """Return a warning if the first problem trails the in-batch loss.
+
+    The limit is a point.
 
     Args:
         metric: its name.
         value: after `evaluations` evaluations of the first problem.
         evaluations: how many.
-        best_in_batch: the best value before that problem; None where there is none.
+        best_in_batch: the best value before that problem, or None.
     """
     if best_in_batch is None or value >= best_in_batch - POINT:
         return None
@@ -47,10 +52,10 @@ def fell_behind(metric: str, value: float, evaluations: int, best_in_batch: floa
 
 
 def come_apart(radius: float | None, normalization: str) -> str | None:
-    """The converged proxies of a problem are far from the samples of their classes.
+    """Return a warning if converged proxies are far from their classes' samples.
 
     Args:
-        radius: mean covering radius of the classes by them; None where there are none.
+        radius: mean covering radius of the classes by them, or None.
         normalization: how the loss compares; distances of `none` have no scale.
     """
     if radius is None or radius <= FAR_APART or normalization == "none":
@@ -63,7 +68,7 @@ def come_apart(radius: float | None, normalization: str) -> str | None:
 
 
 def alternation_stopped(metric: str, failures: int, best: float, best_before: float) -> str:
-    """No problem begins any more.
+    """Return the warning that no further problem begins.
 
     Args:
         metric: its name.

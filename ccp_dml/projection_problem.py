@@ -37,9 +37,9 @@ class ProjectionProblem:
 
     @property
     def steps(self) -> int:
-        """Update steps made in this problem."""
+        """The number of update steps in this problem."""
         return self.end_step - self.start_step
 
     def as_dict(self) -> dict:
-        """JSON values of all attributes and `steps`."""
+        """Return all attributes and `steps` as JSON values."""
         return {**dataclasses.asdict(self), "steps": self.steps}

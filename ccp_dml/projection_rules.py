@@ -1,4 +1,4 @@
-"""Rules for the end of a projection problem and the start of the next: the thesis' and the published code's."""
+"""Start and end of projection problems: the rules of thesis and published code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ FIRST_CENTERS = ("sample", "origin")
 
 @dataclasses.dataclass(frozen=True)
 class ProjectionRules:
-    """What the thesis leaves open, or its published code does otherwise. The defaults are the thesis recipe.
+    """Settings that the thesis leaves open or its published code changes.
+
+    The defaults are the thesis recipe.
 
     Attributes:
         metric: the log entry to maximise.
@@ -23,22 +25,22 @@ class ProjectionRules:
             its pools, or from the `last` weights; θ* and the proxies that repel are the best ones in both cases.
         first_centers: the first proxies are chosen beginning with a random `sample` of each class, or with the sample
             that is farthest from the `origin`.
-        start_step: the first problem begins at the first evaluation after so many update steps, not at once, with the
-            weights of that moment as θ*; until then the loss is the one in the batch, and λ is 0. The thesis starts
-            from pre-trained networks, with 0; embeddings of an untrained network make useless proxies.
+        start_step: the first problem begins at the first evaluation after this many update steps, with the weights of
+            that moment as θ*. Until then the in-batch loss trains alone, and λ is 0. The thesis uses 0, since its
+            networks are pre-trained; embeddings of an untrained network make useless proxies.
         start_patience: the first problem begins when the in-batch loss has converged: when the metric has not improved
-            for so many evaluations, and not before `start_step`. It begins from the weights of the best of them, which
-            are θ*, and a run selects from no evaluation before it. None: at `start_step`.
+            for this many evaluations, and not before `start_step`. It begins from the weights of the best evaluation,
+            which are θ*, and a run selects from no earlier evaluation. None: at `start_step`.
         first_rate: λ of the first problem; None: as in all others.
         evaluates_one_late: each evaluation sees the metric of the one before it (0 at first).
-        max_problems: no more problems than these; None: as many as training has time for. With 1, the proxies are
+        max_problems: the most problems; None: as many as training has time for. With 1, the proxies are
             never replaced (thesis figure 3.7a, "Loss-Proxy").
         goes_back: a problem that ends with a lower metric than the one of θ* leaves weights, proxies and θ* as they
             were there, and the next one begins again from them. θ* is then that of the best problem so far, or of the
-            in-batch loss before the first one where that has been evaluated. The thesis and its code continue from a
+            in-batch loss before the first one if evaluated. The thesis and its code continue from a
             worse problem as from a better one, which at their learning rate of 1e-5 does little harm.
-        max_failures: no problem begins after so many in a row that went back: training continues with the proxies of θ*
-            (of the last problem, where none has been better than the in-batch loss). None: no limit.
+        max_failures: no problem begins after this many in a row that went back. Training continues with the proxies of
+            θ*, or of the last problem if none beat the in-batch loss. None: no limit.
 
     Raises:
         InvalidInput: a value is out of its range, or `max_failures` without `goes_back`.
@@ -73,11 +75,11 @@ class ProjectionRules:
 
     @property
     def waits(self) -> bool:
-        """Whether the in-batch loss begins alone."""
+        """True if the in-batch loss begins alone."""
         return self.start_step > 0 or self.start_patience is not None
 
     @classmethod
     def published_code(cls, **changes: Any) -> ProjectionRules:
-        """The rules of the authors' published code, with `changes` to single ones."""
+        """Return the rules of the published code, with `changes` to single ones."""
         switches = {"continue_from": "last", "first_centers": "origin", "first_rate": 0.0, "evaluates_one_late": True}
         return cls(**{**switches, **changes})

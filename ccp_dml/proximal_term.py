@@ -11,7 +11,9 @@ from common.errors import check_non_negative, invalid
 
 
 class ProximalTerm:
-    """Adds the gradient `λ (θ - θ*)` of `(λ/2) ‖θ - θ*‖²` to the gradients of the network's weights.
+    """Adds the proximal term's gradient to the gradients of the network's weights.
+
+    The term is `(λ/2) ‖θ - θ*‖²`, its gradient `λ (θ - θ*)`.
 
     Reference: thesis eq. 3.2.11 and Algorithm 1, which prints λ(θ* - θ) by mistake: descending along that sign drives
     the weights away from θ*. Through Adam the term is rescaled like a coupled weight decay.
@@ -43,7 +45,7 @@ class ProximalTerm:
         self._targets = {id(variable): copy for variable, copy in zip(self.variables, copies)}
 
     def __call__(self, gradients: list, variables: list) -> list:
-        """Gradients and variables of equal shapes in, gradients of the same shapes out."""
+        """Add the term to `gradients` of `variables`; all shapes stay."""
         return [self._add(gradient, variable) for gradient, variable in zip(gradients, variables)]
 
     @property
@@ -52,11 +54,14 @@ class ProximalTerm:
         return [self.current_rate, *self._targets.values()]
 
     def targets(self) -> list[np.ndarray]:
-        """θ*, in the order of `variables`."""
+        """Return θ*, in the order of `variables`."""
         return [self._targets[id(variable)].numpy() for variable in self.variables]
 
     def set_targets(self, values: Sequence[np.ndarray | tf.Tensor | tf.Variable] | None = None) -> None:
-        """θ* := `values`, arrays in the order of `variables`; None: the present θ."""
+        """Set θ* to `values`, arrays in the order of `variables`.
+
+        None: the present θ.
+        """
         values = self.variables if values is None else values
         for variable, value in zip(self.variables, values):
             self._targets[id(variable)].assign(tf.convert_to_tensor(value))

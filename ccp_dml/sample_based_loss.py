@@ -17,10 +17,11 @@ from common.references.reference_set import References
 
 
 class SampleBasedLoss(LossAround):
-    """A metric loss between a batch and chosen samples of every class, embedded again in each step.
+    """A metric loss between a batch and chosen samples of every class.
 
-    The chosen inputs are weights of this layer that are not trained; their embeddings have a gradient, so that the
-    network moves samples and batch alike. Each step embeds all of them: for a few classes (MNIST), not for thousands.
+    The samples are embedded again in each step. Their inputs are weights of this layer that are not trained; their
+    embeddings have a gradient, so that the network moves samples and batch alike. Each step embeds all samples, which
+    suits few classes (MNIST), not thousands.
 
     Reference: thesis eq. 3.2.10 and section 3.3.1 (MNIST: 98.06 % MAP@R against 97.21 % with proxies).
 
@@ -87,15 +88,15 @@ class SampleBasedLoss(LossAround):
         return sample_loss + self.in_batch_weight * self.loss(embeddings, labels)
 
     def representatives(self) -> np.ndarray:
-        """Normalised embeddings of the samples by the present weights, `[classes, samples_per_class, dim]`."""
+        """Return the samples' normalised embeddings by present weights: `[classes, samples_per_class, dim]`."""
         embeddings = normalize(self.embed(tf.convert_to_tensor(self.samples), training=False), self.normalization)
         return embeddings.numpy().reshape(self.num_classes, self.representatives_per_class, -1)
 
     def start_problem(self, problem: int, chosen: Representatives) -> None:
-        """Begins a problem from the inputs at the chosen positions."""
+        """Begin a problem from the inputs at the chosen positions."""
         inputs = np.asarray(self.inputs_of(problem, chosen.positions))
         self.samples.assign(inputs.reshape(self.samples.shape))
 
     def get_config(self) -> dict:
-        """Not available; see the class."""
+        """Raise `NotImplementedError`; see the class."""
         raise NotImplementedError("SampleBasedLoss calls the network: rebuild it in code and load its weights.")

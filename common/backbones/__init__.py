@@ -1,4 +1,4 @@
-"""Convolutional networks and transformers: functions that return a keras.Model from images to feature maps."""
+"""Convolutional networks and transformers as keras.Model from images to feature maps."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Layer-wise decay of the learning rate: the deeper a block of a transformer, the slower it is trained."""
+"""Layer-wise decay of the learning rate: deeper transformer blocks train more slowly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NUMBERED = re.compile(r"^(.*?)[._](\d+)(?:\.|$)")
 
 
 def block_rates(network: keras.Model, decay: float) -> list[tuple[tf.Variable, float]]:
-    """The factor of the learning rate of each trainable variable of a transformer.
+    """Return each trainable variable's factor of the learning rate.
 
-    Of `n` blocks the last has the factor `decay`, the one below it `decay^2`, and so on; what lies before the blocks
-    (patches, positions, class token) has `decay^(n + 1)`; the last normalisation has 1, like the head.
+    The last of `n` blocks has the factor `decay`, the one below it `decay^2`, and so on. Everything before the blocks
+    (patches, positions, class token) has `decay^(n + 1)`. The last normalisation has 1, like the head.
 
     Reference: Bao et al., BEiT (ICLR 2022), section 3.1 and its code (`LayerDecayValueAssigner`), after Clark et al.,
     ELECTRA (ICLR 2020), section 3.1.
@@ -47,7 +47,10 @@ def block_rates(network: keras.Model, decay: float) -> list[tuple[tf.Variable, f
 
 
 def _blocks(network: keras.Model) -> dict[int, list[tf.Variable]]:
-    """The weights of each block by its number: of all numbered parts, those that hold the most weights."""
+    """Return the weights of each block by its number.
+
+    Of all numbered parts, the one with the most weights counts.
+    """
     parts: defaultdict[tuple[str, ...], defaultdict[int, list[tf.Variable]]] = defaultdict(lambda: defaultdict(list))
     for weight in network.weights:
         components = getattr(weight, "path", weight.name).split("/")

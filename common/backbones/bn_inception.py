@@ -1,4 +1,4 @@
-"""BN-Inception in the layout of the PyTorch package pretrainedmodels: the thesis' backbone for photographs."""
+"""BN-Inception in pretrainedmodels' layout (PyTorch): the thesis' backbone for photographs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INPUT_MEANS = {  # BGR, in 0..255
 
 
 class _Widths(NamedTuple):
-    """Output channels of a module's convolutions; None where a module has no such branch."""
+    """Output channels of a module's convolutions; None for a missing branch."""
 
     single: int | None
     reduce: int
@@ -54,14 +54,16 @@ def bn_inception(
     weights: str | os.PathLike = "none",
     input_mean: str = "caffe",
 ) -> keras.Model:
-    """BN-Inception without its classifier, with the names and layers of pretrainedmodels 0.7.4's `bninception`.
+    """Build BN-Inception without its classifier.
+
+    Names and layers are those of `bninception` in pretrainedmodels 0.7.4.
 
     Reference: thesis sections 3.2.4 and 5.2.4 (backbone of all photograph experiments); Ioffe and Szegedy, Batch
     normalization (ICML 2015), figure 5. The published code loads an opaque Keras file in its place; this is the public
     port of the Caffe network. Images are taken as BGR in 0..255 minus (104, 117, 128), as that network was trained.
 
     The feature map is 7 x 7 for images of 224 and of 227 pixels, 8 x 8 for 256. The PyTorch network accepts only sizes
-    whose halvings stay even; this one gives the same there, and a map for other sizes too.
+    whose halvings stay even. This one gives the same maps for those sizes, and accepts others too.
 
     Args:
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
@@ -96,7 +98,10 @@ def bn_inception(
 
 
 def _inception(x: tf.Tensor, widths: _Widths, name: str, *, use_maximum: bool) -> tf.Tensor:
-    """Up to four branches side by side: 1 x 1, 3 x 3, twice 3 x 3, and a pooling (projected, or halving the map)."""
+    """Compute up to four branches side by side.
+
+    They are 1 x 1, 3 x 3, twice 3 x 3, and a pooling (projected, or halving the map).
+    """
     stride = 2 if widths.projection is None else 1
     branches = []
     if widths.single is not None:
@@ -114,7 +119,10 @@ def _inception(x: tf.Tensor, widths: _Widths, name: str, *, use_maximum: bool) -
 
 
 def _pooling(x: tf.Tensor, name: str, *, stride: int, use_maximum: bool) -> tf.Tensor:
-    """3 x 3 windows, centred like those of the convolutions beside it, so that all branches have one size."""
+    """Pool 3 x 3 windows, centred like the convolutions' windows beside it.
+
+    All branches then have one size.
+    """
     if use_maximum or stride == 2:
         # For even sizes this is PyTorch's pooling with ceil_mode; for odd ones PyTorch's branches would not fit.
         return keras.layers.MaxPooling2D(3, strides=stride, padding="same", name=name)(x)
@@ -123,7 +131,10 @@ def _pooling(x: tf.Tensor, name: str, *, stride: int, use_maximum: bool) -> tf.T
 
 
 def _halving_maximum(x: tf.Tensor, name: str) -> tf.Tensor:
-    """PyTorch's 3 x 3 maximum with stride 2, no padding and ceil_mode: [floor(height / 2), floor(width / 2)]."""
+    """Apply PyTorch's halving 3 x 3 maximum pooling.
+
+    Stride 2, no padding and ceil_mode: [floor(height / 2), floor(width / 2)].
+    """
     x = keras.layers.ZeroPadding2D(((0, 1), (0, 1)), name=f"{name}.padding")(x)  # zeros never win over a rectifier's
     return keras.layers.MaxPooling2D(3, strides=2, name=name)(x)
 

@@ -20,10 +20,12 @@ def convolution(
     use_bias: bool = False,
     padding: str = "symmetric",
 ) -> tf.Tensor:
-    """A convolution, by default without bias and padded by `kernel_size // 2` on all sides.
+    """Apply a convolution, by default without bias and with symmetric padding.
 
-    TensorFlow's "same" pads a strided convolution more on the bottom and right than on the top and left (or not at all
-    on the latter), which shifts the features against PyTorch's; hence the explicit padding.
+    The padding is `kernel_size // 2` on all sides.
+
+    TensorFlow's "same" pads a strided convolution more on the bottom and right than on the top and left, where it may
+    not pad at all. This shifts the features against PyTorch's; hence the explicit padding.
 
     Args:
         x: symbolic feature maps [batch, height, width, channels].
@@ -52,7 +54,10 @@ def convolution(
 def depthwise_convolution(
     x: tf.Tensor, kernel_size: int, name: str, *, stride: int = 1, padding: str = "symmetric"
 ) -> tf.Tensor:
-    """The same with one kernel a channel: [batch, height, width, channels] -> [batch, height', width', channels]."""
+    """Apply a convolution with one kernel per channel.
+
+    [batch, height, width, channels] -> [batch, height', width', channels]; see `convolution`.
+    """
     x, padding = _pad(x, kernel_size, stride, name, padding)
     return keras.layers.DepthwiseConv2D(
         kernel_size,
@@ -65,28 +70,31 @@ def depthwise_convolution(
 
 
 def _pad(x: tf.Tensor, kernel_size: int, stride: int, name: str, padding: str) -> tuple[tf.Tensor, str]:
-    """`x` padded where "same" would not do it symmetrically, and the padding that is left to the convolution."""
+    """Pad `x` where "same" is not symmetric; return the remaining padding too."""
     if stride == 1 or kernel_size == 1 or padding == "same":
         return x, "same"
     return keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}.padding")(x), "valid"
 
 
 def batch_normalization(x: tf.Tensor, name: str, *, momentum: float = 0.9, epsilon: float = 1e-5) -> tf.Tensor:
-    """Batch normalisation, by default with PyTorch's constants (its momentum .1 is Keras' .9)."""
+    """Apply batch normalisation, by default with PyTorch's constants.
+
+    PyTorch's momentum .1 is Keras' .9.
+    """
     return keras.layers.BatchNormalization(momentum=momentum, epsilon=epsilon, name=name)(x)
 
 
 def rectifier(x: tf.Tensor, name: str, *, max_value: float | None = None) -> tf.Tensor:
-    """max(x, 0), and no more than `max_value` where there is one (6 in MobileNetV2)."""
+    """Apply max(x, 0), with `max_value` as an upper limit (6 in MobileNetV2)."""
     return keras.layers.ReLU(max_value=max_value, name=name)(x)
 
 
 def freeze_batch_norm(model: keras.Model) -> keras.Model:
-    """Puts every batch normalisation of `model` into inference mode, for good.
+    """Put every batch normalisation of `model` into inference mode permanently.
 
-    The moving statistics stay as they are, in training too, and scale and offset do not train: what the thesis does
-    with pretrained backbones (recipe "backbone batch norm"). Setting `model.trainable = True`, on the backbone or on a
-    model around it, reaches into every layer and undoes this: call it again afterwards.
+    The moving statistics stay fixed, even in training, and scale and offset do not train, as for the thesis' pretrained
+    backbones (recipe "backbone batch norm"). Setting `model.trainable = True`, on the backbone or on a model around it,
+    reaches into every layer and undoes this: call it again afterwards.
 
     Args:
         model: a backbone as the functions of this package return it.

@@ -1,4 +1,4 @@
-"""A network in two: what lies below a cut and stays as it is, and what lies above it and is trained."""
+"""A network cut into a fixed lower and a trained upper part."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from common.errors import invalid
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CutNetwork(keras.Model):
-    """`upper(lower(images))`; the lower part runs in inference mode always, and no gradient goes into it.
+    """`upper(lower(images))`, with a lower part that never trains.
 
-    Batch normalisation and drop-out below the cut are in inference mode in training, too, so that the activations at
-    the cut are a function of the image alone and may be computed once. Above the cut all is as the network has it.
-    Exact gradient above the cut, none below.
+    The lower part always runs in inference mode and receives no gradient.
+
+    Batch normalisation and drop-out below the cut are in inference mode even in training. The activations at the cut
+    are therefore a function of the image alone and may be computed once. Above the cut, the network is unchanged. Exact
+    gradient above the cut, none below.
 
     Args:
         lower: images `[batch, height, width, channels]` to the activations at the cut; its weights stop training.
@@ -43,26 +45,28 @@ class CutNetwork(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> CutNetwork:
-        """The network that `get_config` describes, without its weights."""
+        """Return the network that `get_config` describes, without its weights."""
         return cls(*(keras.utils.deserialize_keras_object(config[name], custom_objects) for name in ("lower", "upper")))
 
 
 def through_cut(
     lower: Callable[..., tf.Tensor], upper: Callable[..., tf.Tensor], images: tf.Tensor, *, training: bool | None = None
 ) -> tf.Tensor:
-    """What a `CutNetwork` of these parts, or of what computes as they do, gives for images; see there."""
+    """Compute the output of a `CutNetwork` of these parts, or of equivalent functions.
+
+    See `CutNetwork`.
+    """
     return upper(tf.stop_gradient(lower(images, training=False)), training=training)
 
 
 def cut_network(network: keras.Model, trained_from: str) -> CutNetwork:
-    """Cuts a network, whose layers both parts share.
+    """Cut a network in two parts, which share its layers.
 
     Args:
         network: a backbone as the functions of this package return it.
-        trained_from: the first thing above the cut: `head` for what comes behind the network, or the name of a layer,
-            or what the names of a stage's or block's layers begin with ("layer4", "features.17", "block_16"). All that
-            the network computes from its images has to pass through the one place below it: inside of a block with a
-            shortcut there is no such place.
+        trained_from: the first part above the cut: `head` for everything behind the network, the name of a layer, or
+            the prefix of a stage's or block's layer names ("layer4", "features.17", "block_16"). The whole signal from
+            the images has to pass through the one place below it; a block with a shortcut has no such place inside.
 
     Returns:
         the two parts. With `head`, `upper` is the identity.
@@ -93,10 +97,10 @@ class _Place(NamedTuple):
 
 
 def _places(network: keras.Model) -> dict[str, _Place]:
-    """Where a network can be cut, by every name that says it.
+    """Return the possible cuts of a network, by every name of each.
 
-    In an order in which a layer comes after those that it takes from, a cut behind a layer is one if no arrow leaps
-    over it. Below has to be a layer with weights, and at the cut a feature map or tokens.
+    In an order in which a layer comes after its inputs, a position behind a layer is a cut if no connection crosses it.
+    A layer with weights must lie below, and the cut must hold a feature map or tokens.
     """
     order = [layer for layer in network.layers if not isinstance(layer, keras.layers.InputLayer)]
     number = {id(layer.output): index for index, layer in enumerate(order)}
@@ -117,7 +121,10 @@ def _places(network: keras.Model) -> dict[str, _Place]:
 
 
 def _without_arrows_over(sources: list[list[int]]) -> list[bool]:
-    """For each layer, whether no later one takes from an earlier one; `sources` has the numbers of what each takes."""
+    """Return for each layer whether no connection crosses its input.
+
+    That is, no later layer takes from an earlier one. `sources` has the numbers of each layer's inputs.
+    """
     farthest = list(range(len(sources)))  # the last layer that takes from this one
     for index, taken in enumerate(sources):
         for source in taken:
@@ -131,12 +138,18 @@ def _inputs(layer: keras.layers.Layer) -> list[tf.Tensor]:
 
 
 def _names(name: str) -> list[str]:
-    """A layer's name, and what of it ends before a dot or an underscore: stages and blocks."""
+    """Return a layer's name and its prefixes before a dot or underscore.
+
+    The prefixes name stages and blocks.
+    """
     return [*(name[:end] for end, letter in enumerate(name) if letter in "._"), name]
 
 
 def _listed(places: dict[str, _Place]) -> list[str]:
-    """The shortest name of every place in front of a convolution or a transformer's block, from the images on."""
+    """Return the shortest name of every place in front of a convolution or block.
+
+    Blocks are a transformer's; the order is from the images on.
+    """
     layers = keras.layers
     firsts = (layers.Conv2D, layers.DepthwiseConv2D, layers.ZeroPadding2D, layers.LayerNormalization)
     names: dict[int, str] = {}

@@ -33,7 +33,9 @@ _STAGES = (
 def efficientnet_lite0(
     input_channels: int = 3, *, frozen_batch_norm: bool = True, weights: str | os.PathLike = "none"
 ) -> keras.Model:
-    """EfficientNet-lite0 without its classifier, with the names of timm's `tf_efficientnet_lite0`.
+    """Build EfficientNet-lite0 without its classifier, with timm's names.
+
+    The names are those of `tf_efficientnet_lite0`.
 
     Reference: Tan and Le, EfficientNet (ICML 2019), and its authors' "lite" networks for mobile devices: B0 with ReLU6
     instead of swish, and no squeeze-and-excitation. Padding ("same"), batch norm's constants and the input,
@@ -73,7 +75,10 @@ def efficientnet_lite0(
 def _inverted_residual(
     x: tf.Tensor, filters: int, kernel_size: int, name: str, expansion: int, stride: int
 ) -> tf.Tensor:
-    """Expand by a 1 x 1, filter each channel, project linearly; add the input where the shape stays."""
+    """Expand by 1 x 1, filter each channel, project linearly.
+
+    Adds the input if the shape stays.
+    """
     channels = x.shape[-1]
     y, projection, norm = x, "conv_pw", 1
     if expansion > 1:

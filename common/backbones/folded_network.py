@@ -1,4 +1,7 @@
-"""A network whose frozen batch normalisation is computed inside its convolutions: the same weights, fewer passes."""
+"""A network with frozen batch normalisation folded into its convolutions.
+
+It has the same weights and makes fewer passes.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,25 @@ FeatureFunction = Callable[..., tf.Tensor]
 
 
 def folded_network(network: keras.Model) -> tuple[FeatureFunction, int]:
-    """What computes as a network does, but batch normalisation in inference mode as a part of the convolution below it.
+    """Fold a network's frozen batch normalisations into the convolutions below them.
 
     Normalised by fixed statistics, a convolution is a convolution:
 
         gamma (K * x + b - mean) / sqrt(variance + epsilon) + beta = (s K) * x + s (b - mean) + beta,
         s = gamma / sqrt(variance + epsilon)
 
-    so that the maps are not read and written once more for the normalisation. The kernel is scaled at every call, in
-    the precision of the weights. These, their names and their order stay those of the network, which trains, is saved
-    and is exported as before. Exact gradient for all weights. Nothing is folded where a convolution's map is also used
-    elsewhere, has an activation or comes from groups, or where batch normalisation computes statistics of the batch.
+    so the maps are not read and written once more for the normalisation. The kernel is scaled at every call, in the
+    precision of the weights. The weights, their names and their order stay those of the network, which trains, is saved
+    and is exported as before. Exact gradient for all weights. A convolution is not folded if its map is also used
+    elsewhere, has an activation or comes from groups, or if batch normalisation computes statistics of the batch.
 
     Args:
-        network: a backbone as the functions of this package return it, or a `CutNetwork`. Of networks inside of it, and
-            of one that is no graph of layers, nothing is folded.
+        network: a backbone as the functions of this package return it, or a `CutNetwork`. Nothing is folded in nested
+            networks, or in a network that is no graph of layers.
 
     Returns:
-        A function `(inputs, training=False)` of what the network takes, `[batch, height, width, channels]`, that gives
-        what it gives but for rounding; and the number of batch normalisations that it folds.
+        A function `(inputs, training=False)` of the network's inputs, `[batch, height, width, channels]`, with the
+        network's outputs up to rounding; and the number of batch normalisations that it folds.
 
     Example:
         >>> features_of, num_folded = folded_network(mobilenet_v2())
@@ -59,7 +62,7 @@ class _Step(NamedTuple):
         arguments: positional and keyword ones; symbolic tensors stand for those of earlier steps.
         outputs: symbolic.
         takes_training: whether the layer distinguishes training from inference.
-        convolution: the one below a batch normalisation, whose input is this step's argument.
+        convolution: the convolution below a batch normalisation; its input is this step's argument.
     """
 
     layer: keras.layers.Layer
@@ -69,7 +72,7 @@ class _Step(NamedTuple):
     convolution: keras.layers.Layer | None = None
 
     def tensors(self) -> list[int]:
-        """Identities of what the step takes, as often as it takes it."""
+        """Return the identities of the step's input tensors, repeated if used repeatedly."""
         return [id(value) for value in tf.nest.flatten(self.arguments)]
 
     def __call__(self, values: dict[int, tf.Tensor], training: bool) -> list[tf.Tensor]:
@@ -84,7 +87,10 @@ class _Step(NamedTuple):
 
 
 class _FoldedGraph:
-    """The function that `folded_network` returns; it holds no weights, and is no part of a model that keeps it."""
+    """The function that `folded_network` returns.
+
+    It holds no weights, and is no part of a model that keeps it.
+    """
 
     def __init__(self, network: keras.Model) -> None:
         self._input, self._output = network.inputs[0], network.outputs[0]
@@ -100,7 +106,7 @@ class _FoldedGraph:
 
 
 def _steps_of(network: keras.Model) -> list[_Step]:
-    """The calls of a network's layers, in an order in which each comes after those that it takes from."""
+    """Return the calls of a network's layers, each after its inputs' calls."""
     steps = []
     for _, nodes in sorted(network._nodes_by_depth.items(), reverse=True):
         for node in nodes:
@@ -115,7 +121,7 @@ def _steps_of(network: keras.Model) -> list[_Step]:
 
 
 def _with_folds(steps: list[_Step]) -> list[_Step]:
-    """The steps without the convolutions that a batch normalisation takes in."""
+    """Return the steps without the convolutions folded into a batch normalisation."""
     uses = collections.Counter(tensor for step in steps for tensor in step.tensors())
     calls = collections.Counter(id(step.layer) for step in steps)
     foldable = {
@@ -135,7 +141,7 @@ def _with_folds(steps: list[_Step]) -> list[_Step]:
 
 
 def _can_take_in(layer: keras.layers.Layer) -> bool:
-    """Whether a layer is a convolution alone, of a kind that is known here."""
+    """Return whether a layer is only a convolution, of a known kind."""
     if type(layer) not in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D):
         return False
     has_groups = type(layer) is keras.layers.Conv2D and layer.groups > 1
@@ -150,7 +156,7 @@ def _normalizes_channels(layer: keras.layers.Layer) -> bool:
 def _folded(
     convolution: keras.layers.Layer, normalization: keras.layers.BatchNormalization, inputs: tf.Tensor
 ) -> tf.Tensor:
-    """The normalised convolution of maps [batch, height, width, channels]."""
+    """Apply the normalised convolution to maps [batch, height, width, channels]."""
     scale, shift = _scale_and_shift(normalization)
     kernel, *bias = map(tf.convert_to_tensor, convolution.weights)
     if bias:
@@ -170,14 +176,17 @@ def _folded(
 
 
 def _pointwise(inputs: tf.Tensor, kernel: tf.Tensor, shift: tf.Tensor) -> tf.Tensor:
-    """A 1 x 1 convolution as a matrix product, whose gradients take less time than those of a convolution."""
+    """Apply a 1 x 1 convolution as a matrix product.
+
+    Its gradients take less time than those of a convolution.
+    """
     products = tf.nn.bias_add(tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernel), shift)
     sizes = [tf.shape(inputs)[axis] if size is None else size for axis, size in enumerate(inputs.shape[:-1])]
     return tf.reshape(products, [*sizes, kernel.shape[-1]])
 
 
 def _scale_and_shift(normalization: keras.layers.BatchNormalization) -> tuple[tf.Tensor, tf.Tensor]:
-    """What a batch normalisation in inference mode multiplies by and adds, each [channels]."""
+    """Return scale and shift, each [channels], of a frozen batch normalisation."""
     scale = tf.math.rsqrt(tf.convert_to_tensor(normalization.moving_variance) + normalization.epsilon)
     if normalization.scale:
         scale = scale * normalization.gamma

@@ -20,7 +20,7 @@ CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class InputNormalization(keras.layers.Layer):
-    """Maps images in 0..255 to what the weights were trained on.
+    """Maps images in 0..255 to the inputs that the weights were trained on.
 
         output = (scale · image - mean) / std        (per channel, after an optional reversal of the channels)
 
@@ -30,7 +30,7 @@ class InputNormalization(keras.layers.Layer):
     Args:
         mean: a number, or one per channel, in the units of `scale · image` and in the order of `channel_order`.
         std: likewise; greater than 0.
-        scale: factor on the image before the mean is taken away.
+        scale: factor on the image before the mean is subtracted.
         channel_order: "rgb" keeps the channels, "bgr" reverses them first.
 
     Input shape: [batch, height, width, channels], RGB or grey, values 0..255, any numeric type.
@@ -58,7 +58,7 @@ class InputNormalization(keras.layers.Layer):
             raise invalid("std", received=std, expected="numbers greater than 0")
 
     def build(self, input_shape: InputShape) -> None:
-        """Checks the number of channels; there are no weights."""
+        """Check the number of channels; there are no weights."""
         num_means = max(len(tf.nest.flatten(self.mean)), len(tf.nest.flatten(self.std)))
         if num_means > 1 and input_shape[-1] not in (1, num_means):
             raise ValueError(
@@ -68,7 +68,7 @@ class InputNormalization(keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Images [batch, height, width, channels] -> the same, normalised."""
+        """Normalise images [batch, height, width, channels]."""
         images = tf.cast(inputs, tf.float32)
         if self.channel_order == "bgr":
             images = images[..., ::-1]
@@ -77,18 +77,22 @@ class InputNormalization(keras.layers.Layer):
         return tf.cast(normalized, self.compute_dtype)
 
     def get_config(self) -> dict:
-        """What a saved model needs to make this layer again."""
+        """Return the configuration that rebuilds this layer."""
         settings = {"mean": self.mean, "std": self.std, "scale": self.scale, "channel_order": self.channel_order}
         return {**super().get_config(), **settings}
 
 
 def _plain(values: float | list[float] | tuple[float, ...]) -> float | list[float]:
-    """A float, or a list of floats: what a saved configuration can hold."""
+    """Convert to a float or a list of floats for a saved configuration."""
     return [float(value) for value in values] if isinstance(values, (list, tuple)) else float(values)
 
 
 def check_image_channels(input_channels: int) -> int:
-    """Returns `input_channels` if ImageNet networks can read such images (1 or 3), else raises `InvalidInput`."""
+    """Return `input_channels` if ImageNet networks can read them (1 or 3).
+
+    Raises:
+        InvalidInput: any other number.
+    """
     if input_channels not in (1, 3):
         raise invalid("input_channels", received=input_channels, expected="3 (RGB) or 1 (grey)")
     return input_channels

@@ -42,10 +42,12 @@ def keras_backbone(
     weights: str | os.PathLike = "none",
     image_size: int | None = None,
 ) -> keras.Model:
-    """A network of `keras.applications` by its name there, without its classifier, with its own normalisation inside.
+    """Build a `keras.applications` network by its name, without its classifier.
 
-    Several of these networks choose their padding by the size of their images. Made without a size, they pad as for
-    multiples of 32: for other sizes the features differ from Keras' (227: a map of 7 x 7 instead of 8 x 8).
+    The network contains its own normalisation.
+
+    Several of these networks choose their padding by the size of their images. Without a size, they pad as for
+    multiples of 32. For other sizes the features then differ from Keras' (227: a map of 7 x 7 instead of 8 x 8).
 
     Args:
         name: one of `KERAS_APPLICATIONS`, e.g. "EfficientNetB0".
@@ -85,14 +87,16 @@ def keras_application(
     *,
     url: str | None = None,
 ) -> keras.Model:
-    """A network of `keras.applications` without its classifier, on images that a layer of ours has normalised.
+    """Build a `keras.applications` network without classifier on normalised images.
+
+    A layer of ours has normalised the images.
 
     Args:
         application: the function in `keras.applications`, e.g. `keras.applications.ResNet50`.
         normalized_images: symbolic [batch, height, width, 3], made from a `keras.Input`.
         weights: "none"; "imagenet" (downloaded once, then from Keras' cache); the path of Keras' own `.h5` file, or of
             an `.npz` file that `save_parameters` wrote.
-        url: where Keras has the `.h5` file, if Keras' own message might not say so; shown when the download fails.
+        url: address of Keras' `.h5` file, if Keras' own message may omit it; shown when the download fails.
 
     Returns:
         a keras.Model from the images to feature maps [batch, height', width', channels]

@@ -1,4 +1,4 @@
-"""Presets of keras-hub, such as ViT and DINOv2, with the normalisation that they were trained with."""
+"""Presets of keras-hub, such as ViT and DINOv2, with the normalisation of their training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IMAGE_MODELS = ("DINOV2Backbone", "DINOV3Backbone", "DeiTBackbone", "ViTBackbon
 
 
 def keras_hub() -> ModuleType:
-    """The module `keras_hub`, imported when it is first needed.
+    """Import and return the module `keras_hub` on first use.
 
     Raises:
         InvalidInput: Keras 2, or it is not installed.
@@ -53,16 +53,16 @@ def keras_hub_backbone(
     image_size: int = 224,
     tokens: str = PATCHES,
 ) -> keras.Model:
-    """The image backbone of a preset of keras-hub, on images in 0..255.
+    """Build the image backbone of a keras-hub preset, for images in 0..255.
 
-    The preset's image converter says how images were normalised in training. DINOv2's table of positions is resized to
-    the image size once, and is not trained after that: keras-hub's file format keeps the original table alone.
+    The preset's image converter defines how images were normalised in training. DINOv2's table of positions is resized
+    to the image size once and not trained afterwards, because keras-hub's file format keeps only the original table.
 
     Args:
-        preset: what keras-hub takes: the name of a preset ("dinov2_small"), a handle ("kaggle://...", "hf://..."), or a
-            folder that `save_to_preset` of a backbone and of its image converter has written.
+        preset: the name of a preset ("dinov2_small"), a handle ("kaggle://...", "hf://..."), or a folder that
+            `save_to_preset` of a backbone and of its image converter has written, as keras-hub takes them.
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
-        frozen_batch_norm: batch normalisation, where there is any, in inference mode, also in training.
+        frozen_batch_norm: batch normalisation, if any, in inference mode, also in training.
         weights: "preset", or "none" for random ones.
         image_size: height and width of the images in pixels.
         tokens: of a transformer `patches` gives them as a feature map, `class` the class token alone.
@@ -74,8 +74,8 @@ def keras_hub_backbone(
         a keras.Model
 
     Raises:
-        InvalidInput: see `keras_hub`; a preset that cannot be had or is of no image backbone, an image size that does
-            not fit it, or a class token that it does not have.
+        InvalidInput: see `keras_hub`; an unavailable preset or one of no image backbone, an image size that does not
+            fit it, or a missing class token.
     """
     check_image_channels(input_channels)
     hub = keras_hub()
@@ -97,7 +97,7 @@ def keras_hub_backbone(
 
 
 def check_preset(preset: str) -> None:
-    """Refuses, before anything is fetched, a name that keras-hub does not know and a folder without a preset.
+    """Refuse unknown preset names and folders without a preset, before any download.
 
     Raises:
         InvalidInput: see above and `keras_hub`.
@@ -117,7 +117,9 @@ def check_preset(preset: str) -> None:
 
 
 def preset_digest(preset: str, *, with_weights: bool) -> str | None:
-    """SHA-256 of the files of a preset in a folder of this machine, in hexadecimal; None for one that is fetched.
+    """Return the SHA-256 of a local preset's files, in hexadecimal.
+
+    None for a preset that is downloaded.
 
     Args:
         preset: as `keras_hub_backbone` takes it.
@@ -136,7 +138,10 @@ def preset_digest(preset: str, *, with_weights: bool) -> str | None:
 
 
 def _normalization(hub: ModuleType, preset: str) -> InputNormalization:
-    """What the preset's image converter does to pixels: `scale · image + offset`, per channel."""
+    """Return the pixel normalisation of the preset's image converter.
+
+    It is `scale · image + offset`, per channel.
+    """
     converter = _from_preset(preset, lambda: hub.layers.ImageConverter.from_preset(preset))
     scale = _per_channel(1.0 if converter.scale is None else converter.scale)
     offset = _per_channel(0.0 if converter.offset is None else converter.offset)
@@ -179,7 +184,10 @@ def _from_preset(preset: str, load: Callable[[], Loaded]) -> Loaded:
 
 
 def _keep_positions(network: keras.Model) -> None:
-    """Does not train positions that keras-hub's `.keras` files would not hold: they hold those before resizing."""
+    """Freeze positions that keras-hub's `.keras` files would not hold.
+
+    The files hold those before resizing.
+    """
     for layer in network.layers:
         positions = getattr(layer, "interpolated_position_embeddings", None)
         if positions is not None:

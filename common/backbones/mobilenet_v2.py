@@ -25,11 +25,11 @@ _STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3
 def mobilenet_v2(
     input_channels: int = 3, *, frozen_batch_norm: bool = True, weights: str | os.PathLike = "none"
 ) -> keras.Model:
-    """MobileNetV2 (width 1.0) without its classifier, layer for layer torchvision's.
+    """Build MobileNetV2 (width 1.0) without its classifier, layer for layer torchvision's.
 
     Reference: Sandler et al., MobileNetV2: inverted residuals and linear bottlenecks (CVPR 2018), table 2. It differs
     from the one in `keras.applications` in padding (symmetric), batch norm's constants and input normalisation
-    (ImageNet's mean and standard deviation), so the parameters of the one are no use to the other.
+    (ImageNet's mean and standard deviation), so the two cannot share parameters.
 
     Args:
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
@@ -63,7 +63,10 @@ def mobilenet_v2(
 
 
 def _inverted_residual(x: tf.Tensor, filters: int, name: str, *, expansion: int, stride: int) -> tf.Tensor:
-    """Expand by a 1 x 1, filter each channel by a 3 x 3, project linearly; add the input where the shape stays."""
+    """Expand by 1 x 1, filter each channel by 3 x 3, project linearly.
+
+    Adds the input if the shape stays.
+    """
     channels = x.shape[-1]
     y = x
     index = 0

@@ -1,4 +1,4 @@
-"""Names of networks, tokens, weights and cuts: all that a command line says of them, without TensorFlow."""
+"""Names of networks, tokens, weights and cuts for command lines, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ KERAS_APPLICATIONS = {
 
 
 def is_preset(backbone: str) -> bool:
-    """Whether the name of a backbone is that of a preset of keras-hub: `kerashub:PRESET`."""
+    """Return whether a backbone's name is a keras-hub preset: `kerashub:PRESET`."""
     return backbone.startswith(PRESET_PREFIX)

@@ -1,4 +1,7 @@
-"""Files of parameters: `.npz` archives of one array a parameter, with a record of the file that they come from."""
+"""Parameter files: `.npz` archives with one array per parameter.
+
+A record names the file that they come from.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ _UNREADABLE = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib
 
 
 class ParameterRecord(NamedTuple):
-    """What a converted file says of itself.
+    """The record in a converted file.
 
     Attributes:
         source_sha256: of the file that was converted.
-        parameters_sha256: of names, shapes and values; the same wherever and whenever that file is converted.
+        parameters_sha256: of names, shapes and values; the same for every conversion of that file.
     """
 
     source_sha256: str
@@ -39,7 +42,7 @@ class ParameterRecord(NamedTuple):
 
 
 def check_weights_file(path: str | os.PathLike) -> str | os.PathLike:
-    """Returns `path` if there is such a file, else raises `InvalidInput`."""
+    """Return `path` if the file exists, else raise `InvalidInput`."""
     if not os.path.isfile(path):
         raise invalid(
             "weights", received=os.fspath(path), expected='"none", "imagenet" or the path of an existing file'
@@ -48,7 +51,9 @@ def check_weights_file(path: str | os.PathLike) -> str | os.PathLike:
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """All parameters in an `.npz` file by name, without its record; it is read without pickle.
+    """Read all parameters of an `.npz` file by name, without its record.
+
+    The file is read without pickle.
 
     Raises:
         InvalidInput: there is no such file, or it is damaged or of another kind.
@@ -58,7 +63,9 @@ def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 
 def read_record(path: str | os.PathLike) -> ParameterRecord | None:
-    """The record of a converted file; None without one, or if its parameters are not those that were converted.
+    """Read the record of a converted file.
+
+    None without a record, or if the parameters are not the converted ones.
 
     Raises:
         InvalidInput: as `read_arrays`.
@@ -70,7 +77,7 @@ def read_record(path: str | os.PathLike) -> ParameterRecord | None:
 
 
 def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], source_sha256: str | None = None) -> None:
-    """Writes parameters by name to an `.npz` file, which appears when it is complete.
+    """Write parameters by name to an `.npz` file, which appears when complete.
 
     Args:
         path: ends with ".npz".
@@ -78,7 +85,7 @@ def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], sour
         source_sha256: of the published file that they come from, for the record; None: no record.
 
     Raises:
-        InvalidInput: another extension, or a place where nothing can be written.
+        InvalidInput: another extension, or a place that is not writable.
     """
     path = os.fspath(path)
     if not path.endswith(".npz"):
@@ -94,7 +101,10 @@ def write_arrays(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], sour
 
 
 def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of names, types, shapes and values, in hexadecimal; the order of the names does not matter."""
+    """Return the SHA-256 of names, types, shapes and values, in hexadecimal.
+
+    The order of the names does not matter.
+    """
     digest = hashlib.sha256()
     for name in sorted(arrays):
         value = np.ascontiguousarray(arrays[name])
@@ -104,7 +114,9 @@ def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def network_of_file(path: str | os.PathLike) -> str | None:
-    """The network whose parameters an `.npz` file holds, told by a name that no other has; None if it is none of them.
+    """Return the network whose parameters an `.npz` file holds, or None.
+
+    A name that no other network has identifies it.
 
     Only names are read.
 

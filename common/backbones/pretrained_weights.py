@@ -1,7 +1,7 @@
 """Parameters from files: `.npz` archives in PyTorch's names and tensor layouts.
 
-A layer of our networks carries the name of its module in torchvision's, so a parameter's name in the file is
-`<layer name>.<parameter>`. This is the one place where a layer's name matters: it is the file's address of the layer.
+A layer of our networks has the name of its module in torchvision, so a parameter's name in the file is `<layer
+name>.<parameter>`. Only here does a layer's name matter: it is the file's address of the layer.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ BATCH_COUNTER = ".num_batches_tracked"
 
 
 class LoadedParameters(NamedTuple):
-    """What `load_parameters` did: the names that it `loaded`, and those in the file that it `ignored`."""
+    """The result of `load_parameters`: names `loaded`, and names in the file `ignored`."""
 
     loaded: tuple[str, ...]
     ignored: tuple[str, ...]
 
 
 class Parameter(NamedTuple):
-    """A variable of a network, and the permutation of axes that makes the file's tensor the variable's."""
+    """A variable of a network, and the permutation from the file's axes.
+
+    The permutation turns the file's tensor into the variable's.
+    """
 
     variable: tf.Variable
     axes: tuple[int, ...]
@@ -43,7 +46,7 @@ class Parameter(NamedTuple):
 
 
 def named_parameters(model: keras.Model) -> dict[str, Parameter]:
-    """Every variable of `model` under its name in PyTorch.
+    """Return every variable of `model` under its name in PyTorch.
 
     | layer | PyTorch | Keras |
     |---|---|---|
@@ -99,9 +102,11 @@ def _layer_parameters(layer: keras.layers.Layer) -> dict[str, Parameter]:
 
 
 def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParameters:
-    """Sets every variable of `model` from an `.npz` file with one array a parameter, in PyTorch's names and layouts.
+    """Set every variable of `model` from an `.npz` file in PyTorch's layout.
 
-    All or nothing: the file has to have each of the network's parameters, in its shape, and nothing else but a
+    The file has one array per parameter, with PyTorch's names.
+
+    All or nothing: the file must have each of the network's parameters, in its shape, and nothing else except a
     classifier and PyTorch's batch counters.
 
     Args:
@@ -123,7 +128,9 @@ def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParame
 def assign_parameters(
     model: keras.Model, values: Mapping[str, np.ndarray], *, source: str | os.PathLike
 ) -> LoadedParameters:
-    """Sets every variable of `model` from arrays in PyTorch's names and layouts; all or nothing.
+    """Set every variable of `model` from arrays in PyTorch's names and layouts.
+
+    All or nothing.
 
     Vectors may have the shape [1, channels], as in files that were ported before PyTorch 0.4 (BN-Inception's).
 
@@ -174,7 +181,9 @@ def _is_finite(value: np.ndarray) -> bool:
 
 
 def save_parameters(model: keras.Model, path: str | os.PathLike, *, source_sha256: str | None = None) -> None:
-    """Writes every variable of `model` to an `.npz` file that `load_parameters` (and, renamed, PyTorch) can read.
+    """Write every variable of `model` to an `.npz` file.
+
+    `load_parameters` can read it, and so can PyTorch after renaming.
 
     Args:
         model: a backbone as the functions of this package return it.
@@ -182,7 +191,7 @@ def save_parameters(model: keras.Model, path: str | os.PathLike, *, source_sha25
         source_sha256: of the published file that the parameters come from, kept in the file; None: they come from none.
 
     Raises:
-        InvalidInput: another extension, or a place where nothing can be written.
+        InvalidInput: another extension, or a place that is not writable.
     """
     values = {
         name: np.transpose(np.asarray(variable), np.argsort(axes))
@@ -192,12 +201,12 @@ def save_parameters(model: keras.Model, path: str | os.PathLike, *, source_sha25
 
 
 def initialize_weights(model: keras.Model, weights: str | os.PathLike, *, imagenet: str | None = None) -> keras.Model:
-    """Gives `model` the weights that a user asked for.
+    """Give `model` the requested weights.
 
     Args:
         model: a backbone that has just been built.
         weights: "none" (keep the random ones), "imagenet" (raises: they cannot be fetched), or the path of an `.npz`.
-        imagenet: one or two sentences on how to get a file with ImageNet weights; None where there are none.
+        imagenet: one or two sentences on how to get a file with ImageNet weights, or None.
 
     Returns:
         `model`

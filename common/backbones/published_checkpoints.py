@@ -1,4 +1,4 @@
-"""The published ImageNet parameters that can be made into files for our networks, and the command that does so."""
+"""Published ImageNet checkpoints for our networks, and the command that converts them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class PublishedCheckpoint(NamedTuple):
     Attributes:
         backbone: our network that they are for.
         folder: the address that the file is in.
-        name: of the file. After the last hyphen it has the first digits of the file's SHA-256: that is what torch.hub
-            itself checks a download by, and all that its publishers state.
+        name: of the file. After the last hyphen it has the first digits of the file's SHA-256, the only digest that its
+            publishers state; torch.hub itself checks downloads by it.
         title: whose network it is.
     """
 
@@ -29,7 +29,7 @@ class PublishedCheckpoint(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Where it is published."""
+        """The address of the file."""
         return self.folder + self.name
 
     @property
@@ -58,23 +58,26 @@ CHECKPOINTS = (
 
 
 def checkpoints_of(backbone: str) -> list[PublishedCheckpoint]:
-    """The published ImageNet checkpoints of a network, the one to take first; none for most names."""
+    """Return a network's published ImageNet checkpoints, the preferred one first.
+
+    None for most names.
+    """
     return [checkpoint for checkpoint in CHECKPOINTS if checkpoint.backbone == backbone]
 
 
 def published_checkpoint(backbone: str, sha256: str) -> PublishedCheckpoint | None:
-    """The checkpoint of a network that a file with this SHA-256 is, or None."""
+    """Return the network's checkpoint with this SHA-256 of its file, or None."""
     found = (one for one in checkpoints_of(backbone) if sha256.startswith(one.digest_prefix))
     return next(found, None)
 
 
 def conversion_command(backbone: str) -> str:
-    """The command that fetches a network's published checkpoint and writes `<backbone>.npz`."""
+    """Return the command that downloads a published checkpoint and writes `<backbone>.npz`."""
     return f"python -m experiments.convert_weights --backbone={backbone} --output={backbone}.npz"
 
 
 def conversion_instructions(backbone: str) -> str:
-    """How to get an `.npz` file with a network's ImageNet parameters, in one command."""
+    """Return instructions for an `.npz` file with ImageNet parameters, in one command."""
     checkpoint = checkpoints_of(backbone)[0]
     return (
         f"The ImageNet parameters of {backbone} are published for PyTorch only. Where PyTorch is installed, run: "

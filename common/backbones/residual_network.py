@@ -1,4 +1,4 @@
-"""The blocks that residual networks are made of, and their arrangement in stages."""
+"""Blocks of residual networks and their arrangement in stages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from common.backbones.convolution import batch_normalization, convolution, recti
 
 
 def basic_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf.Tensor:
-    """relu(x + F(x)) with F = two 3 x 3 convolutions; the first one has the stride.
+    """Compute relu(x + F(x)) with F = two 3 x 3 convolutions.
 
-    Reference: He et al., Deep residual learning for image recognition (CVPR 2016), figure 5 left; where the shape
-    changes the shortcut is a 1 x 1 convolution (their option B).
+    The first one has the stride.
+
+    Reference: He et al., Deep residual learning for image recognition (CVPR 2016), figure 5 left. If the shape changes,
+    the shortcut is a 1 x 1 convolution (their option B).
 
     Args:
         x: symbolic feature maps [batch, height, width, channels].
@@ -33,9 +35,13 @@ def basic_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf
 
 
 def bottleneck_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf.Tensor:
-    """relu(x + F(x)) with F = 1 x 1, 3 x 3 and 1 x 1 convolutions, the 3 x 3 one with the stride.
+    """Build a bottleneck block: relu(x + F(x)).
 
-    Reference: He et al. (CVPR 2016), figure 5 right, who put the stride on the first 1 x 1 convolution, as Keras does;
+    F is a 1 x 1, a 3 x 3 and a 1 x 1 convolution; the 3 x 3 one has the stride.
+
+    The 3 x 3 convolution has the stride.
+
+    Reference: He et al. (CVPR 2016), figure 5 right. They put the stride on the first 1 x 1 convolution, as Keras does;
     torchvision puts it here ("v1.5").
 
     Args:
@@ -63,7 +69,9 @@ def residual_stages(
     num_blocks: Sequence[int],
     strides: Sequence[int],
 ) -> tf.Tensor:
-    """Stages of `block` one after the other: stage i has `num_blocks[i]` blocks, the first of them with `strides[i]`.
+    """Apply stages of `block` in sequence.
+
+    Stage i has `num_blocks[i]` blocks, the first of them with `strides[i]`.
 
     Args:
         x: symbolic feature maps [batch, height, width, channels].
@@ -82,7 +90,7 @@ def residual_stages(
 
 
 def _shortcut(x: tf.Tensor, filters: int, name: str, stride: int) -> tf.Tensor:
-    """`x` itself, or its linear projection where the block changes the shape."""
+    """Return `x` itself, or its linear projection if the block changes the shape."""
     if stride == 1 and x.shape[-1] == filters:
         return x
     x = convolution(x, filters, 1, f"{name}.downsample.0", stride=stride)

@@ -16,7 +16,9 @@ from common.errors import check_positive
 def resnet10(
     input_channels: int = 1, width: int = 16, *, frozen_batch_norm: bool = False, weights: str | os.PathLike = "none"
 ) -> keras.Model:
-    """A residual network of ten layers for drawn characters of 32 to 48 pixels, trained from scratch on a CPU.
+    """Build a ten-layer residual network for drawn characters.
+
+    The characters have 32 to 48 pixels; the network trains from scratch on a CPU.
 
     A 3 x 3 convolution with stride 2, then four basic blocks of `width` · (1, 2, 4, 4) channels and strides 1, 2, 2, 1.
 

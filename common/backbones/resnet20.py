@@ -16,11 +16,13 @@ from common.errors import check_positive
 def resnet20(
     input_channels: int = 3, *, frozen_batch_norm: bool = False, weights: str | os.PathLike = "none"
 ) -> keras.Model:
-    """ResNet-20 for images of about 32 pixels: 3 stages x 3 basic blocks of 16, 32 and 64 channels.
+    """Build ResNet-20 for images of about 32 pixels.
+
+    3 stages x 3 basic blocks of 16, 32 and 64 channels.
 
     Reference: thesis 5.3.2 ("ResNet20, i.e. 3 stages, 3 blocks"); He et al., Deep residual learning for image
-    recognition (CVPR 2016), section 4.2, with projections where the shape changes. The published code has another
-    network in its place, see `resnet_v2_20`. Images are normalised as it does for collages: image / 255 - 0.5.
+    recognition (CVPR 2016), section 4.2, with projections if the shape changes. The published code has another network
+    instead, see `resnet_v2_20`. Images are normalised as in that code for collages: image / 255 - 0.5.
 
     Args:
         input_channels: channels of the images, 1 or more.

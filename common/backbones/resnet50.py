@@ -35,7 +35,7 @@ def resnet50(
     weights: str | os.PathLike = "none",
     layout: str = "auto",
 ) -> keras.Model:
-    """ResNet-50 without its classifier.
+    """Build ResNet-50 without its classifier.
 
     Reference: He et al., Deep residual learning for image recognition (CVPR 2016), table 1. The published code's
     "ResNet50V2" is the Keras layout (version 1).

@@ -16,7 +16,9 @@ from common.errors import check_positive
 def resnet_v2_20(
     input_channels: int = 1, *, frozen_batch_norm: bool = False, weights: str | os.PathLike = "none"
 ) -> keras.Model:
-    """ResNetV2-20 for images of about 32 pixels: 3 stages x 2 pre-activation bottlenecks of 64, 128 and 256 channels.
+    """Build ResNetV2-20 for images of about 32 pixels.
+
+    3 stages x 2 pre-activation bottlenecks of 64, 128 and 256 channels.
 
     Reference: thesis chapter 3 (MNIST study); He et al., Identity mappings in deep residual networks (ECCV 2016). As
     in the published code the inner widths are 16, 64 and 128, the stride is on the first 1 x 1 convolution, and a
@@ -54,7 +56,12 @@ def resnet_v2_20(
 
 
 def _block(x: tf.Tensor, inner: int, filters: int, name: str, *, stride: int, activate_input: bool) -> tf.Tensor:
-    """X + F(x) with F = 1 x 1, 3 x 3, 1 x 1 convolutions, each after a batch normalisation and a rectifier."""
+    """Compute x + F(x), a pre-activation bottleneck block.
+
+    F has 1 x 1, 3 x 3 and 1 x 1 convolutions, each after a batch normalisation and a rectifier.
+
+    Each follows a batch normalisation and a rectifier.
+    """
     residual = _activate(x, f"{name}.0") if activate_input else x
     residual = convolution(residual, inner, 1, f"{name}.conv1", stride=stride)
     residual = convolution(_activate(residual, f"{name}.1"), inner, 3, f"{name}.conv2")

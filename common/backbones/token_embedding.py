@@ -10,7 +10,9 @@ from common.errors import check_positive
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class WithinBound(keras.constraints.Constraint):
-    """Keeps every entry of a weight in [-bound, bound]: after each update, what lies outside goes to the nearer end.
+    """Keeps every entry of a weight in [-bound, bound].
+
+    After each update, entries outside move to the nearer end.
 
     Args:
         bound: half the width of the interval, > 0.
@@ -27,10 +29,12 @@ class WithinBound(keras.constraints.Constraint):
 
 
 def token_embedding(num_tokens: int, dim: int = 2, *, bound: float = 0.3) -> keras.Model:
-    """The "local features" of a bag of tokens: each token's own trainable vector.
+    """Build the "local features" of a bag of tokens.
 
-    Reference: thesis 5.3.1 (synthetic study): the vectors begin uniformly in [-0.3, 0.3] and are kept there, so that
-    distances cannot grow without end.
+    Each token has its own trainable vector.
+
+    Reference: thesis 5.3.1 (synthetic study): the vectors begin uniformly in [-0.3, 0.3] and stay there, so that
+    distances cannot grow without limit.
 
     Args:
         num_tokens: tokens are 0 .. num_tokens - 1.

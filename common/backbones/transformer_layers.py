@@ -1,4 +1,4 @@
-"""Layers of vision transformers: the token sequence, self-attention, and the way back to a feature map."""
+"""Layers of vision transformers: token sequence, self-attention, and return to feature maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from common.ops.shapes import InputShape
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ClassTokenAndPositions(keras.layers.Layer):
-    """Patch features as a sequence behind a class token, plus one trained vector per position.
+    """Patch features as a sequence, with a class token and trained positions.
+
+    The class token comes first; each position has one trained vector.
 
     Reference: Dosovitskiy et al., An Image is Worth 16x16 Words (ICLR 2021), equation 1.
 
@@ -27,7 +29,10 @@ class ClassTokenAndPositions(keras.layers.Layer):
     pos_embed: tf.Variable
 
     def build(self, input_shape: InputShape) -> None:
-        """Makes the class token `[1, 1, channels]` and the positions `[1, 1 + height · width, channels]`."""
+        """Create the class token and the positions.
+
+        Shapes: `[1, 1, channels]` and `[1, 1 + height · width, channels]`.
+        """
         height, width, channels = (int(size) for size in tuple(input_shape)[1:])
         initializer = keras.initializers.TruncatedNormal(stddev=0.02)
         self.cls_token = self.add_weight(name="cls_token", shape=(1, 1, channels), initializer="zeros")
@@ -37,7 +42,10 @@ class ClassTokenAndPositions(keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Feature maps to tokens, the class token first, then the patches row by row."""
+        """Turn feature maps into tokens.
+
+        The class token comes first, then the patches row by row.
+        """
         batch, channels = tf.shape(inputs)[0], inputs.shape[-1]
         patches = tf.reshape(inputs, [batch, inputs.shape[1] * inputs.shape[2], channels])
         first = tf.broadcast_to(tf.cast(self.cls_token, patches.dtype), [batch, 1, channels])
@@ -46,7 +54,9 @@ class ClassTokenAndPositions(keras.layers.Layer):
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SelfAttention(keras.layers.Layer):
-    """Multi-head attention `softmax(q k^T / sqrt(d)) v`, without weights: of queries, keys and values side by side.
+    """Multi-head attention `softmax(q k^T / sqrt(d)) v`, without weights.
+
+    The input holds queries, keys and values side by side.
 
     The softmax is computed in float32 at least. Exact gradient.
 
@@ -67,7 +77,7 @@ class SelfAttention(keras.layers.Layer):
         self.num_heads = int(check_positive("num_heads", num_heads))
 
     def build(self, input_shape: InputShape) -> None:
-        """Checks the number of channels; there are no weights."""
+        """Check the number of channels; there are no weights."""
         if int(input_shape[-1] or 0) % (3 * self.num_heads):
             raise invalid(
                 "channels of SelfAttention",
@@ -77,7 +87,7 @@ class SelfAttention(keras.layers.Layer):
         super().build(input_shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Attention of each token over all tokens."""
+        """Attend from each token to all tokens."""
         batch, tokens, channels = tf.shape(inputs)[0], inputs.shape[1], inputs.shape[2] // 3
         head_dim = channels // self.num_heads
         split = tf.transpose(tf.reshape(inputs, [batch, tokens, 3, self.num_heads, head_dim]), [2, 0, 3, 1, 4])
@@ -87,16 +97,18 @@ class SelfAttention(keras.layers.Layer):
         return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [batch, tokens, channels])
 
     def get_config(self) -> dict:
-        """What a saved model needs to make this layer again."""
+        """Return the configuration that rebuilds this layer."""
         return {**super().get_config(), "num_heads": self.num_heads}
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class TokenMap(keras.layers.Layer):
-    """The patch tokens of a sequence as a feature map, or its class token as a map of one position.
+    """A sequence's patch tokens as a feature map, or its class token alone.
 
-    So every pooling, cache and drawing that reads feature maps reads a transformer: none sees the class token or the
-    registers beside the patches.
+    The class token is a map of one position.
+
+    Poolings, caches and drawings of feature maps can thus read a transformer. They see no class token or registers
+    beside the patches.
 
     Args:
         tokens: `patches`, or `class` for the class token alone.
@@ -117,7 +129,7 @@ class TokenMap(keras.layers.Layer):
             raise invalid("tokens", received=tokens, expected=f"{PATCHES}: this network has no class token")
 
     def build(self, input_shape: InputShape) -> None:
-        """Checks the number of tokens; there are no weights."""
+        """Check the number of tokens; there are no weights."""
         self._side(int(input_shape[1] or 0))
         super().build(input_shape)
 
@@ -130,12 +142,12 @@ class TokenMap(keras.layers.Layer):
         return side
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Tokens to a feature map."""
+        """Turn tokens into a feature map."""
         if self.tokens == CLASS_TOKEN:
             return inputs[:, None, :1]
         side = self._side(inputs.shape[1])
         return tf.reshape(inputs[:, self.num_leading :], [tf.shape(inputs)[0], side, side, inputs.shape[-1]])
 
     def get_config(self) -> dict:
-        """What a saved model needs to make this layer again."""
+        """Return the configuration that rebuilds this layer."""
         return {**super().get_config(), "tokens": self.tokens, "num_leading": self.num_leading}

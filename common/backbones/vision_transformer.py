@@ -44,10 +44,12 @@ def vit_small_16(
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
 ) -> keras.Model:
-    """ViT-S/16: 12 blocks of 384 channels and 6 heads, with the names of timm's `deit_small_patch16_224`.
+    """Build ViT-S/16: 12 blocks of 384 channels and 6 heads.
 
-    Images are normalised by ImageNet's statistics, as DeiT's and DINO's parameters want it. timm's `augreg` ones want
-    -1..1: do not convert those.
+    Names are those of timm's `deit_small_patch16_224`.
+
+    Images are normalised by ImageNet's statistics, as DeiT's and DINO's parameters require. timm's `augreg` parameters
+    require -1..1: do not convert those.
 
     Reference: Touvron et al., Training Data-Efficient Image Transformers (ICML 2021), table 1 (DeiT-S).
 
@@ -68,7 +70,9 @@ def vit_base_16(
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
 ) -> keras.Model:
-    """ViT-B/16: 12 blocks of 768 channels and 12 heads; takes the parameters of torchvision's `vit_b_16`.
+    """Build ViT-B/16: 12 blocks of 768 channels and 12 heads.
+
+    It takes the parameters of torchvision's `vit_b_16`.
 
     Reference: Dosovitskiy et al., An Image is Worth 16x16 Words (ICLR 2021), table 1.
 
@@ -92,7 +96,7 @@ def vision_transformer(
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
 ) -> keras.Model:
-    """A vision transformer without its classifier, with its final layer normalisation.
+    """Build a vision transformer without its classifier, with its final layer normalisation.
 
     Reference: Dosovitskiy et al., An Image is Worth 16x16 Words (ICLR 2021), equations 1 to 4.
 
@@ -136,7 +140,9 @@ def vision_transformer(
 
 
 def with_timm_names(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Parameters of a vision transformer under timm's names, which torchvision's become; others stay.
+    """Rename a vision transformer's parameters from torchvision's names to timm's.
+
+    Other names stay.
 
     Args:
         arrays: by name.
@@ -152,7 +158,10 @@ def _timm_name(name: str) -> str:
 
 
 def _block(x: tf.Tensor, name: str, num_heads: int) -> tf.Tensor:
-    """Attention, then a perceptron of two layers, each behind a normalisation and around a shortcut."""
+    """Apply attention, then a perceptron of two layers.
+
+    Each is behind a normalisation and inside a shortcut.
+    """
     layers, channels = keras.layers, x.shape[-1]
     y = _dense(_normalized(x, f"{name}.norm1"), 3 * channels, f"{name}.attn.qkv")
     y = SelfAttention(num_heads, name=f"{name}.attn")(y)
