@@ -47,7 +47,8 @@ class PoolingInputs(NamedTuple):
 
     def with_sources(self, sources: Sequence[tf.Tensor]) -> PoolingInputs:
         """Return the same inputs with other `sources`."""
-        return PoolingInputs(*sources, *[None] * (3 - len(sources)), self.mask, self.has_prototypes)
+        features, prototypes, *ratio = sources
+        return self._replace(features=features, prototypes=prototypes, ratio=ratio[0] if ratio else None)
 
 
 class PoolingState(NamedTuple):
