@@ -1,4 +1,4 @@
-"""Geometry of classes in an embedding space: distances within and between them, covering radii, uniformity."""
+"""Class geometry of embeddings: distances within and between classes, covering radii, uniformity."""
 
 from __future__ import annotations
 
@@ -31,19 +31,21 @@ class ClassDistances(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """pi_ratio = pi_intra / pi_inter; infinite where all class means coincide."""
+        """pi_ratio = pi_intra / pi_inter; infinite if all class means coincide."""
         return self.intra / self.inter if self.inter > 0 else float("inf")
 
 
 def class_distances(embeddings: np.ndarray, labels: np.ndarray, convention: str = "code") -> ClassDistances:
-    """pi_intra, pi_inter and pi_ratio, as the dissertation prints them or as its code computes them.
+    """Compute pi_intra, pi_inter and pi_ratio by one of two conventions.
 
-    - `"print"`: d is the Euclidean distance; the mean over all pairs of items of one class, large classes counting with
-      all their pairs; class means as they are.
-    - `"code"`: d is the cosine distance 1 - cos; the mean over classes of the mean over their pairs; class means
+    The conventions are the dissertation's text (`"print"`) and its code (`"code"`).
+
+    - `"print"`: d is the Euclidean distance. The mean is over all pairs of items of one class, so large classes count
+      with all their pairs. Class means stay as they are.
+    - `"code"`: d is the cosine distance 1 - cos. The mean is over classes of the mean over their pairs. Class means are
       brought to unit length before they are compared.
 
-    Classes of one item have no pair and are left out of pi_intra.
+    Classes of one item have no pair and do not count in pi_intra.
 
     Reference: Milbich, dissertation, equations 2.19 to 2.21, and the published code of its chapter 2.
 
@@ -73,10 +75,12 @@ def class_distances(embeddings: np.ndarray, labels: np.ndarray, convention: str 
 def class_covering_radii(
     embeddings: np.ndarray, labels: np.ndarray, num_centers: int | None = None, *, max_items: int | None = None
 ) -> np.ndarray:
-    """How far each class reaches from a few of its own items: the radius of its greedy k-center cover, `[classes]`.
+    """Return the radius of each class's greedy k-center cover, `[classes]`.
 
-    Without `num_centers` the mean of the radii for k = 1 ... all n items of the class (the last is 0), which the papers
-    print as one number for a class. The first item of a class is its first center.
+    It measures how far a class reaches from a few of its own items. The first item of a class is its first center.
+
+    Without `num_centers`, average the radii for k = 1 ... all n items of the class (the last is 0), which the papers
+    print as one number for a class.
 
     Reference: thesis figure 3.3 and section 3.2.3; "ASAP DML", figure 7.
 
@@ -104,7 +108,9 @@ def class_covering_radii(
 
 
 def alignment(embeddings: np.ndarray, labels: np.ndarray) -> float:
-    """`E |x - y|^2` over pairs of one class, on the unit sphere: 0 where each class is a point, 2 at random.
+    """Compute `E |x - y|^2` over pairs of one class, on the unit sphere.
+
+    0 if each class is a point, 2 at random.
 
     Reference: Wang and Isola, "Understanding contrastive representation learning through alignment and uniformity on
     the hypersphere", 2020, with alpha = 2.
@@ -128,16 +134,16 @@ def alignment(embeddings: np.ndarray, labels: np.ndarray) -> float:
 
 
 def uniformity(embeddings: np.ndarray, *, temperature: float = 2.0, max_items: int = 4096, seed: int = 0) -> float:
-    """`log E exp(-t |x - y|^2)` over all pairs, on the unit sphere: 0 where all coincide, lower where they spread.
+    """Compute `log E exp(-t |x - y|^2)` over all pairs, on the unit sphere.
 
-    At random in many dimensions it is about `-2t`.
+    0 if all embeddings coincide, lower the more they spread; at random in many dimensions about `-2t`.
 
     Reference: Wang and Isola, 2020, with t = 2.
 
     Args:
         embeddings: `[items, dim]`, at least two; brought to unit length here.
         temperature: t, > 0.
-        max_items: of more items, so many are drawn: the time grows with the square of their number.
+        max_items: at most this many items are drawn: the time grows with the square of their number.
         seed: of the draw.
     """
     check_positive("temperature", temperature)
@@ -157,7 +163,7 @@ def uniformity(embeddings: np.ndarray, *, temperature: float = 2.0, max_items: i
 
 
 def _covering_radii(points: np.ndarray, num_centers: int | None) -> np.ndarray:
-    """`[classes]` for points `[classes, items, dim]`."""
+    """Return the radii `[classes]` of points `[classes, items, dim]`."""
     size = points.shape[1]
     count = size if num_centers is None else min(num_centers, size)
     order = np.asarray(greedy_k_center(points, count))  # [classes, centers]
@@ -189,14 +195,14 @@ def _rows_of_classes(codes: np.ndarray) -> list[np.ndarray]:
 
 
 def _mean_cosine(points: np.ndarray) -> float:
-    """Mean of `<x_i, x_j>` over i != j of points of unit length (or zero) `[items, dim]`."""
+    """Average `<x_i, x_j>` over i != j of unit (or zero) vectors `[items, dim]`."""
     count = len(points)
     squares = (points**2).sum()
     return float(((points.sum(axis=0) ** 2).sum() - squares) / (count * (count - 1)))
 
 
 def _summed_distances(points: np.ndarray) -> tuple[float, int]:
-    """The sum of the Euclidean distances of all ordered pairs, and their number."""
+    """Sum the Euclidean distances of all ordered pairs; also return their number."""
     total = sum(_block_distances(points))
     return float(total), len(points) * (len(points) - 1)
 

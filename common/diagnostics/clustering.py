@@ -22,15 +22,18 @@ class ClusteringResult(NamedTuple):
     num_clusters: int
 
     def as_dict(self) -> dict[str, float]:
-        """The figures by the names that tables use."""
+        """Return the figures by their names in tables."""
         return {"AMI": self.adjusted_mutual_information, "NMI": self.normalized_mutual_information}
 
 
 def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> ClusteringResult:
-    """AMI and NMI (arithmetic mean in the denominator) of k-means, one cluster per class.
+    """Compute AMI and NMI of k-means, one cluster per class.
 
-    Lloyd's algorithm of scikit-learn from one k-means++ start. Clusters that stay empty because embeddings coincide
-    count as they are: an embedding that has collapsed to a point scores 0. The scale of the embeddings changes nothing.
+    NMI has the arithmetic mean in its denominator.
+
+    Uses Lloyd's algorithm of scikit-learn from one k-means++ start. Clusters that stay empty because embeddings
+    coincide count as they are: an embedding that has collapsed to a point scores 0. The scale of the embeddings does
+    not matter.
 
     Args:
         embeddings: `[items, dim]`, float16, float32 or float64, finite.

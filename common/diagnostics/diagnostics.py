@@ -1,4 +1,4 @@
-"""Diagnostics of embeddings besides their retrieval: one record of all of them, and a warning of collapse."""
+"""Diagnostics of embeddings besides retrieval: one record, and a warning of collapse."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _MOSTLY_DISTINCT = 0.5  # share of distinct embeddings below which most are copi
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Figures of one set of embeddings, by the names of `diagnostic_names.NAMES`, and what is wrong with it.
+    """Figures of one set of embeddings, and a warning if they have collapsed.
+
+    The names are `diagnostic_names.NAMES`.
 
     Attributes:
-        figures: name -> value; NMI is there only if asked for.
+        figures: name -> value; NMI only if requested.
         warning: a sentence if the embeddings have collapsed, else None.
     """
 
@@ -34,23 +36,23 @@ class Diagnostics:
     warning: str | None
 
     def as_dict(self) -> dict:
-        """JSON values: the figures to eight digits, and the warning if there is one."""
+        """Return JSON values: the figures to eight digits, and any warning."""
         figures = {name: float(f"{value:.8g}") for name, value in self.figures.items()}
         return {**figures, **({"warning": self.warning} if self.warning else {})}
 
 
 def diagnose(embeddings: np.ndarray, labels: np.ndarray, *, clustering: bool = False, seed: int = 0) -> Diagnostics:
-    """All diagnostics of embeddings and their classes.
+    """Compute all diagnostics of embeddings and their classes.
 
-    Embeddings are taken as they are for rho and the covering radius, and at unit length for the rest.
+    rho and the covering radius use the embeddings as they are, all others their unit vectors.
 
     Reference: Milbich, dissertation, section 2.4; Wang and Isola, 2020; thesis figure 3.3.
 
     Args:
         embeddings: `[items, dim]`, finite.
-        labels: integers of any size `[items]`; without two items of a class, what compares them is left out.
+        labels: integers of any size `[items]`; if no class has two items, figures that compare such items are omitted.
         clustering: also NMI, by k-means, one cluster per class: the only slow one.
-        seed: of k-means, and of the items that uniformity looks at where there are many.
+        seed: of k-means, and of the sample of items for uniformity if there are many.
 
     Raises:
         InvalidInput: embeddings that are not finite, less than two of them, or labels that do not fit.
@@ -76,10 +78,10 @@ def diagnose(embeddings: np.ndarray, labels: np.ndarray, *, clustering: bool = F
 
 
 def collapse_warning(embeddings: np.ndarray) -> str | None:
-    """What is wrong with embeddings that tell nothing apart any more: None, or a sentence.
+    """Describe collapsed embeddings in a sentence, or return None.
 
-    They are called collapsed when they lie within a thousandth of their length of one point, when more than half of
-    them are exact copies of others, or when 99.9 % of their variance lies along one of several directions.
+    Embeddings are collapsed in three cases: they lie within a thousandth of their length of one point, more than half
+    of them are exact copies of others, or 99.9 % of their variance lies along one of several directions.
 
     Args:
         embeddings: `[items, dim]`, finite.
@@ -110,7 +112,9 @@ def generalization_gap(
     training_embeddings: np.ndarray,
     training_labels: np.ndarray,
 ) -> dict[str, float]:
-    """Test minus training figures of one model, each set searched in itself: negative where unseen classes are harder.
+    """Return test minus training figures of one model.
+
+    Each set is searched in itself. The gap is negative if unseen classes are harder.
 
     Reference: Milbich, dissertation, table 3.6 (of R@1, which is P@1).
 

@@ -1,11 +1,11 @@
-"""Posterior refinement: what becomes of a learnt metric matrix after training, without any data.
+"""Posterior refinement: changes of a learnt metric matrix after training, without data.
 
 A linear neck W `[dim, channels]` on features x makes the similarity `x^T M x'` with the metric matrix `M = W^T W`. The
 paper replaces M by a restrained M' and ranks the features x with it. Its claims: a smaller trace (of a positive
 semi-definite M'), or a smaller Frobenius norm (at the same trace), tightens a bound of the error on unseen data.
 
 Two observations contradict the paper. A restrained diagonal makes M' indefinite, so principle 1 does not apply to D(r);
-`MatrixProperties.smallest_eigenvalue` shows it. And the identity ranks all channels where the neck kept `dim` of them:
+`MatrixProperties.smallest_eigenvalue` shows it. And the identity ranks all channels, while the neck kept `dim` of them;
 `principal_axes` and `random_axes` are the controls of that size.
 
 Reference: Wang, Yang, Xu, "Posterior refinement on metric matrix improves generalization bound in metric learning",
@@ -25,12 +25,12 @@ NORMALIZATIONS = ("metric", "features", "none")
 
 
 class MatrixProperties(NamedTuple):
-    """What the paper's two principles look at.
+    """Properties in the paper's two principles.
 
     Attributes:
         trace: `tr(M)`.
         frobenius_norm: `||M||_F`.
-        smallest_eigenvalue: negative where M is no metric, and principle 1 says nothing.
+        smallest_eigenvalue: negative if M is no metric, so that principle 1 does not apply.
         rank: eigenvalues that are not zero (above a 1e-6th of the largest absolute one).
     """
 
@@ -41,7 +41,7 @@ class MatrixProperties(NamedTuple):
 
 
 def metric_matrix(projection: np.ndarray) -> np.ndarray:
-    """`M = W^T W` of a neck `y = W x`.
+    """Return `M = W^T W` of a neck `y = W x`.
 
     Args:
         projection: `W^T`, as a dense layer keeps it: `[channels, dim]`.
@@ -54,13 +54,15 @@ def metric_matrix(projection: np.ndarray) -> np.ndarray:
 
 
 def refine(matrix: np.ndarray, restraint: str, ratio: float = 1.0, seed: int = 0) -> np.ndarray:
-    """M' = g(M): `D` for `diagonal_restraint`, `R` for `random_restraint`, or the identity whatever M and the ratio.
+    """Return the refined matrix M' = g(M).
+
+    `diagonal_restraint` is `D`, `random_restraint` is `R`; the identity ignores M and the ratio.
 
     Args:
         matrix: symmetric `[channels, channels]`.
         restraint: one of `RESTRAINTS`.
         ratio: r, in [0, 1].
-        seed: of what is set to zero.
+        seed: of the choice of entries set to zero.
 
     Returns:
         `[channels, channels]`, float64; the argument is left as it is.
@@ -75,7 +77,9 @@ def refine(matrix: np.ndarray, restraint: str, ratio: float = 1.0, seed: int = 0
 
 
 def diagonal_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.ndarray:
-    """D(r): sets one random non-zero diagonal entry after the other to zero, until `tr(M') <= (1 - r) tr(M)`.
+    """Apply D(r): set random diagonal entries to zero.
+
+    Non-zero entries are set to zero one by one, until `tr(M') <= (1 - r) tr(M)`.
 
     The rest of M stays, so M' is indefinite as soon as a channel without its own entry correlates with another. r = 1
     leaves no diagonal entry.
@@ -98,7 +102,9 @@ def diagonal_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.nd
 
 
 def random_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.ndarray:
-    """R(r): sets random pairs `m_ij = m_ji` (i != j) to zero, until `||M'_off||_F <= (1 - r) ||M_off||_F`.
+    """Apply R(r): set random pairs `m_ij = m_ji` (i != j) to zero.
+
+    It stops when `||M'_off||_F <= (1 - r) ||M_off||_F`.
 
     The diagonal, and with it the trace, stays. Drawing a pair twice changes nothing, so a random order of all pairs is
     the same procedure. r = 1 leaves `Diag(M)`; the paper calls this the identity, which it is up to the diagonal.
@@ -121,7 +127,10 @@ def random_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.ndar
 
 
 def matrix_properties(matrix: np.ndarray) -> MatrixProperties:
-    """Trace, Frobenius norm, smallest eigenvalue and rank of a symmetric matrix `[channels, channels]`."""
+    """Compute the properties of a symmetric matrix `[channels, channels]`.
+
+    They are trace, Frobenius norm, smallest eigenvalue and rank.
+    """
     matrix = _checked(matrix)
     eigenvalues = np.linalg.eigvalsh(matrix)
     sizes = np.abs(eigenvalues)
@@ -134,18 +143,20 @@ def matrix_properties(matrix: np.ndarray) -> MatrixProperties:
 def bilinear_embeddings(
     features: np.ndarray, matrix: np.ndarray, normalization: str = "metric"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two embeddings of the same items whose inner products are `x_i^T M x_j`, for any symmetric M.
+    """Return two embeddings whose inner products are `x_i^T M x_j`.
 
-    To be ranked by `evaluate_retrieval(queries, ..., gallery, ..., similarity="inner_product", exclude_same_row=True)`.
+    M may be any symmetric matrix.
+
+    Rank them by `evaluate_retrieval(queries, ..., gallery, ..., similarity="inner_product", exclude_same_row=True)`.
 
     - `"metric"`: each product is divided by the lengths `sqrt(x^T |M| x)` of both, where |M| has the absolute
-      eigenvalues of M. For a positive semi-definite M that is the cosine of the embeddings (so that `M = W^T W` ranks
-      as the trained model of unit length does); for an indefinite one, where `x^T M x` may be negative, it is the
-      length that still bounds all products by one.
+      eigenvalues of M. For a positive semi-definite M this is the cosine of the embeddings, so `M = W^T W` ranks as
+      the trained model of unit length does. For an indefinite M, where `x^T M x` may be negative, it is the length that
+      still bounds all products by one.
     - `"features"`: the features are brought to unit length before M, the products are left as they are.
     - `"none"`: nothing is normalised.
 
-    The paper does not say which of them it ranks by.
+    The paper does not state which of them it ranks by.
 
     Args:
         features: `[items, channels]`.
@@ -171,9 +182,10 @@ def bilinear_embeddings(
 
 
 def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:
-    """The `dim` directions of largest variance, as the columns of a neck `[channels, dim]`.
+    """Return the `dim` directions of largest variance as a neck `[channels, dim]`.
 
-    `metric_matrix` of it is the identity on these directions: the identity refinement at the embedding's size.
+    The directions are its columns. Its `metric_matrix` is the identity on these directions: the identity refinement at
+    the embedding's size.
 
     Args:
         features: `[items, channels]`, of training images; more items than `dim`.
@@ -191,14 +203,20 @@ def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:
 
 
 def random_axes(channels: int, dim: int, seed: int = 0) -> np.ndarray:
-    """A neck of `dim` random orthonormal directions `[channels, dim]`: the control that needs no data, either."""
+    """Draw a neck of `dim` random orthonormal directions `[channels, dim]`.
+
+    This is the control that needs no data either.
+    """
     if not 0 < dim <= channels:
         raise invalid("dim", received=dim, expected=f"1 to {channels}, the channels")
     return np.linalg.qr(np.random.default_rng(seed).normal(size=(channels, dim)))[0]
 
 
 def _removed_first(amounts: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """The first of the non-zero amounts, in random order, whose removal leaves at most `1 - share` of the sum."""
+    """Return the first amounts whose removal leaves at most `1 - share`.
+
+    The share is of the sum; non-zero amounts are taken in random order.
+    """
     nonzero = np.flatnonzero(amounts)
     order = np.random.default_rng(seed).permutation(nonzero)
     if share >= 1 or not len(order):

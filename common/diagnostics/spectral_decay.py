@@ -13,14 +13,16 @@ _ROUNDING = 16  # units of rounding that an embedding may be off by, after a net
 
 
 def spectrum(embeddings: np.ndarray, *, skip_top: int = 0, centre: bool = False) -> np.ndarray:
-    """Singular values of the embeddings as a matrix, largest first, with sum one: `[dim - skip_top]`.
+    """Compute normalised singular values of the embeddings, largest first: `[dim - skip_top]`.
 
-    Directions that fewer embeddings than dimensions cannot have count as zero, and so does what the rounding of their
-    dtype may have made: values below `16 eps ||S|| / sqrt(dim)`. Embeddings that are all zero give zeros.
+    Their sum is one.
+
+    Fewer embeddings than dimensions leave directions that count as zero. So do values that the rounding of the dtype
+    may have made, below `16 eps ||S|| / sqrt(dim)`. Embeddings that are all zero give zeros.
 
     Args:
         embeddings: `[items, dim]`.
-        skip_top: how many of the largest are dropped before the rest is brought to sum one.
+        skip_top: how many of the largest are dropped before the rest is scaled to sum one.
         centre: subtract the mean first; neither the dissertation nor its code does.
 
     Raises:
@@ -53,12 +55,14 @@ def spectral_decay(
     direction: str = "uniform_to_spectrum",
     floor: float = FLOOR,
 ) -> float:
-    """rho, the divergence of the spectrum from the uniform one: 0 for isotropic embeddings, large for compressed ones.
+    """Compute rho, the divergence of the spectrum from the uniform one.
+
+    0 for isotropic embeddings, large for compressed ones.
 
         rho = KL(U || S) = sum_d 1/D log((1/D) / S_d) = -log D - 1/D sum_d log S_d
 
-    with S the singular values (not squared, not centred) of all embeddings together, of sum one. It diverges where a
-    direction is empty, so S is not let below `floor`: with D dimensions of which half are used evenly, rho is
+    S holds the singular values (not squared, not centred) of all embeddings together, with sum one. rho diverges if a
+    direction is empty, so S is at least `floor`: with D dimensions, half of them used evenly, rho is
     `-log D - (log(2/D) + log floor) / 2`.
 
     The dissertation's definition is `skip_top=0`. The published code has variants: `rho@k` drops the k - 1 largest

@@ -1,4 +1,4 @@
-"""Exact retrieval: nearest neighbours, metrics, evaluation. What embeddings look like is in `common.diagnostics`."""
+"""Exact retrieval: nearest neighbours, metrics, evaluation. `common.diagnostics` describes embeddings."""
 
 from typing import TYPE_CHECKING
 

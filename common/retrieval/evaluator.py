@@ -1,4 +1,4 @@
-"""Retrieval evaluation: P@1, R@k, P@R, MAP@R and mAP of embeddings, exact and in bounded memory."""
+"""Retrieval evaluation: exact P@1, R@k, P@R, MAP@R and mAP in bounded memory."""
 
 from __future__ import annotations
 
@@ -37,11 +37,14 @@ def evaluate_retrieval(
     sample_queries: int | None = None,
     seed: int = 0,
 ) -> RetrievalResult:
-    """Evaluates each query against the gallery, or against all other queries (without itself, by index).
+    """Evaluate each query against the gallery, or against all other queries.
+
+    Without a gallery, each query excludes itself by index.
 
     The neighbours are exact: float32 products only propose, float64 decides. Equal similarities are ordered by gallery
-    index, smaller first, whatever the block size and the number of threads; so embeddings that have collapsed to a
-    point score like chance. Queries without a relevant item in the gallery are left out of all means, and counted.
+    index, smaller first, for any block size and number of threads. Embeddings that have collapsed to a point therefore
+    score like chance. Queries without a relevant item in the gallery do not count in any mean; their number is
+    reported.
 
     Reference: definitions in `common.retrieval.metrics`.
 
@@ -51,11 +54,11 @@ def evaluate_retrieval(
         gallery_embeddings, gallery_labels: `[gallery, dim]` and `[gallery]`; None for self-retrieval.
         recall_at: the k of R@k.
         similarity: "euclidean" or "inner_product".
-        average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking: a float64 pass more.
-        tie_bounds: also between which values each metric lies under any order of equally similar items.
+        average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking; a float64 pass more.
+        tie_bounds: also the lowest and highest value of each metric under any order of equally similar items.
         block_size, num_threads: speed and memory, not results; None uses all cores of the process.
         exclude_same_row: the gallery holds other embeddings of the queries, row by row: no query finds its own row.
-        sample_queries, seed: only so many random queries, at least 100; the result then has intervals for all queries.
+        sample_queries, seed: only this many random queries, at least 100; the result has intervals for all queries.
 
     Raises:
         InvalidInput: NaN or infinity (the first bad row is named), wrong labels or sample, or nothing to find.
@@ -98,11 +101,13 @@ def score_queries(
     num_threads: int | None = None,
     exclude_same_row: bool = False,
 ) -> QueryScores:
-    """Scores some of the queries, each against the whole gallery: one part of an evaluation.
+    """Score some of the queries, each against the whole gallery.
 
-    Parts may be scored by different processes; `merge_scores(parts).result()` is what `evaluate_retrieval` returns, to
-    the last bit. All queries at once search one another in one half of the matrix of similarities; half of them or
-    fewer cannot, and take up to twice the time for each query.
+    This is one part of an evaluation.
+
+    Different processes may score the parts; `merge_scores(parts).result()` equals `evaluate_retrieval` to the last bit.
+    All queries at once use one half of the similarity matrix for both sides. Half of them or fewer cannot, and take up
+    to twice the time per query.
 
     Args:
         query_embeddings, query_labels, gallery_embeddings, gallery_labels: of all queries and the whole gallery,
@@ -145,7 +150,7 @@ def score_queries(
 
 
 def _checked_rows(rows: Sequence[int] | np.ndarray | None, num_queries: int) -> np.ndarray:
-    """The rows of the queries to score `[chosen]`, int64."""
+    """Return the rows of the queries to score `[chosen]`, int64."""
     if rows is None:
         return np.arange(num_queries)
     chosen = np.asarray(rows)
@@ -158,7 +163,10 @@ def _checked_rows(rows: Sequence[int] | np.ndarray | None, num_queries: int) -> 
 
 
 def _of_sample(scores: QueryScores, candidates: np.ndarray, num_queries: int) -> RetrievalResult:
-    """The means, with intervals for all `candidates`, the rows that have something to find `[candidates]`."""
+    """Return the means, with intervals for all `candidates` `[candidates]`.
+
+    Candidates are the rows that have something to find.
+    """
     result = replace(scores.result(), num_excluded_queries=num_queries - len(candidates))
     if len(scores.rows) == len(candidates):
         return result
@@ -168,7 +176,10 @@ def _of_sample(scores: QueryScores, candidates: np.ndarray, num_queries: int) ->
 
 
 def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: bool) -> np.ndarray:
-    """Fills the table; returns the query rows whose metrics a tie may touch, if these are to be found `[tied]`."""
+    """Fill the table and return the query rows with possible ties `[tied]`.
+
+    Ties are looked for only with `find_ties`.
+    """
     num_relevant = table.num_relevant
     shallow = np.where(num_relevant > 0, np.maximum(num_relevant, min(depth, _SHALLOW)), 0)
     has_ties = np.zeros(len(num_relevant), bool)
@@ -185,7 +196,10 @@ def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: boo
 
 
 class _QueryTable:
-    """The metrics of each query among the `chosen` rows, filled block by block; `num_relevant` is 0 for others."""
+    """Metrics of the `chosen` query rows, filled block by block.
+
+    `num_relevant` is 0 for all other rows.
+    """
 
     def __init__(
         self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray, chosen: np.ndarray
@@ -199,7 +213,10 @@ class _QueryTable:
         self.first_hit = np.zeros(len(query_classes), np.int64)
 
     def fill(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
-        """All metrics of the queries `rows` `[block]` from their neighbours `[block, most]` (-1: none)."""
+        """Store all metrics of the queries `rows` `[block]`.
+
+        `neighbors` is `[block, most]` (-1: none).
+        """
         hits = self._hits(rows, neighbors)
         self.precision_at_1[rows] = metrics.precision_at_1(hits)
         self.r_precision[rows] = metrics.r_precision(hits, self.num_relevant[rows])
@@ -207,7 +224,7 @@ class _QueryTable:
         self.first_hit[rows] = metrics.first_hit_rank(hits)
 
     def scores(self, recall_at: Sequence[int]) -> QueryScores:
-        """Of the chosen queries that have something to find."""
+        """Return the scores of the chosen queries that have something to find."""
         return QueryScores(
             recall_at=tuple(dict.fromkeys(map(int, recall_at))),
             num_excluded_queries=self.num_excluded,
@@ -223,7 +240,10 @@ class _QueryTable:
 
 
 def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-    """Whether any two of a query's neighbours `[block, most]` (-1: none) are equally similar to it: `[block]`."""
+    """Return for each query whether neighbours are equally similar: `[block]`.
+
+    `neighbors` is `[block, most]` (-1: none).
+    """
     has_ties = np.zeros(len(rows), bool)
     for part in slices(len(rows), max(1, _PAIRS_AT_ONCE // neighbors.shape[1])):
         query, rank = np.nonzero(neighbors[part] >= 0)
@@ -236,7 +256,10 @@ def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -
 def _with_ranks(
     scores: QueryScores, table: _QueryTable, search: NeighborSearch, tied: np.ndarray | None, tie_bounds: bool
 ) -> QueryScores:
-    """Adds mAP if `tied` is None, and the bounds; `tied`: the query rows that have ties, None for not known."""
+    """Add the tie bounds, and mAP if `tied` is None.
+
+    `tied`: the query rows that have ties; None if unknown.
+    """
     rows = scores.rows if tied is None else tied
     orders = (*(["by_index"] if tied is None else []), *(["worst", "best"] if tie_bounds else []))
     names = ["P@1", "P@R", "MAP@R", *(["mAP"] if tied is None else [])]
@@ -251,9 +274,9 @@ def _with_ranks(
 
 
 def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> np.ndarray:
-    """R@k beyond the first neighbours, for the queries without a hit so far: the rank of their best relevant item.
+    """Find R@k beyond the first neighbours, for queries without a hit.
 
-    Returns the rows of these queries `[late]`.
+    It follows from the rank of their best relevant item. Returns the rows of these queries `[late]`.
     """
     late = np.flatnonzero((shallow > 0) & (shallow < depth) & (table.first_hit == 0))
     if len(late):
@@ -262,7 +285,7 @@ def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray
 
 
 def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray) -> np.ndarray:
-    """The most similar item of the same class for each of the query `rows`: gallery rows `[rows]`."""
+    """Find each query's most similar item of its class: gallery rows `[rows]`."""
     by_class = np.argsort(table.gallery_classes, kind="stable")
     class_starts = np.searchsorted(table.gallery_classes[by_class], np.arange(table.query_classes.max() + 1))
     sizes = table.num_relevant[rows] + search.without_self
@@ -283,7 +306,9 @@ def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray)
 
 
 def combine_embeddings(embeddings: Sequence[np.ndarray]) -> np.ndarray:
-    """The embedding of an ensemble: each model's embeddings to unit length, side by side, to unit length again.
+    """Combine several models' embeddings into the embedding of an ensemble.
+
+    Each model's embeddings are brought to unit length, joined side by side, and brought to unit length again.
 
     Four 128-D models make the 512-D embedding of the fair protocol. A zero vector stays zero.
 
@@ -317,7 +342,7 @@ def _classes(
     gallery_embeddings: np.ndarray | None,
     gallery_labels: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels as codes 0..C-1: `[queries]`, `[gallery]`."""
+    """Return the labels as codes 0..C-1: `[queries]`, `[gallery]`."""
     if (gallery_embeddings is None) != (gallery_labels is None):
         raise InvalidInput(
             "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
@@ -334,7 +359,7 @@ def _classes(
 
 
 def _num_relevant(query_classes: np.ndarray, gallery_classes: np.ndarray, without_self: bool) -> np.ndarray:
-    """How many gallery items each query could find `[queries]`."""
+    """Count the gallery items that each query could find `[queries]`."""
     class_sizes = np.bincount(gallery_classes, minlength=query_classes.max() + 1)
     num_relevant = class_sizes[query_classes] - without_self
     if not (num_relevant > 0).any():

@@ -1,4 +1,4 @@
-"""Embeddings of any size as numbers of order one, without changing a digit."""
+"""Exact scaling of embeddings of any size to numbers of order one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from common.retrieval.search.similarity_bounds import coordinate_range
 
 
 def brought_to_one(name: str, embeddings: np.ndarray) -> tuple[np.ndarray, int]:
-    """`embeddings * 2^-exponent` in float64, with the largest coordinate in [1/2, 1), and the exponent.
+    """Scale embeddings by a power of two to order one.
+
+    Returns `embeddings * 2^-exponent` in float64, with the largest coordinate in [1/2, 1), and the exponent.
 
     Squares of coordinates around 1e200 overflow and those around 1e-200 vanish; in float32, 1e20 and 1e-25 do. A power
-    of two changes no digit (but of coordinates below 1e-300 of the largest), so that what does not depend on the scale
-    comes out the same to the last bit, and the rest by `np.ldexp(figure, exponent)`.
+    of two changes no digit, except in coordinates below 1e-300 of the largest. Scale-free figures are therefore the
+    same to the last bit; others follow by `np.ldexp(figure, exponent)`.
 
     Args:
         name: of the argument, for the error.

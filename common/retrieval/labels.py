@@ -8,7 +8,9 @@ from common.errors import invalid
 
 
 def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
-    """Labels as an integer array, or an array of Python integers where they exceed 64 bits.
+    """Convert labels to an integer array.
+
+    Labels that exceed 64 bits become an array of Python integers.
 
     Args:
         name: of the argument, for the error.
@@ -33,5 +35,9 @@ def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
 
 
 def class_codes(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
-    """Labels as codes 0..C-1 in the order of the labels: `[num_items]`; raises like `integer_labels`."""
+    """Convert labels to codes 0..C-1 in the order of the labels: `[num_items]`.
+
+    Raises:
+        InvalidInput: as `integer_labels`.
+    """
     return np.unique(integer_labels(name, labels, num_items), return_inverse=True)[1].ravel()

@@ -1,8 +1,8 @@
-"""Retrieval metrics of queries whose neighbours are known to be relevant or not.
+"""Retrieval metrics of queries from the relevance of their neighbours.
 
-`hits` `[queries, neighbors]` says for each query, nearest first, whether the neighbour is of the query's class;
-`num_relevant` `[queries]` is R, the number of relevant items that the query could find (at least 1). Where a metric
-looks R deep, `hits` must reach that far or to the end of the gallery. All return one value for each query, `[queries]`.
+`hits` `[queries, neighbors]` marks for each query, nearest first, the neighbours of the query's class. `num_relevant`
+`[queries]` is R, the number of relevant items that the query could find (at least 1). If a metric needs the first R,
+`hits` must reach that far or to the end of the gallery. All return one value for each query, `[queries]`.
 
 Reference: thesis section 1.2; Musgrave et al., A Metric Learning Reality Check, 2020, section 3.2. (The thesis prints
 P@R_i inside the sum of MAP@R; the usual definition, which it also computes, has P@k.)
@@ -14,17 +14,22 @@ import numpy as np
 
 
 def precision_at_1(hits: np.ndarray) -> np.ndarray:
-    """P@1: 1 where the nearest neighbour is relevant, else 0. `[queries]`."""
+    """Compute P@1: 1 if the nearest neighbour is relevant, else 0. `[queries]`."""
     return hits[:, 0].astype(np.float64)
 
 
 def first_hit_rank(hits: np.ndarray) -> np.ndarray:
-    """Rank of the nearest relevant neighbour from 1, or 0 where none is relevant. `[queries]`, int64."""
+    """Return the nearest relevant neighbour's rank from 1. `[queries]`, int64.
+
+    0 if none is relevant.
+    """
     return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
 
 def recall_at_k(first_hit: np.ndarray, k: int) -> np.ndarray:
-    """R@k: 1 where at least one of the k nearest neighbours is relevant, else 0. `[queries]`.
+    """Compute R@k: 1 if any of the k nearest is relevant, else 0.
+
+    The result is `[queries]`.
 
     Args:
         first_hit: ranks from `first_hit_rank` `[queries]`, 0 for "not among the first k".
@@ -34,14 +39,15 @@ def recall_at_k(first_hit: np.ndarray, k: int) -> np.ndarray:
 
 
 def r_precision(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
-    """P@R: the fraction of relevant items among the R nearest neighbours. `[queries]`."""
+    """Compute P@R, the relevant fraction of the R nearest neighbours. `[queries]`."""
     return _first_r(hits, num_relevant).sum(axis=1) / num_relevant
 
 
 def map_at_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
-    """MAP@R = (1/R) sum_{k <= R} P@k rel(k), where P@k is the precision among the first k. `[queries]`.
+    """Compute MAP@R = (1/R) sum_{k <= R} P@k rel(k). `[queries]`.
 
-    It is added up from the nearest neighbour on, so that more columns in `hits` than R change no bit of it.
+    P@k is the precision among the first k. The sum starts at the nearest neighbour, so columns of `hits` beyond R
+    change no bit of it.
 
     Examples:
         >>> map_at_r(np.array([[True, False, True]]), np.array([3]))  # (1/1 + 2/3) / 3

@@ -1,4 +1,4 @@
-"""Metrics of a random sample of the queries, and how far they may be from those of all of them."""
+"""Metrics of a random sample of the queries, with intervals for all queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _QUANTILE = 1.959963984540054  # of the normal distribution, two-sided
 
 
 def sampled_rows(candidates: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """A simple random sample without replacement, increasing: `[min(size, candidates)]`.
+    """Draw a simple random sample without replacement: `[min(size, candidates)]`.
+
+    The rows increase.
 
     Args:
         candidates: query rows that have something to find `[candidates]`.
@@ -32,11 +34,13 @@ def sampled_rows(candidates: np.ndarray, size: int, seed: int) -> np.ndarray:
 
 
 def interval_of_all(values: np.ndarray, population: int) -> tuple[float, float]:
-    """A 95 % confidence interval for the mean over the whole population, from a sample without replacement.
+    """Return a 95 % confidence interval for the population's mean.
 
-    Agresti and Coull's interval, for any values in [0, 1]: about two zeros and two ones are added to the sample, so
-    that a sample of equal values does not pretend to know the rest; then the normal approximation, whose variance has
-    the factor (population - sample) / (population - 1) of a finite population. Where everything was evaluated, the
+    The sample is drawn without replacement.
+
+    Agresti and Coull's interval, for any values in [0, 1]. About two zeros and two ones are added to the sample, so
+    that a sample of equal values does not imply certainty. Then follows the normal approximation, whose variance has
+    the factor (population - sample) / (population - 1) of a finite population. If everything was evaluated, the
     interval is the mean itself.
 
     Reference: Agresti and Coull, The American Statistician 52, 1998; Cochran, Sampling Techniques, 1977, chapter 2.

@@ -1,4 +1,4 @@
-"""Scores of single queries, which parts of an evaluation put together, and their means."""
+"""Scores of single queries, combined from parts of an evaluation, and their means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from common.retrieval import metrics
 
 @dataclass(frozen=True)
 class RetrievalResult:
-    """Metrics over all queries that have something to find, and the metrics of each of them.
+    """Metrics over all queries with something to find, and of each query.
 
     Fractions in [0, 1]. The arrays follow `query_rows` `[evaluated queries]`, increasing.
     """
@@ -34,7 +34,10 @@ class RetrievalResult:
     intervals: dict[str, tuple[float, float]] | None = None  # of a sample: 95 %, for P@1, R@k, P@R and MAP@R of all
 
     def as_dict(self) -> dict[str, float]:
-        """The figures by the names that tables use: "P@1", "R@2", ..., "P@R", "MAP@R" and, if there, "mAP"; counts."""
+        """Return counts and figures by their names in tables.
+
+        Names are "P@1", "R@2", ..., "P@R", "MAP@R" and, if computed, "mAP".
+        """
         recall = {f"R@{k}": value for k, value in self.recall_at.items()}
         figures = {"P@1": self.precision_at_1, **recall, "P@R": self.r_precision, "MAP@R": self.map_at_r}
         if self.mean_average_precision is not None:
@@ -44,7 +47,7 @@ class RetrievalResult:
 
 @dataclass(frozen=True)
 class QueryScores:
-    """What the metrics of some queries are means of; a query's scores depend on no other query that is looked up.
+    """Metrics of some queries; each query's scores are independent of other queries.
 
     Attributes:
         recall_at: the k of R@k.
@@ -52,8 +55,8 @@ class QueryScores:
         rows: of the others among all queries, increasing `[scored]`, int64; there may be none.
         precision_at_1, r_precision, map_at_r: fractions `[scored]`, float64.
         first_hit: rank of the nearest relevant item from 1 `[scored]`, int64; 0: farther than the largest k.
-        average_precision: of the whole ranking `[scored]`, float64, if asked for.
-        tied_rows: of queries whose metrics ties may change, increasing `[tied]`, int64, if bounds are asked for.
+        average_precision: of the whole ranking `[scored]`, float64, if requested.
+        tied_rows: of queries whose metrics ties may change, increasing `[tied]`, int64, if bounds are requested.
         lowest, highest: the metrics of these under the worst and the best order of ties `[metrics, tied]`, float64, in
             the order of `names`.
     """
@@ -72,23 +75,23 @@ class QueryScores:
 
     @property
     def names(self) -> list[str]:
-        """The metrics: "P@1", "P@R", "MAP@R", "mAP" if asked for, and R@k."""
+        """The metrics: "P@1", "P@R", "MAP@R", "mAP" if requested, and R@k."""
         average = [] if self.average_precision is None else ["mAP"]
         return ["P@1", "P@R", "MAP@R", *average, *(f"R@{k}" for k in self.recall_at)]
 
     def by_name(self) -> dict[str, np.ndarray]:
-        """Each of `names` with its values `[scored]`."""
+        """Return each of `names` with its values `[scored]`."""
         average = [] if self.average_precision is None else [self.average_precision]
         recall = [metrics.recall_at_k(self.first_hit, k) for k in self.recall_at]
         return dict(zip(self.names, [self.precision_at_1, self.r_precision, self.map_at_r, *average, *recall]))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays by the names of their attributes, without those that were not asked for."""
+        """Return the requested arrays by the names of their attributes."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
     def result(self) -> RetrievalResult:
-        """The means, over all scored queries in the order of their rows.
+        """Average all scored queries, in the order of their rows.
 
         Raises:
             InvalidInput: none of the queries has anything to find.
@@ -129,9 +132,9 @@ class QueryScores:
 
 
 def merge_scores(parts: Sequence[QueryScores]) -> QueryScores:
-    """The scores of all queries of several parts, in the order of their rows.
+    """Merge the scores of several parts, in the order of their rows.
 
-    If the parts make up all queries, the result is that of one evaluation to the last bit, whatever the parts.
+    If the parts make up all queries, the result equals that of one evaluation to the last bit, for any division.
 
     Args:
         parts: scores of different queries against the same gallery, with the same metrics, in any order; at least one.

@@ -1,1 +1,4 @@
-"""The engine of exact retrieval: float32 products propose, float64 decides. Its public face is `common.retrieval`."""
+"""The engine of exact retrieval: float32 proposes, float64 decides.
+
+`common.retrieval` is its public interface.
+"""

@@ -1,4 +1,4 @@
-"""Passes over the similarity matrix, tile by tile: never more of it in memory than a few tiles."""
+"""Tiled passes over the similarity matrix; only a few tiles are in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DENSE_ENTRIES = 2**22  # entries of float64 rows that one thread holds at most
 
 
 class Thresholds(NamedTuple):
-    """What entries of a tile have to reach: the threshold of their column, or that of their row."""
+    """Thresholds of a tile's entries: of their columns, or of their rows."""
 
     of_columns: np.ndarray  # [columns]
     of_rows: np.ndarray | None  # [rows]; None: only columns look for neighbours
@@ -45,13 +45,13 @@ class Thresholds(NamedTuple):
     upper: Callable[[np.ndarray], np.ndarray] = np.asarray  # the float32 bounds that entries are
 
     def as_patterns(self) -> Thresholds:
-        """The same for the bit patterns of `CoarseBounds`."""
+        """Convert to the bit patterns of `CoarseBounds`."""
         of_rows = None if self.of_rows is None else pattern_limits(self.of_rows)
         return Thresholds(pattern_limits(self.of_columns), of_rows, np.less, np.maximum, upper_of_patterns)
 
 
 class SearchTask(NamedTuple):
-    """What is searched: positions are places in `query_rows` and `gallery_rows`."""
+    """A search; positions are places in `query_rows` and `gallery_rows`."""
 
     bounds: SimilarityBounds
     query_rows: np.ndarray  # [queries] rows of bounds.queries
@@ -60,7 +60,7 @@ class SearchTask(NamedTuple):
     deliver: Callable  # (query positions [block], Candidates of the block); called from several threads
 
     def decision(self, part: slice, slack: Slack) -> Decision:
-        """How the queries at the positions `part` are decided."""
+        """Return the decision rules for the queries at the positions `part`."""
         rows = self.query_rows[part]
         return Decision(
             limits=self.limits[part],
@@ -71,18 +71,24 @@ class SearchTask(NamedTuple):
 
 
 def available_threads() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def upper_bounds(row_factors: np.ndarray | tf.Tensor, column_factors: np.ndarray | tf.Tensor) -> np.ndarray:
-    """One tile `[rows, columns]` of upper bounds, on the CPU: a GPU may round to TF32 and break the bounds."""
+    """Compute one tile `[rows, columns]` of upper bounds, on the CPU.
+
+    A GPU may round to TF32 and break the bounds.
+    """
     with tf.device("/CPU:0"):
         return np.asarray(tf.matmul(row_factors, column_factors, transpose_b=True))
 
 
 def search_rows(task: SearchTask, num_threads: int) -> None:
-    """Few rows of the matrix at a time, in float64: for many neighbours, up to the whole gallery."""
+    """Search a few rows of the matrix at a time, in float64.
+
+    For many neighbours, up to the whole gallery.
+    """
     bounds = task.bounds
     gallery_blocks = slices(len(task.gallery_rows), 4096)
     step, num_threads = dense_rows(len(task.gallery_rows), num_threads, _DENSE_ENTRIES)
@@ -107,7 +113,7 @@ def search_rows(task: SearchTask, num_threads: int) -> None:
 
 
 def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
-    """The candidates of full rows of bounds, best first."""
+    """Return the candidates of full rows of bounds, best first."""
     found = []
     everything = np.arange(upper.shape[1])
     for place, (row, limit) in enumerate(zip(upper, decision.limits)):
@@ -121,14 +127,14 @@ def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
 
 
 class TileSearch:
-    """All tiles of the matrix, thresholds that rise as it goes: for few neighbours.
+    """Search of all tiles with rising thresholds, for few neighbours.
 
-    A threshold is the similarity that the wanted number of items is known to reach, so that all but a few entries of
-    a tile are dismissed by one comparison. Each block of queries first meets its `home` tile, where its threshold
-    starts: the gallery items of about the same classes, when the caller has ordered both by class.
+    A threshold is the similarity that the wanted number of items is known to reach; one comparison dismisses all but a
+    few entries of a tile. Each block of queries first meets its `home` tile, which sets its first threshold: the
+    gallery items of about the same classes, if the caller has ordered both by class.
 
-    Tiles are of float32, or, where the processor multiplies bfloat16 numbers, of these: then a candidate is looked at
-    again in float32 before it is decided. A tile where that would be too many is computed in float32.
+    Tiles are of float32, or of bfloat16 if the processor multiplies such numbers. Then each candidate is checked again
+    in float32 before it is decided. A tile with too many such candidates is computed in float32.
 
     Args:
         task: what is searched; symmetric when queries and gallery are the same rows.
@@ -154,7 +160,7 @@ class TileSearch:
         self.home = [int((column + 0.5) * ratio) for column in range(len(self.query_parts))]
 
     def _coarse_sides(self) -> tuple[CoarseSide, CoarseSide] | None:
-        """Queries and gallery, where bounds in bfloat16 are worth while."""
+        """Return queries and gallery if bounds in bfloat16 pay off."""
         dim, parts = self.task.bounds.queries.shape[1], [self.query_parts, self.gallery_parts]
         parts = parts[:1] if self.symmetric else parts
         is_long = len(self.gallery_parts) >= _FEWEST_COARSE_TILES
@@ -166,7 +172,7 @@ class TileSearch:
         return sides[0], sides[-1]
 
     def run(self) -> None:
-        """Delivers the neighbours of every query block."""
+        """Deliver the neighbours of every query block."""
         with ThreadPoolExecutor(self.num_tasks) as pool:
             if not self.symmetric:
                 list(pool.map(self._measure_gallery, range(len(self.gallery_parts))))
@@ -243,7 +249,10 @@ class TileSearch:
             self._take(row, column, thresholds, *_passing(upper_bounds(factors, self.columns[column]), thresholds))
 
     def _visit_coarsely(self, queries: CoarseSide, gallery: CoarseSide, row: int, columns: list[int]) -> list[int]:
-        """Visits tiles in bfloat16 until one leaves too much open; returns the remaining ones, with that."""
+        """Visit tiles in bfloat16 until one leaves too much open.
+
+        Returns the remaining tiles, including that one.
+        """
         for index, column in enumerate(columns):
             thresholds = self._thresholds(row, column).as_patterns()
             tile = gallery.bounds[row].patterns(queries.bounds[column])
@@ -265,7 +274,10 @@ class TileSearch:
         column_in_tile: np.ndarray,
         entries: np.ndarray,
     ) -> None:
-        """Collects candidates of the tile's columns among its rows; with thresholds of rows, of its rows, too."""
+        """Collect candidates of the tile's columns among its rows.
+
+        With thresholds of rows, also those of its rows.
+        """
         upper = thresholds.upper(entries)
         passed = thresholds.reached(entries, thresholds.of_columns[column_in_tile])
         items = self.gallery_parts[row].start + row_in_tile[passed]
@@ -283,10 +295,11 @@ class TileSearch:
 
 
 def _passing(tile: np.ndarray, thresholds: Thresholds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows and columns, uint32, of the entries that reach the threshold of their column or of their row; and these.
+    """Return rows and columns, uint32, of passing entries, and the entries.
 
-    With thresholds of rows, a few that reach neither may be among them: one comparison with the lowest threshold is
-    cheaper than two with all of them, as long as few entries pass it.
+    An entry passes if it reaches the threshold of its column or of its row. With thresholds of rows, a few that reach
+    neither may be among them: one comparison with the lowest threshold is cheaper than two with all of them, as long as
+    few entries pass it.
     """
     found, (of_columns, of_rows) = [], thresholds[:2]
     look_once = of_rows is not None
@@ -310,14 +323,15 @@ def _passing(tile: np.ndarray, thresholds: Thresholds) -> tuple[np.ndarray, np.n
 
 
 def slices(length: int, step: int) -> list[slice]:
-    """Consecutive slices of `step` that cover `length`."""
+    """Return consecutive slices of `step` that cover `length`."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def _kth_largest(tile: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """For each column a lower bound of its `limits`-th largest entry: that of the maxima of groups of rows.
+    """Bound each column's `limits`-th largest entry from below.
 
-    -inf where the limit exceeds the number of groups, and +inf where it is 0.
+    The bound is the `limits`-th largest maximum of groups of rows: -inf if the limit exceeds the number of groups,
+    and +inf if it is 0.
     """
     group = 1
     while tile.shape[0] // (2 * group) >= 4 * max(1, limits.max()):

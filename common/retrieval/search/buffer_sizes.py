@@ -1,4 +1,4 @@
-"""Sizes of what threads hold at once: the memory of a search is bounded for any number of cores."""
+"""Buffer sizes that bound a search's memory for any number of cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _MOST_ROWS = 256  # of one thread: more make no product faster
 
 
 def tile_size(block_size: int, num_tiles: int) -> int:
-    """Rows and columns of a float32 tile: at most `block_size`, and so few that all tiles take at most `TILE_BYTES`.
+    """Return the rows and columns of a float32 tile.
+
+    At most `block_size`, and so that all tiles take at most `TILE_BYTES`.
 
     Args:
         block_size: wanted, at least 1.
@@ -21,7 +23,7 @@ def tile_size(block_size: int, num_tiles: int) -> int:
 
 
 class DenseRows(NamedTuple):
-    """How full float64 rows of the similarity matrix are divided among threads.
+    """The division of full float64 rows of the similarity matrix among threads.
 
     Attributes:
         rows: that one thread holds at a time.
@@ -33,9 +35,9 @@ class DenseRows(NamedTuple):
 
 
 def dense_rows(num_columns: int, num_threads: int, most_entries: int) -> DenseRows:
-    """Rows for each thread, so that all of them together take at most `DENSE_BYTES`, or one thread holds one row.
+    """Choose the rows per thread within `DENSE_BYTES` in total.
 
-    Where not even one row for each thread fits, fewer threads work.
+    At the least, one thread holds one row. If one row for each thread does not fit, fewer threads work.
 
     Args:
         num_columns: of a row: the size of the gallery, at least 1.

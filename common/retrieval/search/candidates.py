@@ -1,4 +1,4 @@
-"""The few gallery items that can still be among a query's nearest: packed, ordered, decided exactly."""
+"""Candidates for a query's nearest gallery items: packed, ordered, decided exactly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ class Candidates(NamedTuple):
     tied: np.ndarray  # [candidates] whether the exact similarity equals that of the candidate before
 
     def select(self, index: np.ndarray | slice) -> Candidates:
-        """The candidates at `index` (positions or a mask)."""
+        """Return the candidates at `index` (positions or a mask)."""
         return Candidates(*(field[index] for field in self))
 
 
 def pack(query: np.ndarray, item: np.ndarray, upper: np.ndarray, item_bits: int) -> np.ndarray:
-    """One uint64 for each candidate; in increasing order they go query by query and best `upper` (float32) first.
+    """Pack each candidate into one uint64, sorted by query and bound.
 
-    From the highest bit: query, the bits of `upper` mapped to decreasing order, item in `item_bits` bits.
+    In increasing order they go query by query and best `upper` (float32) first. From the highest bit: query, the bits
+    of `upper` mapped to decreasing order, item in `item_bits` bits.
     """
     bits = upper.view(np.uint32)
     falling = np.where(bits >> np.uint32(31), bits, bits ^ np.uint32(0x7FFFFFFF)).astype(np.uint64)
@@ -37,7 +38,7 @@ def pack(query: np.ndarray, item: np.ndarray, upper: np.ndarray, item_bits: int)
 
 
 def unpack(keys: np.ndarray, item_bits: int) -> Candidates:
-    """Candidates of sorted `keys`."""
+    """Unpack candidates from sorted `keys`."""
     item = (keys & np.uint64((1 << item_bits) - 1)).astype(np.int64)
     keys = keys >> np.uint64(item_bits)
     falling = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32)
@@ -47,19 +48,25 @@ def unpack(keys: np.ndarray, item_bits: int) -> Candidates:
 
 
 def runs(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each run of equal neighbours in `ids` begins `[runs]`, and the run of each entry `[entries]`."""
+    """Find the runs of equal neighbours in `ids`.
+
+    Returns each run's beginning `[runs]`, and the run of each entry `[entries]`.
+    """
     is_start = np.ones(len(ids), bool)
     is_start[1:] = ids[1:] != ids[:-1]
     return np.flatnonzero(is_start), np.cumsum(is_start) - 1
 
 
 def rank_in_run(starts: np.ndarray, run: np.ndarray) -> np.ndarray:
-    """Position of each entry in its run, from 0."""
+    """Return the position of each entry in its run, from 0."""
     return np.arange(len(run)) - starts[run]
 
 
 class Slack(NamedTuple):
-    """How far an upper bound may lie above the similarity: 2 (r_i r_j + h_i + h_j)."""
+    """The most by which an upper bound may exceed the similarity.
+
+    It is 2 (r_i r_j + h_i + h_j).
+    """
 
     query_radius: np.ndarray  # [queries]
     query_margin: np.ndarray  # [queries]
@@ -67,32 +74,32 @@ class Slack(NamedTuple):
     gallery_margin: np.ndarray  # [gallery]
 
     def of(self, query: np.ndarray | int, item: np.ndarray) -> np.ndarray:
-        """Of the pairs (query, item); the two broadcast."""
+        """Return the slack of the pairs (query, item); the two broadcast."""
         margin = self.query_margin[query] + self.gallery_margin[item]
         return 2 * (self.query_radius[query] * self.gallery_radius[item] + margin)
 
     def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """Lower bounds of similarities from upper ones."""
+        """Return lower bounds of similarities from upper ones."""
         return upper - self.of(query, item)
 
     def widest(self, items: slice) -> np.ndarray:
-        """Of each query and any of `items`, at most: `[queries]`."""
+        """Return the largest slack of each query with any of `items`: `[queries]`."""
         margin = self.query_margin + self.gallery_margin[items].max()
         return 2 * (self.query_radius * self.gallery_radius[items].max() + margin)
 
 
 class Refinement(Protocol):
-    """Bounds of two widths: what is proposed by wide ones is looked at again before it is decided."""
+    """Bounds of two widths: narrow ones recheck the proposals of wide ones."""
 
     def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """Lower bounds of similarities from wide upper ones."""
+        """Return lower bounds of similarities from wide upper ones."""
 
     def float32_upper(self, query: np.ndarray, item: np.ndarray) -> np.ndarray:
-        """Upper bounds that `Decision.slack` belongs to, float32 `[candidates]`."""
+        """Return the upper bounds of `Decision.slack`, float32 `[candidates]`."""
 
 
 class Decision(NamedTuple):
-    """How the best candidates of one block of queries are decided."""
+    """The rules that decide the best candidates of one block of queries."""
 
     limits: np.ndarray  # [queries] how many neighbours each query wants
     slack: Slack  # upper - slack <= similarity <= upper
@@ -101,9 +108,10 @@ class Decision(NamedTuple):
     refinement: Refinement | None = None  # where candidates come with wider bounds than `slack`
 
     def best(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
-        """The `limits` best candidates of each query in exact order, and their `upper - slack`.
+        """Return each query's `limits` best candidates in exact order.
 
-        Bounds that overlap form chains; only the order inside a chain is computed in float64.
+        Also returns their `upper - slack`. Bounds that overlap form chains; only the order inside a chain is computed
+        in float64.
         """
         if not len(candidates.query):
             return candidates, np.zeros(0)
@@ -118,20 +126,23 @@ class Decision(NamedTuple):
         return candidates.select(kept), lower[kept]
 
     def prune(self, candidates: Candidates) -> tuple[Candidates, np.ndarray]:
-        """Those that can still be among the `limits` best of their queries, and lower bounds of their similarities."""
+        """Keep candidates that can still be among their queries' `limits` best.
+
+        Also returns lower bounds of their similarities.
+        """
         if not len(candidates.query):
             return candidates, np.zeros(0)
         return self._possible(candidates, self.slack if self.refinement is None else self.refinement)
 
     def _refined(self, candidates: Candidates, refinement: Refinement) -> Candidates:
-        """Those that the wide bounds leave, with narrow ones, best first."""
+        """Return the candidates left by wide bounds, with narrow ones, best first."""
         candidates, _ = self._possible(candidates, refinement)
         upper = refinement.float32_upper(candidates.query, candidates.item)
         order = np.lexsort((-upper, candidates.query))
         return candidates._replace(upper=upper).select(order)
 
     def _possible(self, candidates: Candidates, bounds: Slack | Refinement) -> tuple[Candidates, np.ndarray]:
-        """Drops what lies surely below `limits` others."""
+        """Drop candidates that surely rank below `limits` others."""
         starts, run = runs(candidates.query)
         lower = bounds.lower(*candidates[:3])
         leading = rank_in_run(starts, run) < self.limits[candidates.query]
@@ -140,7 +151,7 @@ class Decision(NamedTuple):
         return candidates.select(kept), lower[kept]
 
     def _chains(self, candidates: Candidates, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The chain of each candidate, and the chain's length."""
+        """Return the chain of each candidate, and the chain's length."""
         query, upper = candidates.query, candidates.upper
         if not len(query):
             return query, query
@@ -154,7 +165,7 @@ class Decision(NamedTuple):
     def _decide(
         self, candidates: Candidates, lower: np.ndarray, chain: np.ndarray, index: np.ndarray
     ) -> tuple[Candidates, np.ndarray]:
-        """Puts the candidates at `index` into exact order within their chains."""
+        """Put the candidates at `index` into exact order within their chains."""
         open_ones, open_lower, chain = candidates.select(index), lower[index], chain[index]
         value = self.exact(open_ones.query, open_ones.item)
         order = np.lexsort((self.tie_order[open_ones.item], -value, chain))
@@ -166,7 +177,9 @@ class Decision(NamedTuple):
 
 
 class CandidateBlock:
-    """The candidates of one block of queries while the gallery streams by; safe to use from several threads.
+    """The candidates of one block of queries while the gallery streams by.
+
+    Threads may share it.
 
     Args:
         decision: limits, bounds and exact values of this block.
@@ -184,12 +197,12 @@ class CandidateBlock:
         self._lock = threading.Lock()
 
     def raise_threshold(self, lower: np.ndarray) -> None:
-        """`lower` `[queries]`: at least `limits` items are known to be that similar."""
+        """Raise thresholds to `lower` `[queries]`, reached by at least `limits` items."""
         rounded_down = np.nextafter(lower.astype(np.float32), np.float32(-np.inf))
         self.threshold = np.maximum(self.threshold, rounded_down)
 
     def add(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> bool:
-        """Adds a tile's candidates (unordered); returns whether this was the block's last tile."""
+        """Add a tile's unordered candidates; return whether it was the last tile."""
         keys = pack(query, item, upper, self.item_bits) if len(query) else None
         with self._lock:
             if keys is not None:
@@ -201,7 +214,7 @@ class CandidateBlock:
             return self._num_tiles == 0
 
     def finish(self) -> Candidates:
-        """The best candidates of each query in exact order; forgets all others."""
+        """Return each query's best candidates in exact order; drop all others."""
         with self._lock:
             return self.decision.best(self._sorted())[0]
 
@@ -211,7 +224,10 @@ class CandidateBlock:
         return unpack(keys, self.item_bits)
 
     def _prune(self) -> None:
-        """Forgets what cannot be wanted any more; decides exactly only if too much is left, as many ties are."""
+        """Drop hopeless candidates; decide exactly only if too many remain.
+
+        Too many remain if there are many ties.
+        """
         kept, lower = self.decision.prune(self._sorted())
         if 3 * len(kept.query) > 2 * self._capacity:
             kept, lower = self.decision.best(kept)

@@ -1,4 +1,7 @@
-"""Upper bounds in bfloat16, which dismiss most pairs in half the time where a processor multiplies such numbers."""
+"""Upper bounds in bfloat16, which dismiss most pairs.
+
+They take half the time if the processor multiplies such numbers.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,18 @@ _CAUTION = 4.0  # times the width that float32 sums need
 
 
 class CoarseBounds:
-    r"""Rows whose inner products in bfloat16 are upper bounds of those of float32 `Factors`, and so of similarities.
+    r"""Rows whose bfloat16 inner products are upper bounds of similarities.
+
+    They also bound the inner products of float32 `Factors`.
 
     With the vectors a and their bfloat16 roundings s, both inner products exact,
 
         <a_i, a_j> <= <s_i, s_j> + |a_i - s_i| N_j + N_i |a_j - s_j|,    N = max(|a|, |s|)
 
-    so that two more columns hold what rounding may have taken, and three the offsets, each as a sum of three bfloat16
+    so two more columns hold the possible loss by rounding, and three the offsets, each as a sum of three bfloat16
     numbers. Products of such numbers are exact in float32, in which processors add them up; the width of those sums,
     gamma = (1.01 dim + 24) u of float32, is in the columns, too. The last rounding, of a sum to bfloat16, is monotone
-    and leaves bfloat16 numbers alone, so that it costs no width: a sum is compared with a threshold that is one.
+    and leaves bfloat16 numbers unchanged. It costs no width, because a sum is compared with a bfloat16 threshold.
 
     Similarities of `SimilarityBounds` with "euclidean" are never above 0. Bit patterns of negative numbers grow with
     their size, so "similarity >= threshold" is "pattern < limit" of unsigned integers, which NumPy compares fast.
@@ -44,9 +49,9 @@ class CoarseBounds:
         columns: `Factors.as_columns` `[rows, dim + 3]`, float32.
 
     Attributes:
-        width: what rounding may take of the product with a vector of length 1, `[rows]`.
+        width: the possible loss by rounding in the product with a vector of length 1, `[rows]`.
         length: at least |a|, `[rows]`.
-        offset_width: what the sum may take of the offset, `[rows]`.
+        offset_width: the possible loss of the offset in the sum, `[rows]`.
     """
 
     def __init__(self, columns: np.ndarray) -> None:
@@ -72,7 +77,10 @@ class CoarseBounds:
             self.as_rows = tf.gather(self.as_columns, order, axis=1)
 
     def patterns(self, columns: CoarseBounds) -> np.ndarray:
-        """Bit patterns, uint16 `[rows, rows of columns]`, of the upper bounds of all pairs."""
+        """Return bit patterns of all pairs' upper bounds.
+
+        uint16 `[rows, rows of columns]`.
+        """
         with tf.device("/CPU:0"):
             return np.asarray(tf.bitcast(tf.matmul(self.as_rows, columns.as_columns, transpose_b=True), tf.uint16))
 
@@ -92,7 +100,7 @@ class CoarseSide:
         self.widths = np.empty((3, parts[-1].stop))  # `width`, `length` and `offset_width` of `CoarseBounds`
 
     def measure(self, index: int, columns: np.ndarray) -> None:
-        """Takes the `Factors.as_columns` of a part."""
+        """Store the `Factors.as_columns` of a part."""
         part = self.parts[index]
         self.factors[part] = columns
         self.bounds[index] = bounds = CoarseBounds(columns)
@@ -100,18 +108,21 @@ class CoarseSide:
 
 
 class CoarseSlack(NamedTuple):
-    """How far a coarse bound may lie above the similarity, and the float32 bound of a pair that it leaves open."""
+    """The slack of coarse bounds, and the float32 bounds of undecided pairs."""
 
     slack: Slack
     query_factors: np.ndarray  # [queries, dim + 3]
     gallery_factors: np.ndarray  # [gallery, dim + 3]
 
     def lower(self, query: np.ndarray, item: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """Lower bounds of similarities from coarse upper ones; those of float32 have them, too."""
+        """Return lower bounds of similarities from coarse (or float32) upper ones."""
         return upper - self.slack.of(query, item) - _LAST_ROUNDING * np.abs(upper)
 
     def float32_upper(self, query: np.ndarray, item: np.ndarray) -> np.ndarray:
-        """Upper bounds `[pairs]` as a float32 tile has them, but for the order of the sum."""
+        """Return upper bounds `[pairs]` as float32 tiles compute them.
+
+        They differ in the order of the sum.
+        """
         upper = np.empty(len(query), np.float32)
         step = max(1, _COORDINATES_AT_ONCE // self.query_factors.shape[1])
         for start in range(0, len(upper), step):
@@ -123,10 +134,12 @@ class CoarseSlack(NamedTuple):
 def coarse_widths(
     queries: CoarseSide, query_width: np.ndarray, gallery: CoarseSide, gallery_width: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Radius and margin of coarse bounds, `[2, queries]` and `[2, gallery]`, from those of float32 ones.
+    """Compute coarse bounds' radius and margin from those of float32 bounds.
 
-    The widths of a pair are w_i N_j + N_i w_j <= 2 rho N_i N_j, with rho the largest w / N, and both the product of the
-    rounded vectors and the columns of the widths may have them.
+    They are `[2, queries]` and `[2, gallery]`.
+
+    The widths of a pair are w_i N_j + N_i w_j <= 2 rho N_i N_j, with rho the largest w / N. This width applies to the
+    product of the rounded vectors and also to the columns of the widths.
     """
     rho = max(float(np.max(side.widths[0] / np.maximum(side.widths[1], _TINY))) for side in (queries, gallery))
 
@@ -140,17 +153,23 @@ def coarse_widths(
 
 
 def coarse_bytes(num_rows: int, dim: int) -> int:
-    """Of the copies that a `CoarseSide` of so many rows holds, both layouts of bfloat16 counted."""
+    """Return the bytes of the copies in a `CoarseSide`.
+
+    Both bfloat16 layouts of its rows are counted.
+    """
     return num_rows * (4 * (dim + 3) + 2 * 2 * (dim + _EXTRA_COLUMNS) + 8 * 3)
 
 
 def upper_of_patterns(patterns: np.ndarray) -> np.ndarray:
-    """float32 numbers of bit patterns."""
+    """Convert bit patterns to float32 numbers."""
     return (patterns.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def pattern_limits(thresholds: np.ndarray) -> np.ndarray:
-    """The smallest pattern, uint16, that does not reach a threshold, for float32 thresholds: those up to 0, or +inf."""
+    """Return the smallest pattern, uint16, that misses each float32 threshold.
+
+    Thresholds are up to 0, or +inf.
+    """
     bits = thresholds.view(np.uint32).astype(np.int64)
     away_from_zero = (bits + 0xFFFF) >> 16  # of negative numbers: rounded towards -inf
     limits = np.where(thresholds < 0, away_from_zero, 0x8000) + 1
@@ -159,12 +178,18 @@ def pattern_limits(thresholds: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def is_fast() -> bool:
-    """Whether this processor multiplies bfloat16 numbers, and TensorFlow lets it, with sums in float32."""
+    """Return whether bfloat16 products are fast, with sums in float32.
+
+    True if the processor multiplies such numbers and TensorFlow lets it.
+    """
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0" and _has_instructions() and sums_are_float32()
 
 
 def sums_are_float32() -> bool:
-    """Whether products of bfloat16 are added up in float32: 1 and 1,024 times 2^-9 make 3, without rounding."""
+    """Return whether products of bfloat16 are summed in float32.
+
+    1 and 1,024 times 2^-9 then make 3, without rounding.
+    """
     left, right = np.ones((16, 1025), _BFLOAT16), np.full((16, 1025), 2.0**-9, _BFLOAT16)
     right[:, 0] = 1.0
     with tf.device("/CPU:0"):
@@ -173,7 +198,10 @@ def sums_are_float32() -> bool:
 
 
 def _has_instructions() -> bool:
-    """Whether Linux lists bfloat16 products among the processor's instructions; elsewhere False."""
+    """Return whether Linux lists bfloat16 products among the processor's instructions.
+
+    False on other systems.
+    """
     try:
         listed = _PROCESSORS.read_text().split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Embeddings that are equal bit for bit: duplicates are compared once, and their ties cost nothing."""
+"""Embeddings equal bit for bit: duplicates are compared once; ties cost nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from common.retrieval.search.similarity_bounds import row_blocks
 
 
 class DistinctRows(NamedTuple):
-    """The distinct rows of an array, each with the rows that are equal to it in increasing order."""
+    """The distinct rows of an array.
+
+    Each comes with the rows that are equal to it, in increasing order.
+    """
 
     first: np.ndarray  # [distinct] the first row of each value, increasing
     members: np.ndarray  # [rows] all rows, grouped by value
@@ -18,17 +21,20 @@ class DistinctRows(NamedTuple):
 
     @property
     def has_duplicates(self) -> bool:
-        """Whether any two rows are equal."""
+        """True if any two rows are equal."""
         return len(self.first) < len(self.members)
 
     @property
     def sizes(self) -> np.ndarray:
-        """Number of equal rows `[distinct]`."""
+        """The number of equal rows `[distinct]`."""
         return np.diff(self.starts)
 
 
 def find_distinct_rows(embeddings: np.ndarray) -> DistinctRows:
-    """Groups the equal rows of `embeddings` `[rows, dim]` (finite; 0.0 and -0.0 are equal)."""
+    """Group the equal rows of `embeddings` `[rows, dim]`.
+
+    All values are finite; 0.0 and -0.0 are equal.
+    """
     num_rows, dim = embeddings.shape
     weights = np.random.default_rng(0).uniform(0.5, 1.5, dim)  # equal rows have equal hashes, to the last bit
     hashes = np.concatenate([(embeddings[part] * weights).sum(axis=1) for part in row_blocks(embeddings)])
@@ -47,7 +53,10 @@ def find_distinct_rows(embeddings: np.ndarray) -> DistinctRows:
 
 
 def _group_of_rows(embeddings: np.ndarray, suspicious: np.ndarray) -> np.ndarray:
-    """For each row the first row that is equal to it; only the `suspicious` rows are compared."""
+    """Return for each row the first row equal to it.
+
+    Only the `suspicious` rows are compared.
+    """
     group = np.arange(len(embeddings))
     bytes_of_row = np.dtype((np.void, embeddings.dtype.itemsize * embeddings.shape[1]))
     rows = np.ascontiguousarray(embeddings[suspicious] + embeddings.dtype.type(0)).view(bytes_of_row).ravel()

@@ -25,10 +25,11 @@ def find_nearest_neighbors(
     similarity: str = "euclidean",
     num_threads: int | None = None,
 ) -> np.ndarray:
-    """The nearest gallery items of each query, nearest first: exact, in bounded memory.
+    """Find each query's nearest gallery items, nearest first.
 
-    Besides the result it takes a float32 copy of the embeddings, and candidates that wait: some hundred MB at most.
-    Equal similarities (in float64) are ordered by gallery index, smaller first, whatever the blocks and threads.
+    Exact, in bounded memory. Besides the result it needs a float32 copy of the embeddings and a buffer of candidates:
+    some hundred MB at most. Equal similarities (in float64) are ordered by gallery index, smaller first, for any blocks
+    and threads.
 
     Args:
         queries: embeddings `[queries, dim]`, float16, float32 or float64.
@@ -62,15 +63,15 @@ def find_nearest_neighbors(
 
 
 class NeighborSearch:
-    """Finds a different number of neighbours for each query and hands them over block by block.
+    """Finds each query's own number of neighbours, delivered block by block.
 
     Args:
         queries, gallery, similarity, num_threads: see `find_nearest_neighbors`.
-        query_classes, gallery_classes: integers `[queries]`, `[gallery]` that say which rows are probably near to each
+        query_classes, gallery_classes: integers `[queries]`, `[gallery]`; rows of equal numbers are probably near each
             other. They change the speed only.
         block_size: rows and columns of the tiles of the similarity matrix, at most: with many threads tiles are
             smaller, so that the memory does not grow with the cores. It changes the speed and the memory only.
-        exclude_same_row: row i of the gallery is another embedding of query i, which does not find it.
+        exclude_same_row: row i of the gallery is another embedding of query i; query i excludes it.
     """
 
     def __init__(
@@ -105,12 +106,12 @@ class NeighborSearch:
         self.num_available = len(self.gallery.members) - self.without_self
 
     def visit(self, num_neighbors: np.ndarray, consume: Callable) -> None:
-        """Calls `consume(query rows [block], neighbours [block, most])` once for each block of queries.
+        """Call `consume(query rows [block], neighbours [block, most])` once per block of queries.
 
         Rows of neighbours are filled up with -1. The calls come from several threads, for different queries.
 
         Args:
-            num_neighbors: how many neighbours each query wants `[queries]`; a query with 0 is left out.
+            num_neighbors: how many neighbours each query wants `[queries]`; queries with 0 are skipped.
             consume: receives the neighbours.
         """
         wanted = np.where(num_neighbors > 0, np.minimum(num_neighbors, self.num_available), 0)
@@ -134,7 +135,10 @@ class NeighborSearch:
             self._search_tiles(task._replace(limits=np.where(by_rows, 0, limits)))
 
     def _search_tiles(self, task: SearchTask) -> None:
-        """One symmetric pass if its candidates fit into memory, else several over some queries each."""
+        """Make one symmetric pass if its candidates fit into memory.
+
+        Otherwise make several passes over some queries each.
+        """
         options = {"block_size": self.block_size, "num_threads": self.num_threads}
         waiting = np.where(task.limits > 0, _BYTES_PER_WANTED * np.maximum(task.limits, 16), 0)
         active = np.flatnonzero(task.limits)

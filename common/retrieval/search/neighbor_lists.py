@@ -1,4 +1,7 @@
-"""From the distinct rows that a search compares to the neighbours of every row: duplicates in, the query itself out."""
+"""Neighbours of every row from a search's distinct rows.
+
+Duplicates are added, the query itself is removed.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ _ENTRIES_AT_ONCE = 2**21  # neighbours expanded at a time
 
 
 class NeighborLists(NamedTuple):
-    """Turns ordered candidates among distinct rows into padded lists of neighbours; called by a search.
+    """Turns ordered candidates among distinct rows into padded lists of neighbours.
 
-    "Place" is a position in the order that the search uses, "row" is a row of the caller's arrays.
+    A search calls it. "Place" is a position in the order that the search uses, "row" is a row of the caller's arrays.
     """
 
     queries: DistinctRows
@@ -28,7 +31,7 @@ class NeighborLists(NamedTuple):
     consume: Callable  # (query rows [block], neighbours [block, most], filled up with -1)
 
     def deliver(self, places: np.ndarray, found: Candidates) -> None:
-        """Hands over the neighbours of all rows that are equal to the queries at `places`."""
+        """Deliver the neighbours of all rows equal to the queries at `places`."""
         if not len(found.query):
             return
         starts, _ = runs(found.query)
@@ -47,7 +50,10 @@ class NeighborLists(NamedTuple):
             self._deliver_lists(distinct[part], items, starts_with_copies, lengths_with_copies)
 
     def _with_duplicates(self, found: Candidates, copies: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Replaces each candidate by its first `copies` equal rows; equally similar rows in increasing order."""
+        """Replace each candidate by its first `copies` equal rows.
+
+        Equally similar rows are in increasing order.
+        """
         begins = self.gallery.starts[self.gallery_order[found.item]]
         items = self.gallery.members[_segments(begins, copies)]
         similarity_class = np.repeat(np.cumsum(~found.tied), copies)
@@ -55,7 +61,7 @@ class NeighborLists(NamedTuple):
         return items[np.lexsort((items, similarity_class))], np.add.reduceat(copies, starts)
 
     def _deliver_lists(self, distinct: np.ndarray, items: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> None:
-        """`items[starts : starts + lengths]` are the neighbours of every row equal to the `distinct` row."""
+        """Deliver `items[starts : starts + lengths]` to rows equal to `distinct`."""
         sizes = self.queries.sizes[distinct]
         rows = self.queries.members[_segments(self.queries.starts[distinct], sizes)]
         starts, lengths = np.repeat(starts, sizes), np.repeat(lengths, sizes)
@@ -77,13 +83,16 @@ class NeighborLists(NamedTuple):
 
 
 def _segments(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """start, start + 1, ..., start + length - 1 for each segment, one after the other."""
+    """Concatenate the segments start, start + 1, ..., start + length - 1."""
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
 
 
 def _spans(costs: np.ndarray) -> Iterator[slice]:
-    """Slices of consecutive entries whose costs add up to little more than `_ENTRIES_AT_ONCE`."""
+    """Yield slices of consecutive entries of limited total cost.
+
+    Their costs add up to little more than `_ENTRIES_AT_ONCE`.
+    """
     if not len(costs):
         return
     number = np.cumsum(costs) // _ENTRIES_AT_ONCE

@@ -1,4 +1,7 @@
-"""The rank of one known gallery item for each query, by counting what is nearer: no list of neighbours is kept."""
+"""The rank of one known gallery item for each query, by counting.
+
+No list of neighbours is kept.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,12 @@ from common.retrieval.search.nearest_neighbors import NeighborSearch
 
 
 def rank_items(search: NeighborSearch, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Rank, from 1, of gallery row `items[i]` among all that query row `rows[i]` can find: `[ranked]`, int64.
+    """Return the rank, from 1, of gallery row `items[i]` for query `rows[i]`.
+
+    The result is `[ranked]`, int64.
 
     The order is that of `NeighborSearch`: similarity, then gallery index; in self-retrieval without the query itself.
-    Every pair is looked at once in float32; those too close to the item are decided in float64.
+    Every pair is compared once in float32; float64 decides those too close to the item.
 
     Args:
         search: holds queries, gallery and bounds.
@@ -50,7 +55,7 @@ class _NearerItems:
         self._lock = threading.Lock()
 
     def open_queries(self, column: int) -> None:
-        """Prepares one block of queries."""
+        """Prepare one block of queries."""
         part, bounds = self.query_parts[column], self.bounds
         queries = bounds.factors(bounds.queries, self.rows[part], np.float32)
         known = bounds.factors(bounds.gallery, self.items[part], np.float32)
@@ -63,7 +68,7 @@ class _NearerItems:
             self.columns[column] = tf.constant(queries.as_columns)
 
     def count(self, block: slice) -> None:
-        """Adds what one block of distinct gallery rows contributes to every query."""
+        """Add one block of distinct gallery rows to every query's count."""
         factors = self.bounds.factors(self.bounds.gallery, self.gallery.first[block], np.float32)
         sizes = self.gallery.sizes[block]
         everything = slice(0, len(sizes))
@@ -84,14 +89,17 @@ class _NearerItems:
                 self.num_nearer[part] += num_nearer
 
     def is_nearer_itself(self) -> np.ndarray:
-        """Whether the query, which does not count, was counted: `[ranked]`."""
+        """Return whether the query itself was counted: `[ranked]`.
+
+        It should not count.
+        """
         if not self.without_self:
             return np.zeros(len(self.rows), bool)
         value = self.bounds.exact(self.rows, self.rows)
         return (value > self.value) | ((value == self.value) & (self.rows < self.items))
 
     def _decide(self, group: np.ndarray, query: np.ndarray) -> np.ndarray:
-        """How many rows of the distinct row `group` precede the query's known item: `[pairs]`."""
+        """Count the rows equal to `group` that precede each known item: `[pairs]`."""
         value = self.bounds.exact(self.rows[query], self.gallery.first[group])
         before = np.searchsorted(self.member_keys, self._key(group, self.items[query])) - self.gallery.starts[group]
         is_equal = value == self.value[query]
@@ -102,11 +110,14 @@ class _NearerItems:
 
 
 def _column_sums(mask: np.ndarray) -> np.ndarray:
-    """How many entries of each column are true: `[columns]`. Sums of 255 rows fit into bytes, which add up fastest."""
+    """Count the true entries of each column: `[columns]`.
+
+    Sums of 255 rows fit into bytes, which add up fastest.
+    """
     strips = (mask[start : start + 255].view(np.uint8) for start in range(0, len(mask), 255))
     return sum(np.add.reduce(strip, axis=0, dtype=np.uint8).astype(np.int64) for strip in strips)
 
 
 def _away(values: np.ndarray, direction: float) -> np.ndarray:
-    """float32 next to `values`, rounded towards `direction`."""
+    """Return float32 numbers next to `values`, rounded towards `direction`."""
     return np.nextafter(values.astype(np.float32), np.float32(direction))

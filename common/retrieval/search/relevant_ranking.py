@@ -1,4 +1,7 @@
-"""Ranks of all relevant items of a query, with their ties: the basis of every metric and its range under ties."""
+"""Ranks of all relevant items of a query, with their ties.
+
+They are the basis of every metric and its range under ties.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _GALLERY_AT_ONCE = 4096
 
 
 class RelevantRanks(NamedTuple):
-    """Where the relevant items of some queries stand; one entry for each pair of a query and a relevant item."""
+    """Ranks of relevant items, an entry per query and relevant item."""
 
     query: np.ndarray  # [pairs] query row, in runs
     nearer: np.ndarray  # [pairs] items more similar to the query
@@ -26,7 +29,7 @@ class RelevantRanks(NamedTuple):
     tied: np.ndarray  # [pairs] equally similar items, the relevant item included
 
     def values(self, names: Sequence[str], recall_at: Sequence[int], order: str) -> np.ndarray:
-        """Metrics of each query when equal similarities come in a given order.
+        """Compute each query's metrics for a given order of equal similarities.
 
         Args:
             names: of "P@1", "P@R", "MAP@R", "mAP"; R@k comes after them.
@@ -53,7 +56,10 @@ class RelevantRanks(NamedTuple):
         return np.stack([*(metrics[name] for name in names), *recall]).astype(np.float64)
 
     def positions(self, order: str) -> np.ndarray:
-        """Ranks `[pairs]`, from 1, of pairs that are sorted by query, `nearer` and `before`."""
+        """Return the ranks `[pairs]`, from 1.
+
+        Pairs must be sorted by query, `nearer` and `before`.
+        """
         if order == "by_index":
             return self.nearer + self.before + 1
         starts, run = runs(np.cumsum(np.r_[True, (np.diff(self.query) != 0) | (np.diff(self.nearer) != 0)]))
@@ -67,9 +73,11 @@ class RelevantRanks(NamedTuple):
 def rank_relevant_items(
     search: NeighborSearch, rows: np.ndarray, query_classes: np.ndarray, gallery_classes: np.ndarray
 ) -> Iterator[RelevantRanks]:
-    """Ranks of all gallery items of the query's class, a few queries at a time, in the order of `rows`.
+    """Rank all gallery items of each query's class.
 
-    Every pair is looked at in float64; those that the rounding leaves open are decided by `search.bounds.exact`.
+    Yields a few queries at a time, in the order of `rows`.
+
+    Every pair is compared in float64; `search.bounds.exact` decides pairs that the rounding leaves open.
 
     Args:
         search: holds queries, gallery and bounds.
@@ -97,7 +105,7 @@ class _Ranker:
         self.member_keys = group_of_member * len(self.gallery.members) + self.gallery.members  # increasing
 
     def rank(self, rows: np.ndarray) -> RelevantRanks:
-        """Ranks the relevant items of the query `rows` `[block]`."""
+        """Rank the relevant items of the query `rows` `[block]`."""
         factors = self.bounds.factors(self.bounds.queries, rows, np.float64)
         upper = np.empty((len(rows), len(self.gallery.first)))
         radius, margin = np.empty((2, upper.shape[1]))
@@ -110,7 +118,7 @@ class _Ranker:
         return RelevantRanks(*(np.concatenate(field) for field in zip(*parts)))
 
     def _relevant(self, row: int) -> tuple[np.ndarray, np.ndarray]:
-        """The relevant items of a query and their exact similarities `[relevant]`, which increase."""
+        """Return a query's relevant items and increasing exact similarities `[relevant]`."""
         label = self.query_classes[row]
         items = self.by_class[self.class_starts[label] : self.class_starts[label + 1]]
         if self.without_self:
@@ -120,7 +128,10 @@ class _Ranker:
         return items[order], values[order]
 
     def _rank_query(self, row: int, upper: np.ndarray, slack: Slack, place: int) -> RelevantRanks:
-        """Ranks from a row of upper bounds `[distinct gallery rows]`; `place` is the query's in `slack`."""
+        """Rank by a row of upper bounds `[distinct gallery rows]`.
+
+        `place` is the query's in `slack`.
+        """
         items, values = self._relevant(row)
         groups = self.group_of_row[items]
         # Bounds of the relevant items, made to increase as their values do.
@@ -149,7 +160,7 @@ class _Ranker:
     def _before(
         self, row: int, items: np.ndarray, groups: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> np.ndarray:
-        """How many items of the distinct rows `groups`, tied with `items[first:last]`, come before each of these."""
+        """Count the rows of tied `groups` that precede each of `items[first:last]`."""
         copies = last - first
         group = np.repeat(groups, copies)
         item = np.repeat(first - np.cumsum(copies) + copies, copies) + np.arange(copies.sum())

@@ -1,4 +1,4 @@
-"""Similarities in two precisions: fast upper bounds that propose, exact values that decide."""
+"""Similarities in two precisions: fast upper bounds propose, exact values decide."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _TINY = 1e-30  # absorbs underflow
 
 
 class Factors(NamedTuple):
-    """Rows whose inner products are upper bounds of similarities, and what the bounds' width is made of.
+    """Rows whose inner products are upper bounds of similarities.
 
-    `as_rows` and `as_columns` hold the same numbers; only the two columns of the offsets change places.
+    They include the components of the bounds' width. `as_rows` and `as_columns` hold the same numbers; only the two
+    columns of the offsets change places.
     """
 
     as_columns: np.ndarray  # [rows, dim + 3]: vector, 1, offset + margin, radius
@@ -27,7 +28,7 @@ class Factors(NamedTuple):
 
     @property
     def as_rows(self) -> np.ndarray:
-        """The left factor `[rows, dim + 3]` of the product: vector, offset + margin, 1, radius."""
+        """The product's left factor `[rows, dim + 3]`: vector, offset + margin, 1, radius."""
         return rows_of_columns(self.as_columns)
 
 
@@ -46,7 +47,7 @@ class SimilarityBounds:
 
         D_ij <= upper_ij <= D_ij + 2 (r_i r_j + h_i + h_j),   r = sqrt(gamma) ||a||,   h = gamma |b|.
 
-    What the bounds leave undecided is decided by `exact`, whose value for a pair depends on nothing but that pair.
+    `exact` decides pairs that the bounds leave open; its value for a pair depends only on that pair.
 
     Args:
         queries: embeddings `[queries, dim]`, float16, float32 or float64, finite.
@@ -74,7 +75,7 @@ class SimilarityBounds:
         self.scale = float(np.linalg.norm(spread)) or 1.0
 
     def factors(self, embeddings: np.ndarray, rows: np.ndarray, dtype: type[np.floating]) -> Factors:
-        """Factors of the given rows, to be multiplied in `dtype` (float32 or float64)."""
+        """Return factors of the given rows, for products in `dtype` (float32 or float64)."""
         dim = embeddings.shape[1]
         gamma, gamma64 = ((1.01 * dim + 16) * np.finfo(kind).eps / 2 for kind in (dtype, np.float64))
         raw = embeddings[rows].astype(np.float64)
@@ -98,9 +99,10 @@ class SimilarityBounds:
         return Factors(columns, 1.001 * radius, 1.001 * margin)
 
     def exact(self, query_rows: np.ndarray, gallery_rows: np.ndarray) -> np.ndarray:
-        """float64 similarities `[pairs]` of (query row, gallery row): -||x_i - x_j||^2 or <x_i, x_j>, in raw units.
+        """Return float64 similarities `[pairs]` of (query row, gallery row).
 
-        Up to the power of two `unit`^2; a sum over coordinates whose order depends on `dim` alone.
+        They are -||x_i - x_j||^2 or <x_i, x_j>, in raw units up to the power of two `unit`^2. The order of the sum over
+        coordinates depends on `dim` alone.
         """
         values = np.empty(len(query_rows), np.float64)
         step = max(1, _PAIRS_AT_ONCE // max(1, self.queries.shape[1]))
@@ -117,26 +119,33 @@ class SimilarityBounds:
 
 
 def rows_of_columns(columns: np.ndarray) -> np.ndarray:
-    """The left factor `[rows, dim + 3]` that has the numbers of a right factor `columns` `[rows, dim + 3]`."""
+    """Convert right factors `columns` to left factors, both `[rows, dim + 3]`."""
     dim = columns.shape[1] - 3
     return columns[:, [*range(dim), dim + 1, dim, dim + 2]]
 
 
 def pair_bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Upper bounds `[pairs]` of pairs of rows of `Factors.as_columns`, as the product has them but for its order."""
+    """Compute upper bounds `[pairs]` of pairs of `Factors.as_columns`' rows.
+
+    They match the product up to the order of its sum.
+    """
     dim = left.shape[1] - 3
     upper = np.einsum("ij,ij->i", left[:, :dim], right[:, :dim])
     return upper + left[:, dim + 1] + right[:, dim + 1] + left[:, dim + 2] * right[:, dim + 2]
 
 
 def row_blocks(array: np.ndarray) -> Iterator[slice]:
-    """Slices of rows that keep a float64 copy of `array[slice]` at a few MB."""
+    """Yield slices of rows whose float64 copies take a few MB."""
     step = max(1, _ROWS_AT_ONCE // max(1, array.shape[1]))
     return (slice(start, start + step) for start in range(0, len(array), step))
 
 
 def coordinate_range(name: str, embeddings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest value of each coordinate `[dim]` in float64; raises `InvalidInput` at the first bad row."""
+    """Return each coordinate's smallest and largest value `[dim]`, float64.
+
+    Raises:
+        InvalidInput: at the first bad row.
+    """
     if embeddings.ndim != 2 or 0 in embeddings.shape or embeddings.dtype not in (np.float16, np.float32, np.float64):
         raise invalid(
             name,
