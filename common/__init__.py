@@ -1,4 +1,4 @@
-"""Foundation of every method of this project: operations, losses, poolings, backbones, data, retrieval, training."""
+"""Shared foundation: operations, losses, poolings, backbones, data, retrieval, training."""
 
 from common.keras_classes import register_with_keras
 

@@ -1,4 +1,4 @@
-"""Errors that a user can act on: what was received, what is expected, how to fix it."""
+"""Errors that users can act on: value received, values expected, fix."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MOST_SHOWN = 20  # problems in one error
 class InvalidInput(ValueError):
     """Bad input from outside: a flag, a file, a data set, an array.
 
-    Commands turn it into one clear message and exit code 2, without a traceback. A plain `ValueError` elsewhere is a
-    programming error and keeps its traceback.
+    Commands print it as one clear message and exit with code 2, without a traceback. A plain `ValueError` elsewhere is
+    a programming error and keeps its traceback.
     """
 
 
 class SeveralInvalid(InvalidInput):
-    """Several errors at once, each in its own words; twenty of them are shown.
+    """Several errors in one message, which shows the first twenty.
 
     Args:
         problems: at least two.
@@ -38,14 +38,13 @@ class SeveralInvalid(InvalidInput):
 
 
 def check_all(checks: Iterable[Callable[[], object]]) -> None:
-    """Calls every check, also after one has objected, and raises what they object to as one error.
+    """Run every check, then raise all objections as one error.
 
     Args:
         checks: functions that raise `InvalidInput`; other exceptions pass through at once.
 
     Raises:
-        InvalidInput: the objection as it is where there is one, a `SeveralInvalid` where there are more; the same
-            sentence counts once.
+        InvalidInput: a single objection unchanged, or a `SeveralInvalid`; equal sentences count once.
     """
     found: list[InvalidInput] = []
     for check in checks:
@@ -57,7 +56,7 @@ def check_all(checks: Iterable[Callable[[], object]]) -> None:
 
 
 def raise_all(problems: Iterable[InvalidInput]) -> None:
-    """Raise problems as one error, as `check_all` does; nothing if there is none."""
+    """Raise problems as one error, as `check_all` does, if there are any."""
     found: dict[str, InvalidInput] = {}
     for error in problems:
         for problem in error.problems if isinstance(error, SeveralInvalid) else (error,):
@@ -69,7 +68,7 @@ def raise_all(problems: Iterable[InvalidInput]) -> None:
 
 
 def check_keras(keras: types.ModuleType) -> None:
-    """Refuse a Keras that the layers of this project do not run on.
+    """Refuse a Keras that cannot run this project's layers.
 
     Args:
         keras: `tensorflow.keras`.
@@ -88,9 +87,9 @@ def check_keras(keras: types.ModuleType) -> None:
 
 
 def nearest_choice(value: object, choices: Iterable[object]) -> str | None:
-    """The question "Did you mean ...?" where some of `choices` are spelled much like `value`, else None.
+    """Return the question "Did you mean ...?" for similar choices, or None.
 
-    Case, underscores and hyphens do not count, so that it may name two: "mobilenet_v2 or MobileNetV2".
+    Case, underscores and hyphens are ignored, so it may name two: "mobilenet_v2 or MobileNetV2".
     """
     by_letters: dict[str, list[str]] = {}
     for choice in map(str, choices):
@@ -104,29 +103,29 @@ def _letters(text: str) -> str:
 
 
 def invalid(name: str, *, received: object, expected: str, fix: str | None = None) -> InvalidInput:
-    """Makes the three-part error, for the caller to raise.
+    """Return the three-part error, for the caller to raise.
 
     Example: `raise invalid("transport_ratio", received=1.5, expected="a number in (0, 1]")`.
 
     Args:
-        name: the argument, flag or file that is wrong, as the user knows it.
-        received: what was given; shown by `repr`.
-        expected: a phrase for the values that are allowed.
-        fix: one sentence on what to do, when it is not obvious from `expected`.
+        name: the invalid argument, flag or file, as the user knows it.
+        received: the given value; shown by `repr`.
+        expected: a phrase for the allowed values.
+        fix: one sentence on the remedy, unless it is obvious from `expected`.
     """
     message = f"Invalid {name}: received {received!r}, expected {expected}."
     return InvalidInput(f"{message} {fix}" if fix else message)
 
 
 def check_given(name: str, value: Value | None) -> Value:
-    """Returns `value` if there is one, else raises `InvalidInput`: for settings that not every method has."""
+    """Return `value`, or refuse None (for settings that some methods lack)."""
     if value is None:
         raise invalid(name, received=None, expected="a value")
     return value
 
 
 def check_choice(name: str, value: Choice, choices: Collection[Choice]) -> Choice:
-    """Returns `value` if it is one of `choices`, else raises `InvalidInput` that lists them."""
+    """Return `value` if in `choices`, else raise `InvalidInput` that lists them."""
     if value not in choices:
         expected = "one of " + ", ".join(map(str, choices))
         raise invalid(name, received=value, expected=expected, fix=nearest_choice(value, choices))
@@ -134,21 +133,21 @@ def check_choice(name: str, value: Choice, choices: Collection[Choice]) -> Choic
 
 
 def check_positive(name: str, value: Number) -> Number:
-    """Returns `value` if it is greater than zero, else raises `InvalidInput`."""
+    """Return `value` if it is greater than zero, else raise `InvalidInput`."""
     if not value > 0:
         raise invalid(name, received=value, expected="a number greater than 0")
     return value
 
 
 def check_non_negative(name: str, value: Number) -> Number:
-    """Returns `value` if it is zero or greater, else raises `InvalidInput`."""
+    """Return `value` if it is at least zero, else raise `InvalidInput`."""
     if not value >= 0:
         raise invalid(name, received=value, expected="a number greater than or equal to 0")
     return value
 
 
 def check_fraction(name: str, value: Number, *, zero_allowed: bool = False) -> Number:
-    """Returns `value` if it is in (0, 1] (or [0, 1] if `zero_allowed`), else raises `InvalidInput`."""
+    """Return `value` if in (0, 1] (with `zero_allowed` [0, 1]), else raise `InvalidInput`."""
     if not (0 <= value <= 1) or (value == 0 and not zero_allowed):
         interval = "[0, 1]" if zero_allowed else "(0, 1]"
         raise invalid(name, received=value, expected=f"a number in {interval}")

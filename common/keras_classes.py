@@ -1,7 +1,7 @@
-"""Let Keras find the classes of saved models, whatever was imported first.
+"""Let Keras find the classes of saved models after any order of imports.
 
-Keras looks a class up by the name that it was registered under, and that happens when its module is imported. So when
-Keras is imported, each name gets a placeholder, which imports the module of its class when a file has the name.
+Keras looks up a class by its registered name, and importing the class' module registers it. So when Keras is imported,
+each name gets a placeholder. The placeholder imports the module of its class when a file has the name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _register(keras: types.ModuleType) -> None:
 
 
 def _registered_classes() -> Iterator[tuple[str, str, str]]:
-    """(name with Keras, module, class) of each; nothing is imported."""
+    """Yield the (Keras name, module, class) of each, without importing anything."""
     root = pathlib.Path(__file__).parent.parent
     for path in sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py")):
         module = ".".join(path.relative_to(root).with_suffix("").parts)
@@ -45,7 +45,7 @@ def _registered_classes() -> Iterator[tuple[str, str, str]]:
 
 
 def _placeholder(module: str, name: str) -> type:
-    """Make what stands for a class until its module is imported."""
+    """Return a stand-in for a class until its module is imported."""
 
     def from_config(config: dict, *args: object, **kwargs: object) -> object:
         return getattr(importlib.import_module(module), name).from_config(config, *args, **kwargs)
@@ -54,7 +54,7 @@ def _placeholder(module: str, name: str) -> type:
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with each of some modules after its import."""
+    """Calls a function with each of the given modules after its import."""
 
     def __init__(self, names: Sequence[str], call: Callable[[types.ModuleType], None]) -> None:
         self.names, self.call, self.asks_others = names, call, False
@@ -62,7 +62,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find what others find, with the call after its execution."""
+        """Return the other finders' spec, with the call after its execution."""
         del path, target
         if fullname not in self.names or self.asks_others:
             return None

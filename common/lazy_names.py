@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are used, so that to import a package costs no TensorFlow.
+"""Packages that import a name on its first use, without loading TensorFlow before.
 
 The `__init__` of such a package states its names once, for readers, type checkers and this module:
 
@@ -22,13 +22,13 @@ _PLACES = "__places_of_names__"
 
 
 def import_when_used(package: str) -> None:
-    """From now on a name that the package imports under `if TYPE_CHECKING:` is imported when it is first used.
+    """Import each `if TYPE_CHECKING:` name of a package on its first use.
 
     Args:
-        package: that is being imported: `__name__` of its `__init__`.
+        package: `__name__` of the `__init__` that is being imported.
 
     Raises:
-        ImportError: the source of the package is not there.
+        ImportError: the source of the package is missing.
     """
     module = sys.modules[package]
     loader = module.__spec__.loader if module.__spec__ else None
@@ -40,7 +40,7 @@ def import_when_used(package: str) -> None:
 
 
 def module_of(package: str, name: str) -> str:
-    """The module in which a name of such a package is defined; nothing is imported but the package.
+    """Return the module that defines a name, importing only the package.
 
     Args:
         package: its full name.
@@ -50,7 +50,7 @@ def module_of(package: str, name: str) -> str:
 
 
 def _imports_for_types(source: ast.Module) -> Iterator[tuple[str, str]]:
-    """(name, module) of each import under `if TYPE_CHECKING:`."""
+    """Yield the (name, module) of each import under `if TYPE_CHECKING:`."""
     for node in source.body:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             imports = [each for each in node.body if isinstance(each, ast.ImportFrom) and each.module]
@@ -58,7 +58,7 @@ def _imports_for_types(source: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 class _LazyPackage(types.ModuleType):
-    """A package that looks for a name which it does not have yet in the module that defines it."""
+    """A package that fetches a missing name from its defining module."""
 
     def __getattr__(self, name: str) -> object:
         places = vars(self)[_PLACES]
@@ -67,7 +67,10 @@ class _LazyPackage(types.ModuleType):
         return self._imported(name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Where a module is called as what it defines, its import leaves the package's name to the latter."""
+        """Set an attribute, unless importing a module would hide its namesake.
+
+        A module may have the name of the object that it defines; the package's name then belongs to the object.
+        """
         if name in vars(self)[_PLACES] and value is sys.modules.get(f"{self.__name__}.{name}"):
             self._imported(name)
         else:

@@ -1,4 +1,4 @@
-"""Progress bars: redrawn in a terminal, a line now and then in a log file."""
+"""Progress bars: redrawn in a terminal, occasional lines in a log file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class LoggedBar:
-    """Progress in a file: a line when 30 seconds have passed since the last line of any bar, nothing before that.
+    """Progress in a log file: at most one line every 30 seconds.
 
-    A bar that ends sooner writes nothing at all.
+    All bars share the interval. A bar that ends sooner writes nothing.
 
     Args:
-        iterable: that is iterated over, or None for a bar that `update` moves.
-        desc: what is being done.
-        total: items in all, or None where that is unknown.
-        initial: items that were done before.
-        unit: of the items, and `unit_scale`: whether large numbers are written with k, M, G.
-        clock: gives seconds.
+        iterable: to iterate over, or None for a bar that `update` moves.
+        desc: the label.
+        total: number of items, or None if unknown.
+        initial: items done before.
+        unit, unit_scale: of the items; whether to write large numbers with k, M, G.
+        clock: returns seconds.
     """
 
     _last_line = -float("inf")  # of all bars: one inside of another does not double the lines
@@ -56,7 +56,7 @@ class LoggedBar:
             self.update()
 
     def update(self, n: int = 1) -> None:
-        """Counts `n` more, and writes a line where one is due."""
+        """Count `n` more items, and write a line if one is due."""
         self._count += n
         now = self._clock()
         if now - max(self._start, LoggedBar._last_line) < SECONDS_BETWEEN_LINES:
@@ -72,19 +72,19 @@ class LoggedBar:
         sys.stderr.flush()
 
     def set_postfix(self, ordered_dict: Mapping[str, object] | None = None, refresh: bool | None = True) -> None:
-        """Keeps values for the next line."""
+        """Store values for the next line."""
         del refresh
         self._values = dict(ordered_dict or {})
 
     def close(self) -> None:
-        """Does nothing: all lines are whole."""
+        """Do nothing: all lines are whole."""
 
 
 def write_notice(text: str) -> None:
-    """Writes a line to standard error, above the bar that is being redrawn there, if there is one.
+    """Write a line to standard error, above any bar being redrawn there.
 
     Args:
-        text: of the line, without its end.
+        text: the line, without its end.
     """
     from tqdm import tqdm
 
@@ -101,15 +101,17 @@ def progress_bar(
     unit_scale: bool = False,
     leave: bool = True,
 ) -> tqdm | LoggedBar:
-    """A bar on standard error: redrawn where that is a terminal, else at most a line every 30 seconds.
+    """Return a bar on standard error, redrawn only in a terminal.
+
+    Anything but a terminal gets at most a line every 30 seconds.
 
     Args:
-        iterable: that is iterated over, or None for a bar that `update` moves.
-        desc: what is being done.
-        total: items in all; None takes the iterable's length, where it has one.
-        initial: items that were done before.
-        unit: of the items, and `unit_scale`: whether large numbers are written with k, M, G.
-        leave: whether a terminal keeps the bar when it has ended.
+        iterable: to iterate over, or None for a bar that `update` moves.
+        desc: the label.
+        total: number of items; None for the length of `iterable`, if it has one.
+        initial: items done before.
+        unit, unit_scale: of the items; whether to write large numbers with k, M, G.
+        leave: whether a terminal keeps the finished bar.
     """
     if total is None and isinstance(iterable, Sized):
         total = len(iterable)

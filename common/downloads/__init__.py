@@ -1,4 +1,4 @@
-"""Published files: where they are, downloading them, checking them, extracting them safely."""
+"""Published files: addresses, downloads, checks, safe extraction."""
 
 from typing import TYPE_CHECKING
 

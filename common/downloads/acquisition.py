@@ -1,4 +1,4 @@
-"""From addresses to files in place: takes what is there, downloads and extracts the rest, or says what to fetch."""
+"""Fetch data sets: reuse, download and extract, or list the manual steps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from common.files import lock_file
 
 
 class Acquired(NamedTuple):
-    """What is known of a file of a data set.
+    """A file of a data set: its name, its origin, its check.
 
     Attributes:
         name: of the published file.
-        origin: the address it was downloaded from, or how else it came.
-        check: what it was compared with.
+        origin: the download address, or another description of its origin.
+        check: the reference that it was compared with.
     """
 
     name: str
@@ -29,21 +29,21 @@ class Acquired(NamedTuple):
 
 
 def acquire(alternatives: Sequence[Source], data_dir: str, *, mirror: str | None = None) -> tuple[Acquired, ...]:
-    """Puts a data set's files in place, if they are not there yet.
+    """Put missing files of a data set in place.
 
-    The first alternative is taken of which everything is in place already, or lies in `data_dir` (fetched by hand);
-    else the first that can be downloaded. Archives stay beside what was extracted from them.
+    The first alternative wins whose files are all in place or lie in `data_dir` (fetched by hand); otherwise the first
+    that can be downloaded. Archives stay beside their extracted folders.
 
     Args:
-        alternatives: releases, each of which is the whole data set.
-        data_dir: the folder of all data; made when missing.
-        mirror: an address of a folder with the files under their names, which is asked before all others.
+        alternatives: releases, each the whole data set.
+        data_dir: the folder of all data; made if missing.
+        mirror: address of a folder with the files under their names, tried before all others.
 
     Returns:
-        What is known of each file of the alternative that was taken.
+        Origin and check of each file of the chosen alternative.
 
     Raises:
-        InvalidInput: files must be fetched by hand (it says which, from where, and where to put them), or are damaged.
+        InvalidInput: files are damaged, or must be fetched by hand; it names them, their addresses and their places.
         OSError: the disk is full or cannot be written.
     """
     os.makedirs(data_dir, exist_ok=True)
@@ -93,7 +93,7 @@ def _put_in_place(file: SourceFile, data_dir: str, mirror: str | None) -> Acquir
 
 
 def _instructions(alternatives: Sequence[Source], data_dir: str, reasons: list[str]) -> str:
-    """What to fetch by hand, and what was tried in vain."""
+    """Return the manual steps, and the failed attempts."""
     ways = []
     for source in alternatives:
         places = " and ".join(f"{file.name} as {os.path.join(data_dir, file.place)}" for file in source.files)

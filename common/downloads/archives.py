@@ -1,4 +1,4 @@
-"""Extracts archives from the Internet: everything is checked before anything is written, and all or nothing appears."""
+"""Safe extraction of downloaded archives: checked before writing, all or nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAR_OVERHEAD = 4096  # bytes of headers and padding that an entry may have in a
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that an archive may hold; more is taken for an attempt to fill the disk.
+    """The most that an archive may hold; more looks like an attack.
 
     Args:
         num_entries: files and folders.
@@ -45,17 +45,17 @@ class _Entry(NamedTuple):
 
 
 def extract_archive(archive: str, folder: str, *, root: str = "", limits: Limits = Limits()) -> None:  # noqa: B008
-    """Extracts an archive, or one folder of it, as `folder`.
+    """Extract an archive, or one folder of it, as `folder`.
 
-    Refused before anything is written: absolute paths, `..`, links, devices and anything else but plain files and
-    folders, two entries of one name, encrypted entries, and more than `limits`. Files get ordinary permissions. The
-    files are written to a hidden folder beside `folder`, which gets its name when all of them are complete; if
-    anything fails it is removed.
+    Before anything is written, it refuses absolute paths, `..`, links, devices and everything else except plain files
+    and folders. It also refuses duplicate names, encrypted entries, and more than `limits`. Files get ordinary
+    permissions. They are written to a hidden folder beside `folder`, which takes that name when all are complete and is
+    removed on failure.
 
     Args:
         archive: a `.zip`, `.tar`, `.tar.gz` or `.tgz` file.
         folder: must not exist yet.
-        root: the folder inside the archive that becomes `folder`; other entries are left out. Empty: all of it.
+        root: the folder inside the archive that becomes `folder`; other entries are skipped. Empty: all of it.
         limits: the most that it may hold.
 
     Raises:
@@ -88,7 +88,7 @@ def _opened(archive: str, limits: Limits) -> Iterator[zipfile.ZipFile | tarfile.
 
 @contextlib.contextmanager
 def _damage_reported(archive: str) -> Iterator[None]:
-    """Turns the many exceptions of a damaged archive into one; those of the disk stay."""
+    """Convert the exceptions of a damaged archive into one; keep the disk's."""
     try:
         yield
     except InvalidInput:
@@ -113,7 +113,7 @@ def _damaged(archive: str, reason: object) -> InvalidInput:
 
 
 def _entries(opened: zipfile.ZipFile | tarfile.TarFile, archive: str) -> Iterator[_Entry]:
-    """The entries in order, each after a look at what kind of thing it is."""
+    """Yield the entries in order, after a check of their kind."""
     if isinstance(opened, zipfile.ZipFile):
         for info in opened.infolist():
             _check_kind(info.filename, _zip_kind(info), archive)
@@ -162,7 +162,7 @@ def _check_kind(name: str, kind: str, archive: str) -> None:
 
 
 def _path(name: str, archive: str) -> PurePosixPath:
-    """The name as a path that stays inside the folder, or an error."""
+    """Return the name as a path inside the folder, or refuse it."""
     path = PurePosixPath(name)
     goes_out = path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive or "\\" in name
     if goes_out or not name.isprintable():
@@ -171,7 +171,7 @@ def _path(name: str, archive: str) -> PurePosixPath:
 
 
 def _checked(entries: Iterable[_Entry], archive: str, limits: Limits) -> list[_Entry]:
-    """All entries, after a look at names and sizes; stops at the first that is too much."""
+    """Return all checked entries; stop at the first beyond the limits."""
     kept, seen, num_bytes = [], set(), 0
     for entry in entries:
         num_bytes += 0 if entry.is_folder else entry.size
@@ -189,7 +189,7 @@ def _checked(entries: Iterable[_Entry], archive: str, limits: Limits) -> list[_E
 
 
 def _below(entries: list[_Entry], root: PurePosixPath, archive: str) -> list[_Entry]:
-    """The entries under `root`, named relative to it."""
+    """Return the entries under `root`, named relative to it."""
     chosen = [
         entry._replace(path=entry.path.relative_to(root))
         for entry in entries

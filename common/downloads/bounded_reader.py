@@ -1,4 +1,4 @@
-"""A stream that refuses to be read too far: for archives that unpack to more than they should."""
+"""A stream with a bound, for archives that unpack to more than allowed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LARGEST_READ = 64 << 20  # far more than a header; contents are read in blocks
 class BoundedReader:
     """The stream methods that `tarfile` needs, for a compressed stream of unknown length.
 
-    `tarfile` reads extended headers into memory whole, whatever length they state, and skips contents by seeking.
+    `tarfile` reads extended headers into memory whole, at any stated length, and skips contents by seeking.
 
     Args:
-        stream: the stream that is read.
-        num_bytes: no position beyond it is reached.
+        stream: the stream to read.
+        num_bytes: the last position that may be reached.
         name: of the archive, for the error.
 
     Raises:
@@ -27,20 +27,20 @@ class BoundedReader:
         self._stream, self._num_bytes, self.name = stream, num_bytes, name
 
     def read(self, size: int = -1) -> bytes:
-        """The next `size` bytes."""
+        """Read the next `size` bytes."""
         if not 0 <= size <= _LARGEST_READ:
             raise self._too_much(f"a header of {size:,} bytes")
         self._check_position(self._stream.tell() + size)
         return self._stream.read(size)
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Moves to a position from the start."""
+        """Move to a position from the start."""
         if whence == 0:
             self._check_position(position)
         return self._stream.seek(position, whence)
 
     def tell(self) -> int:
-        """The present position."""
+        """Return the present position."""
         return self._stream.tell()
 
     def _check_position(self, position: int) -> None:

@@ -11,12 +11,12 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Size and digests of a file as published; None where none was published.
+    """Size and digests of a file as published; None if unpublished.
 
     Args:
         size: in bytes.
-        sha256: hexadecimal, lower case; or as many of its first digits as were published.
-        md5: the same. It finds damage, but not deliberate forgery; checked where there is no SHA-256.
+        sha256: hexadecimal, lower case; possibly only its first digits.
+        md5: the same. It finds damage, but not deliberate forgery; checked if there is no SHA-256.
     """
 
     size: int | None = None
@@ -25,11 +25,14 @@ class Fingerprint:
 
     @property
     def has_digest(self) -> bool:
-        """Whether the contents can be checked."""
+        """True if the contents can be checked."""
         return self.sha256 is not None or self.md5 is not None
 
     def complaint(self, path: str) -> str | None:
-        """What is wrong with the file at `path`, a phrase; None if it is as published, as far as that is known."""
+        """Return a phrase for the difference from the published file, or None.
+
+        None may also mean that nothing was published to compare with.
+        """
         size = os.path.getsize(path)
         if self.size is not None and size != self.size:
             return f"it has {size:,} bytes, the published file has {self.size:,}"
@@ -42,7 +45,7 @@ class Fingerprint:
         return f"its {algorithm} is {digest}, that of the published file {published}"
 
     def describe(self) -> str:
-        """Which check a file passed, for reports."""
+        """Return the name of the check that a file passed, for reports."""
         if self.sha256:
             return "sha256 as published"
         if self.md5:
@@ -51,7 +54,7 @@ class Fingerprint:
 
 
 def file_digest(path: str, algorithm: str = "sha256") -> str:
-    """Hexadecimal digest of a file's contents."""
+    """Return the hexadecimal digest of a file's contents."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):

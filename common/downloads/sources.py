@@ -1,4 +1,4 @@
-"""Sources of the official data sets: addresses, sizes, digests, and the purpose of each file."""
+"""Sources of the official data sets: addresses, sizes, digests, file purposes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class SourceFile:
 
     Args:
         name: of the file.
-        becomes: what comes of it, relative to the folder of all data: the folder that an archive is extracted as, or
-            the place of a file that is used as it is.
-        urls: addresses, in order; empty where it must be fetched by hand.
-        published: what it is checked against.
-        root: the folder inside an archive that is extracted.
+        becomes: its result, relative to the folder of all data: the folder extracted from an archive, or the place of a
+            file used as it is.
+        urls: addresses, in order; empty if it must be fetched by hand.
+        published: the fingerprint to check it against.
+        root: the folder inside an archive to extract.
         limits: the most that an archive may hold.
     """
 
@@ -32,22 +32,22 @@ class SourceFile:
 
     @property
     def is_archive(self) -> bool:
-        """Whether it is extracted."""
+        """True if the file is to be extracted."""
         return self.name.endswith(ARCHIVE_ENDINGS) and not self.becomes.endswith(ARCHIVE_ENDINGS)
 
     @property
     def place(self) -> str:
-        """Where the file itself lies, relative to the folder of all data."""
+        """The file's own path, relative to the folder of all data."""
         return self.name if self.is_archive else os.path.normpath(self.becomes)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Files that together are a data set.
+    """Files that together form a data set.
 
     Args:
         title: of the release.
-        page: where it is described, with its licence.
+        page: its description, with its licence.
         files: all of them.
     """
 

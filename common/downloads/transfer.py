@@ -1,4 +1,4 @@
-"""Downloads a file over HTTP: several mirrors, continued where it was interrupted, checked before it gets its name."""
+"""Downloads over HTTP: several mirrors, resumable, checked before the final name."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _USER_AGENT = "deep-metric-learning (prepare_data)"
 
 
 class MirrorFailure(Exception):
-    """One address does not give the file; the message says why."""
+    """An address that does not deliver the file; the message gives the reason."""
 
 
 def download(
     urls: Sequence[str], path: str, published: Fingerprint, *, pause: Callable[[float], None] = time.sleep
 ) -> str:
-    """Fetches a file from the first address that gives it as published.
+    """Download a file from the first address that delivers it as published.
 
-    Bytes go to `<path>.part`, which the next call (also of a new process) continues with an HTTP range request; a
-    server without support for ranges begins again. Without a published digest a part is continued only at its own
-    address, and only if the server confirms that the file has not changed since. A file that is not as published
+    Bytes go to `<path>.part`, which the next call (also of a new process) continues with an HTTP range request. A
+    server without support for ranges begins again. Without a published digest, a part continues only at its own
+    address, and only if the server confirms that the file is unchanged. A file that differs from the published one
     becomes `<path>.rejected`.
 
     Args:
         urls: addresses, in the order of preference.
-        path: where the file goes; its folder exists.
-        published: what it is checked against.
-        pause: called with the seconds to wait before an address is asked again.
+        path: the file to write; its folder exists.
+        published: the fingerprint to check it against.
+        pause: called with the seconds to wait before retrying an address.
 
     Returns:
-        The address that it came from.
+        The address that delivered it.
 
     Raises:
-        InvalidInput: no address gave it, with the reason for each. What was received is kept.
+        InvalidInput: every address failed, with the reason for each. Received bytes are kept.
         OSError: the disk is full or cannot be written.
     """
     part, reasons = f"{path}.part", []
@@ -88,7 +88,7 @@ def mirrored(name: str, mirror: str | None, urls: Sequence[str]) -> tuple[str, .
 
 
 def _receive_all(url: str, part: str, published: Fingerprint, pause: Callable[[float], None]) -> None:
-    """Asks until `part` is complete, at most `_ATTEMPTS` times in a row without anything new."""
+    """Request until `part` is complete, or `_ATTEMPTS` times without new bytes."""
     most, attempts = _size(part), 0
     while True:
         try:
@@ -111,7 +111,7 @@ def _receive_all(url: str, part: str, published: Fingerprint, pause: Callable[[f
 
 
 def _receive(url: str, part: str, published: Fingerprint) -> bool:
-    """One request that adds to `part`; whether it is complete now."""
+    """Make one request that adds to `part`; return whether it is complete."""
     offset, headers = _continuation(url, part, published)
     request = urllib.request.Request(url, headers={**headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"})
     try:
@@ -139,7 +139,10 @@ def _receive(url: str, part: str, published: Fingerprint) -> bool:
 
 
 def _append(response: http.client.HTTPResponse, part: str, offset: int, total: int | None) -> None:
-    """Writes what comes after `offset`; what has come stays when the connection breaks, but not what is too long."""
+    """Write the response at `offset`.
+
+    Received bytes stay if the connection breaks, but not those of an overlong response.
+    """
     name, received = os.path.basename(part).removesuffix(".part"), offset
     with (
         open(part, "r+b" if offset else "wb", buffering=0) as file,
@@ -156,9 +159,9 @@ def _append(response: http.client.HTTPResponse, part: str, offset: int, total: i
 
 
 def _is_wrapped(encoding: str, part: str, published: Fingerprint) -> bool:
-    """Whether what comes may be a packed form of the file, and no digest would tell.
+    """Check for a possibly packed form that no digest would reveal.
 
-    (Many servers call the file's own packing an encoding, where its name ends in .gz or .tgz.)
+    (Many servers report the packing of a .gz or .tgz file as an encoding.)
     """
     if encoding in ("", "identity") or published.has_digest:
         return False
@@ -172,7 +175,7 @@ def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dict[str, str]]:
-    """How much of the file is there to be continued, and the request headers for the rest."""
+    """Return the offset to continue at, and headers for the rest."""
     offset = _size(part)
     if not offset or (published.size is not None and offset > published.size):
         return 0, {}
@@ -186,7 +189,7 @@ def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dic
 
 
 def _remember_origin(part: str, url: str, headers: Message) -> None:
-    """Keeps where a part comes from, and the server's mark of the file's version."""
+    """Store a part's origin, and the server's mark of the file's version."""
     tag = headers.get("ETag") or ""
     validator = tag if tag.startswith('"') else headers.get("Last-Modified")
     with open(f"{part}.origin", "w", encoding="utf-8") as file:
@@ -208,7 +211,7 @@ def _forget_origin(part: str) -> None:
 
 
 def _total(headers: Message, offset: int) -> int | None:
-    """Bytes of the whole file as the server says, or None."""
+    """Return the whole file's size in bytes if the server states it."""
     stated = (headers.get("Content-Range") or "").rpartition("/")[2]
     if stated.isdigit():
         return int(stated)

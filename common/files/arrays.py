@@ -1,4 +1,4 @@
-"""Named arrays in `.npz` files with a format version, written atomically and never pickled."""
+"""Named arrays in `.npz` files with a format version, atomic and never pickled."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _FORMAT_ENTRY = "format_version"  # in files of arrays; one without it has versi
 
 
 class DamagedFile(InvalidInput):
-    """A file that was complete when written and is now damaged."""
+    """A file that was written completely and is now damaged."""
 
 
 def write_arrays(
     path: str | os.PathLike, arrays: dict[str, np.ndarray], *, keep_as: str | os.PathLike | None = None
 ) -> None:
-    """Writes named arrays as an uncompressed `.npz` with a version and without pickled objects, atomically.
+    """Write named arrays as an uncompressed `.npz` with a version, atomically.
+
+    Objects are never pickled.
 
     Args:
         path: the file.
@@ -41,11 +43,13 @@ def write_arrays(
 
 
 def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
-    """Reads what `write_arrays` wrote; the archive's checksums show every changed byte of an array.
+    """Read a file that `write_arrays` wrote.
+
+    The archive's checksums reveal every changed byte of an array.
 
     Args:
         path: the file.
-        cure: what to do when it is damaged, a sentence; by default to delete the folder, and so to run it again.
+        cure: the remedy if it is damaged, a sentence; by default to delete the folder, and so to run it again.
 
     Raises:
         DamagedFile: the file is not whole; it is named.
@@ -68,16 +72,16 @@ def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str
 
 
 def _is_whole(path: str | os.PathLike) -> bool:
-    """Whether an archive's checksums hold, without a place in memory for its arrays, of whatever size they state."""
+    """Check an archive's checksums, without allocating its arrays, whatever their stated sizes."""
     with zipfile.ZipFile(path) as archive:
         return archive.testzip() is None
 
 
 def format_objection(version: object) -> str | None:
-    """What is wrong with the format that a file of arrays or a result states, in words; `None` if nothing is.
+    """Return an objection to the stated format of a file, or `None`.
 
     Args:
-        version: an integer, or an array `[]` of one; from a file, which may have stated anything.
+        version: an integer, or an array `[]` of one, stated by a file of arrays or a result; may be anything.
     """
     version = np.asarray(version)
     if version.dtype.kind in "iu" and version.shape == () and version == FORMAT_VERSION:

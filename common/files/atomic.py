@@ -1,4 +1,4 @@
-"""Files that a reader sees whole: written beside their place, flushed, and renamed."""
+"""Files that readers see whole: written beside their place, flushed, renamed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from common.errors import invalid
 def write_atomically(
     path: str | os.PathLike, write: Callable[[BinaryIO], object], *, keep_as: str | os.PathLike | None = None
 ) -> None:
-    """Calls `write(binary_file)` on a temporary file beside `path`, flushes it to disk and renames it over `path`.
+    """Write a file by flushing and renaming a temporary one beside it.
 
-    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part of one. A new file
-    has the permissions of the process' umask, since pages are served and caches are shared. A file that exists keeps
-    its mode and owner, a link leads to its target. A device, a pipe and the standard output are written into.
+    A reader, or a run that is killed at any moment, sees the old file or the new one, never a part. A new file has the
+    permissions of the process' umask, since pages are served and caches are shared. An existing file keeps its mode and
+    owner; a link is followed to its target. A device, a pipe and the standard output are written directly.
 
     Args:
         path: the file.
-        write: writes the content.
-        keep_as: the old file takes this name, once the new one is complete.
+        write: writes the content into the binary file that it receives.
+        keep_as: the name that the old file takes once the new one is complete.
     """
     stream = _opened_stream(path)
     if stream is not None:
@@ -53,10 +53,10 @@ def write_atomically(
 
 
 def target_of(path: str | os.PathLike) -> pathlib.Path:
-    """Return the place to which the links of a path lead.
+    """Return the final target of a path's links.
 
     Raises:
-        InvalidInput: a device, a pipe or a socket is there, which a renamed file would destroy.
+        InvalidInput: it is a device, a pipe or a socket, which a renamed file would destroy.
     """
     target = pathlib.Path(os.path.realpath(path))
     if target.exists() and not (target.is_file() or target.is_dir()):
@@ -85,9 +85,9 @@ def _take_over(path: str | os.PathLike, temporary: str | os.PathLike) -> None:
 
 
 def _opened_stream(path: str | os.PathLike) -> BinaryIO | None:
-    """Open a device, a pipe or a standard stream; None for other files.
+    """Open a device, a pipe or a standard stream; return None otherwise.
 
-    The standard output may be a file, too: what follows there must not overwrite what is written here.
+    The standard output may be a file, too; later output must not overwrite this content.
     """
     try:
         found = os.stat(path)
@@ -102,7 +102,7 @@ def _opened_stream(path: str | os.PathLike) -> BinaryIO | None:
 
 
 def sync_folder(path: pathlib.Path) -> None:
-    """Makes renames in a folder survive a power cut, if the file system can."""
+    """Flush renames in a folder to the disk, if possible."""
     with contextlib.suppress(OSError):
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -112,5 +112,5 @@ def sync_folder(path: pathlib.Path) -> None:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Write a text in UTF-8, atomically; names of files outside UTF-8 keep their bytes."""
+    """Write a text in UTF-8, atomically."""
     write_atomically(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))

@@ -1,9 +1,9 @@
-"""Descriptions of the contents of files, and the one function that compares a value with one.
+"""Descriptions of file contents, and a function that compares values with them.
 
 A description is a type (`str`, `int`, `float`, `bool`, `dict`), a `Number`, an `Array`, a compiled pattern or a set of
-texts, `[description]` for a list, `(first, second)` for a list of exactly these, or a dictionary of descriptions by
-name, beside which there may be other entries; under `str` stands the description of these. An entry that is described
-by a `Maybe` may be missing.
+texts, `[description]` for a list, or `(first, second)` for a list of exactly these. It may also be a dictionary of
+descriptions by name; other entries are allowed, and the key `str` describes them. An entry described by a `Maybe` may
+be missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORDS = {str: "a text", bool: "true or false", dict: "an object"}
 
 
 class Number(NamedTuple):
-    """A finite number in [low, high]: `int`, or `float`, which takes integers too. Truth values are no numbers."""
+    """A finite `int`, or `float` (integers too), in [low, high]; no bool."""
 
     kind: type
     low: float = -_LARGEST
@@ -54,7 +54,7 @@ class Maybe(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first part of a value that is not as described: where it stands, as text, and what it should be."""
+    """The first deviation from a description: its place, as text, and the expected content."""
 
     entry: str
     received: str | None  # None: it is missing
@@ -62,13 +62,13 @@ class Difference(NamedTuple):
 
 
 def checked(value: Any, description: Any, place: str, *, fix: str | None = None) -> Any:  # noqa: ANN401
-    """Return a value that is as described.
+    """Return the value if it matches its description, else raise `InvalidInput`.
 
     Args:
-        value: what JSON gives, or arrays by name.
+        value: parsed JSON, or arrays by name.
         description: see the module.
         place: the file, and the line if it has lines.
-        fix: a sentence on what to do.
+        fix: a sentence on the remedy.
 
     Raises:
         InvalidInput: in one line, with the first part that differs.
@@ -82,7 +82,7 @@ def checked(value: Any, description: Any, place: str, *, fix: str | None = None)
 
 
 def difference(value: Any, description: Any) -> Difference | None:  # noqa: ANN401
-    """Return the first part of a value that is not as described."""
+    """Return the first part of a value that contradicts its description."""
     return _difference(value, description, "", {})
 
 
@@ -104,7 +104,7 @@ def _difference(value: Any, wanted: Any, entry: str, sizes: dict[int | str, int]
 
 
 def _parts(value: Any, wanted: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
-    """Names or places of what is inside of a value, and their descriptions."""
+    """Return the names or indices of a value's parts, with their descriptions."""
     if isinstance(wanted, dict):
         named = {name: below for name, below in wanted.items() if name is not str}
         return list((dict.fromkeys(value, wanted[str]) | named if str in wanted else named).items())
@@ -114,7 +114,7 @@ def _parts(value: Any, wanted: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401
 
 
 def _is_like(value: Any, wanted: Any, sizes: dict[int | str, int]) -> bool:  # noqa: ANN401
-    """Whether a value is of the kind that is wanted, whatever is inside of lists and objects."""
+    """Check a value's kind, ignoring the contents of lists and objects."""
     if wanted in (int, float):
         wanted = Number(wanted)
     if isinstance(wanted, Number):

@@ -1,4 +1,4 @@
-"""JSON objects in files, written atomically; a damaged one reads as none."""
+"""JSON objects in files, written atomically; damaged ones are read as None."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from common.files.atomic import write_text
 
 
 def write_json(path: str | os.PathLike, content: dict | None) -> None:
-    """Writes `content` as indented JSON, atomically; NaN is refused (`ValueError`)."""
+    """Write `content` as indented JSON, atomically; refuse NaN (`ValueError`)."""
     write_text(path, json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
 def read_json(path: str | os.PathLike) -> dict | None:
-    """The JSON object in `path`, or `None` when the file is missing or damaged."""
+    """Return the JSON object in `path`, or `None` if missing or damaged."""
     try:
         return parsed_object(pathlib.Path(path).read_bytes())
     except FileNotFoundError:
@@ -23,7 +23,7 @@ def read_json(path: str | os.PathLike) -> dict | None:
 
 
 def parsed_object(text: str | bytes) -> dict | None:
-    """The JSON object that a text is, or `None` when it is another value or no JSON."""
+    """Parse a text as a JSON object; return `None` for anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):  # of JSON, or of UTF-8

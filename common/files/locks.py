@@ -1,4 +1,4 @@
-"""Locks of files between processes, which end with the process that holds them."""
+"""Locks of files between processes, released when their process ends."""
 
 from __future__ import annotations
 

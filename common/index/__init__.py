@@ -1,4 +1,4 @@
-"""An index of embeddings: saved, added to, searched exactly or approximately; duplicates, re-ranking, thresholds."""
+"""An index of embeddings: exact and approximate search, duplicates, re-ranking, thresholds."""
 
 from typing import TYPE_CHECKING
 

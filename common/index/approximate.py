@@ -1,4 +1,4 @@
-"""Approximate search through faiss: HNSW graphs and inverted lists of product codes, with measured recall."""
+"""Approximate search by faiss, with measured recall: HNSW graphs and product codes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ REFINED = 16  # rows whose stored embeddings are compared, for each neighbour th
 
 
 class ApproximateSearch(NamedTuple):
-    """A faiss index over the first rows of an `EmbeddingIndex`, and how good it was found to be.
+    """A faiss index over an `EmbeddingIndex`' first rows, with its measured recall.
 
     Attributes:
         kind: "hnsw" or "ivf_pq".
-        rows: how many rows it covers; rows that were added later are searched exactly.
+        rows: number of rows that it covers; later rows are searched exactly.
         effort: `efSearch` of a graph, `nprobe` of inverted lists.
         recall_at_10: share of the ten exactly nearest rows that it finds, mean over `num_queries` indexed rows, each
-            without itself (of fewer than ten where there are fewer).
-        num_queries: that it was measured with.
+            without itself (of fewer than ten if there are fewer).
+        num_queries: of that measurement.
         index: of faiss.
     """
 
@@ -47,18 +47,18 @@ class ApproximateSearch(NamedTuple):
     index: Any
 
     def as_record(self) -> dict:
-        """All but the faiss index, for JSON."""
+        """Return everything except the faiss index, for JSON."""
         return {name: value for name, value in self._asdict().items() if name != "index"}
 
     def candidates(self, queries: np.ndarray, count: int) -> np.ndarray:
-        """Rows `[queries, at least count]` that are probably near, -1 where it found none."""
+        """Return probably near rows `[queries, at least count]`, -1 for none."""
         wanted = min(self.rows, count if self.kind == "hnsw" else REFINED * count)
         _set_effort(self.kind, self.index, max(self.effort, wanted if self.kind == "hnsw" else 1))
         return self.index.search(np.ascontiguousarray(queries, np.float32), wanted)[1]
 
 
 def import_faiss() -> ModuleType:
-    """The module, or an `InvalidInput` that says how to install it."""
+    """Import faiss, or raise an `InvalidInput` with its installation."""
     logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it tells which of its builds it tries
     try:
         import faiss
@@ -79,18 +79,17 @@ def build_approximate(
     num_queries: int = 500,
     seed: int = 0,
 ) -> ApproximateSearch:
-    """Builds a faiss index and measures its recall against exact search.
+    """Build a faiss index and measure its recall against exact search.
 
     The effort of a search (`efSearch`, `nprobe`) is doubled until the recall at 10 of a sample of the rows reaches the
-    target, or until it is 1,024 (256 lists). What was reached is in the result and may lie below the target.
+    target, or until it is 1,024 (256 lists). The result states the recall reached, which may lie below the target.
 
     Args:
         embeddings: `[rows, dim]` as an index stores them; read block by block.
         metric: of the index.
-        kind: "hnsw": a graph beside float32 vectors (Malkov and Yashunin 2018), fast and exact in what it compares, and
-            as large as the embeddings and half as much again. "ivf_pq": inverted lists of product codes (Jegou, Douze
-            and Schmid 2011), about dim / 4 + 8 bytes a row; what they propose is compared again with the stored
-            embeddings.
+        kind: "hnsw": a graph beside float32 vectors (Malkov and Yashunin 2018), fast and exact in its comparisons, and
+            1.5 times as large as the embeddings. "ivf_pq": inverted lists of product codes (Jegou, Douze and Schmid
+            2011), about dim / 4 + 8 bytes a row; its proposals are compared again by the stored embeddings.
         target_recall: in (0, 1].
         num_queries: rows drawn to measure the recall with.
         seed: of the draw, and of faiss' k-means.
@@ -122,22 +121,25 @@ def build_approximate(
 
 
 def recall_of(found: np.ndarray, exact: np.ndarray) -> float:
-    """Share of the exact neighbours `[queries, k]` that are among those found `[queries, k]`."""
+    """Return the share of exact neighbours `[queries, k]` in `found` `[queries, k]`."""
     hits = [len(np.intersect1d(row, truth)) for row, truth in zip(found, exact)]
     return float(np.sum(hits) / exact.size)
 
 
 def without_own_row(neighbors: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Neighbours `[queries, k]` of `[queries, k + 1]` without each query's own row `[queries]`, or without the last."""
+    """Drop each query's own row from neighbours `[queries, k + 1]`.
+
+    Own rows are `[queries]`, the result `[queries, k]`. A query without its own row loses its last neighbour.
+    """
     is_own = neighbors == own[:, np.newaxis]
     is_own[~is_own.any(axis=1), -1] = True
     return neighbors[~is_own].reshape(len(neighbors), neighbors.shape[1] - 1)
 
 
 def best_of(queries: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, k: int, metric: str) -> np.ndarray:
-    """The k most similar of the proposed rows `[queries, proposed]`, best first; -1 where there are fewer.
+    """Return the k most similar of proposed rows `[queries, proposed]`.
 
-    Equal ones are ordered by row; -1 among the proposed is none.
+    The best come first; equal ones are ordered by row. -1 marks an absent row, in the proposals and in the result.
     """
     ranked_by = search_similarity(metric)
     if rows.shape[1] > 4 * k:  # most are dismissed in float32
@@ -149,13 +151,13 @@ def best_of(queries: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, k: in
 
 
 def write_approximate(path: pathlib.Path, search: ApproximateSearch) -> None:
-    """Writes the faiss index, atomically."""
+    """Write the faiss index, atomically."""
     faiss = import_faiss()
     write_atomically(path, lambda file: faiss.write_index(search.index, faiss.PyCallbackIOWriter(file.write)))
 
 
 def read_approximate(path: str | os.PathLike, record: dict) -> ApproximateSearch:
-    """Reads it, with what `ApproximateSearch.as_record` gave.
+    """Read the faiss index of a record that `ApproximateSearch.as_record` gave.
 
     Raises:
         InvalidInput: faiss is missing, or the file is damaged or of another number of rows.
@@ -187,7 +189,10 @@ def _filled(faiss: ModuleType, embeddings: np.ndarray, metric: str, kind: str, s
 
 
 def _trained_lists(faiss: ModuleType, embeddings: np.ndarray, measure: int, seed: int) -> Any:  # noqa: ANN401
-    """Inverted lists, about the root of the number of rows, and codes of one byte for each four components."""
+    """Train inverted lists, and product codes of one byte for four components.
+
+    The number of lists is about the root of the number of rows.
+    """
     rows, dim = embeddings.shape
     num_lists = int(2 ** np.clip(np.round(np.log2(np.sqrt(rows))), 2, 16))
     num_bytes = max(size for size in range(1, -(-dim // _DIMS_PER_BYTE) + 1) if dim % size == 0)

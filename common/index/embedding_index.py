@@ -1,4 +1,4 @@
-"""An index of embeddings: kept on the disk, searched exactly or approximately, added to."""
+"""A saved index of embeddings: exact or approximate search, additions."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ _DTYPES = ("float32", "float16")
 
 
 class ImageEmbedder(Protocol):
-    """What makes embeddings of images, such as `common.deployment.load_embedder` gives."""
+    """A model that embeds images, as `common.deployment.load_embedder` returns."""
 
     digest: str
 
     def embed(self, items: Any, batch_size: int = 64) -> np.ndarray:  # noqa: ANN401
-        """Embeddings `[items, dim]`, float32, of file paths, encoded bytes or an array of images."""
+        """Return embeddings `[items, dim]`, float32.
+
+        Items are file paths, encoded bytes or an array of images.
+        """
 
 
 class EmbeddingIndex:
     """Embeddings with an id and possibly a label each, searched by similarity.
 
-    Made by `build`, or read by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
-    `approximate=True` asks for the faiss index that `build_approximate` has made.
+    Create it by `build`, or read it by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
+    `approximate=True` selects the faiss index from `build_approximate`.
 
-    A saved index is memory-mapped: only what is looked at is read. `add` appends to it and writes nothing again; a
-    process that is killed meanwhile leaves the index as it was. Ids are unique texts, such as paths.
+    A saved index is memory-mapped, so only the rows in use are read. `add` appends without rewriting; a process killed
+    meanwhile leaves the index unchanged. Ids are unique texts, such as paths.
 
     Examples:
         >>> index = EmbeddingIndex.build(np.eye(3, dtype="float32"), ["a", "b", "c"])
@@ -72,19 +75,19 @@ class EmbeddingIndex:
         dtype: str = "float32",
         model_digest: str | None = None,
     ) -> EmbeddingIndex:
-        """Makes an index in memory.
+        """Build an index in memory.
 
         Args:
             embeddings: `[rows, dim]`, float16, float32 or float64; possibly no rows.
             ids: a text, path or number for each row, kept as text; unique.
             labels: the same, of classes; None for none.
             metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
-            dtype: "float32", or "float16", which takes half the room; `rounding_error` says what it costs.
+            dtype: "float32", or "float16", which halves the index; `rounding_error` is its largest error.
             model_digest: of the model that made the embeddings; queries of another are refused.
 
         Raises:
-            InvalidInput: shapes that do not fit, a number that is not finite, a row of zeros under "cosine", an id that
-                occurs twice.
+            InvalidInput: mismatched shapes, a number that is not finite, a row of zeros under "cosine", a duplicate
+                id.
         """
         check_choice("metric", metric, METRICS)
         check_choice("dtype", dtype, _DTYPES)
@@ -95,14 +98,14 @@ class EmbeddingIndex:
 
     @classmethod
     def load(cls, folder: str | os.PathLike, embedder: ImageEmbedder | None = None) -> EmbeddingIndex:
-        """Opens a saved index; embeddings, ids and labels stay on the disk until they are looked at.
+        """Open a saved index; its rows stay on the disk until used.
 
         Args:
-            folder: that `save` wrote.
+            folder: written by `save`.
             embedder: embeds images for `search` and `add`.
 
         Raises:
-            InvalidInput: there is no index, it is damaged, or the embedder is another model than the index was made by.
+            InvalidInput: there is no index, it is damaged, or another model than the embedder built it.
         """
         opened = IndexFolder(folder)
         index = cls(opened.rows(), opened.record, opened)
@@ -111,11 +114,11 @@ class EmbeddingIndex:
         return index
 
     def save(self, folder: str | os.PathLike, *, replace: bool = False) -> None:
-        """Writes the index to a folder, from which it is memory-mapped from then on.
+        """Write the index to a folder, and memory-map it from there.
 
         Args:
-            folder: made if need be.
-            replace: an index that is there makes way, once this one is written.
+            folder: made if missing.
+            replace: replace an existing index once this one is written.
 
         Raises:
             InvalidInput: there is an index already, or another process is writing one.
@@ -128,17 +131,17 @@ class EmbeddingIndex:
             self._keep_approximate(approximate)
 
     def attach(self, embedder: ImageEmbedder) -> None:
-        """Gives the index a model, so that `search` and `add` take images.
+        """Attach a model, so that `search` and `add` accept images.
 
         Raises:
-            InvalidInput: the model's digest is not that of the model that made the index.
+            InvalidInput: another model built the index, by its digest.
         """
         if self.model_digest is not None:
             self.check_model(embedder.digest)
         self.embedder = embedder
 
     def check_model(self, digest: str | None) -> None:
-        """Raises `InvalidInput` unless embeddings of the model with this digest belong into the index."""
+        """Raise `InvalidInput` unless the index accepts embeddings of this model's digest."""
         if digest != self.model_digest:
             raise invalid(
                 "model",
@@ -152,7 +155,10 @@ class EmbeddingIndex:
 
     @property
     def embeddings(self) -> np.ndarray:
-        """Embeddings as stored `[rows, dim]`, of unit norm under "cosine"; read-only where memory-mapped."""
+        """Embeddings as stored `[rows, dim]`, of unit norm under "cosine".
+
+        Read-only if memory-mapped.
+        """
         if self._folder is not None:
             self._folder.check_whole()
         return self._rows.embeddings
@@ -174,7 +180,7 @@ class EmbeddingIndex:
 
     @property
     def metric(self) -> str:
-        """Which of cosine, inner_product and euclidean."""
+        """The metric: cosine, inner_product or euclidean."""
         return self._record["metric"]
 
     @property
@@ -184,21 +190,21 @@ class EmbeddingIndex:
 
     @property
     def rounding_error(self) -> float:
-        """Largest Euclidean distance between an embedding and what is stored of it; 0 for float32.
+        """The largest Euclidean distance of a stored embedding from its original.
 
-        A similarity of a query of unit norm is off by at most this, under every metric.
+        0 for float32. A similarity of a query of unit norm is off by at most this, under every metric.
         """
         return self._record["rounding_error"]
 
     @property
     def approximate(self) -> dict | None:
-        """What is known of the approximate index (see `ApproximateSearch`), or None."""
+        """The record of the approximate index (see `ApproximateSearch`), or None."""
         return self._record["approximate"]
 
     def add(self, items: Any, ids: Sequence[object], labels: Sequence[object] | None = None) -> None:  # noqa: ANN401
-        """Adds rows; on the disk they are appended, and what is there is not written again.
+        """Append rows; existing data is not rewritten.
 
-        Rows that an approximate index does not cover are searched exactly, until it is built again.
+        Until the approximate index is rebuilt, the new rows are searched exactly.
 
         Args:
             items: embeddings `[rows, dim]`, or images for the embedder (see `search`).
@@ -206,7 +212,7 @@ class EmbeddingIndex:
             labels: for each row, if the index has labels.
 
         Raises:
-            InvalidInput: as in `build`, or labels where the index has none, or none where it has.
+            InvalidInput: as in `build`; or only one of index and input has labels.
         """
         if (labels is None) != (self._rows.labels is None) and len(self):
             has = "none" if self._rows.labels is None else "one for each row"
@@ -233,22 +239,22 @@ class EmbeddingIndex:
         expansion: QueryExpansion | None = None,
         reranking: Reranking | None = None,
     ) -> Neighbors:
-        """The k nearest rows of each query.
+        """Search the k nearest rows of each query.
 
         Args:
             queries: embeddings `[queries, dim]`; or, with an embedder, images: file paths, encoded bytes, or an array
                 `[queries, height, width, channels]`.
             k: at most the number of rows that are searched.
-            approximate: by the approximate index; queries for which it finds fewer than k rows are searched exactly.
+            approximate: use the approximate index; queries with fewer than k found rows are searched exactly.
             among: rows `[any]`, int: only these are searched, exactly.
-            expansion: queries first take in what they find (under "cosine" only).
-            reranking: what is found is re-ranked by k-reciprocal neighbours.
+            expansion: first merge queries with their neighbours ("cosine" only).
+            reranking: re-rank the found rows by k-reciprocal neighbours.
 
         Returns:
             Rows and similarities, float64; equal ones are ordered by row.
 
         Raises:
-            InvalidInput: queries that do not fit, k larger than the number of rows, no approximate index, images
+            InvalidInput: mismatched queries, k larger than the number of rows, no approximate index, images
                 without an embedder.
         """
         prepared = self._prepared_queries(queries)
@@ -261,7 +267,7 @@ class EmbeddingIndex:
         return self._described(prepared, rows)
 
     def neighbors_of(self, rows: Sequence[int] | np.ndarray, k: int = 10, *, approximate: bool = False) -> Neighbors:
-        """The k nearest rows of rows of the index, each without itself ("more like this").
+        """Search the k nearest other rows of stored rows ("more like this").
 
         Args:
             rows: `[queries]`, int, in [0, number of rows).
@@ -275,19 +281,21 @@ class EmbeddingIndex:
         return self._described(queries, without_own_row(found, rows))
 
     def similarities(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
+        """Return similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
         left, right = self._checked_rows(first), self._checked_rows(second)
         return similarities_of(self.embeddings[left], self.embeddings, right[:, np.newaxis], self.metric)[:, 0]
 
     def near_duplicates(
         self, threshold: float, *, approximate: bool = False, max_pairs: int = 1_000_000
     ) -> DuplicatePairs:
-        """All pairs of rows whose similarity is at least `threshold`, the most similar first.
+        """Find all pairs of rows with a similarity of at least `threshold`.
+
+        The most similar pairs come first.
 
         Args:
             threshold: in the unit of the metric; `calibrate_threshold` finds one for a precision.
-            approximate: searches by the approximate index, so that pairs are missed as its recall says.
-            max_pairs: more than these are an error, for a threshold that low is a mistake.
+            approximate: use the approximate index, which misses pairs according to its recall.
+            max_pairs: more pairs are an error, since a threshold that low is a mistake.
 
         Raises:
             InvalidInput: more pairs than `max_pairs`.
@@ -300,16 +308,18 @@ class EmbeddingIndex:
     def build_approximate(
         self, kind: str = "hnsw", *, target_recall: float = 0.95, num_queries: int = 500, seed: int = 0
     ) -> ApproximateSearch:
-        """Builds a faiss index over all rows, measures its recall, and keeps it (in the folder of a saved index).
+        """Build a faiss index over all rows, and measure its recall.
+
+        A saved index stores it in its folder.
 
         Args:
-            kind: "hnsw" (fast; needs the embeddings and half as much again in memory) or "ivf_pq" (small).
-            target_recall: of ten neighbours; the effort of searches is raised until it is reached.
+            kind: "hnsw" (fast; needs 1.5 times the embeddings' memory) or "ivf_pq" (small).
+            target_recall: of ten neighbours; the effort of searches is raised to reach it.
             num_queries: rows that measure it.
             seed: of their draw and of faiss' k-means.
 
         Returns:
-            The index, with the recall that was reached, which may lie below the target.
+            The index, with the recall reached, which may lie below the target.
 
         Raises:
             InvalidInput: faiss is missing, or too few rows.
@@ -367,7 +377,7 @@ class EmbeddingIndex:
     def _nearest(
         self, queries: np.ndarray, k: int, approximate: bool, among: np.ndarray | None, given: int | None = None
     ) -> np.ndarray:
-        """Rows `[queries, k]`; `given` is the k of the caller's caller, for errors."""
+        """Return rows `[queries, k]`; `given` is the public caller's k, for errors."""
         check_positive("k", k)
         searched = self._num_searched(among)
         if k > searched:

@@ -1,4 +1,4 @@
-"""Exact search for few queries of unit norm: one pass over the stored rows, as fast as they can be read."""
+"""Exact search for few queries of unit norm, in one pass over the rows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _FEWEST_ROWS_AT_ONCE = 4_096
 
 
 def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.ndarray:
-    """The rows of the largest inner products with each query, as `find_nearest_neighbors` gives them.
+    """Return the rows of each query's largest inner products, as `find_nearest_neighbors` does.
 
-    That search prepares the gallery (which rows are equal, bounds, an order of tiles), which pays for many queries; at
-    a million rows it takes seconds for the first one. That is why there are two: among 200,000 rows of 128 components
-    one query takes 0.01 s of processor time here and 0.5 s there, 16 queries 0.07 s and 0.5 s.
+    `find_nearest_neighbors` prepares the gallery (equal rows, bounds, an order of tiles), which pays for many queries,
+    but takes seconds for the first one at a million rows. This function skips that: among 200,000 rows of 128
+    components, one query takes 0.01 s of processor time here and 0.5 s there, 16 queries 0.07 s and 0.5 s.
 
-    Here a float32 product proposes, a block of rows at a time. A product of `dim` terms of vectors of unit norm is off
-    by less than gamma = (1.01 dim + 20) u; what is within twice that of the k-th best one seen is decided in float64,
-    equal ones by row.
+    A float32 product proposes rows, a block at a time. A product of `dim` terms of vectors of unit norm is off by less
+    than gamma = (1.01 dim + 20) u. Rows within twice that of the k-th best so far are ranked in float64, equal ones by
+    row.
 
     Args:
         queries: `[queries, dim]` of unit norm.
@@ -49,6 +49,6 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
 
 
 def _best(query: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
-    """The k best of the proposed rows, by float64 products and then by row."""
+    """Return the k best proposed rows, by float64 products, then by row."""
     products = np.add.reduce(embeddings[rows].astype(np.float64) * query.astype(np.float64), axis=1)
     return rows[np.lexsort((rows, -products))[:k]]

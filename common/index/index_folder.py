@@ -1,4 +1,4 @@
-"""An index on the disk: columns that only grow, and a record of how much of them counts."""
+"""The folder of an index: append-only columns, and a record of their valid rows."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ _ROWS_AT_ONCE = 65_536
 
 
 class IndexFolder:
-    """The files of one index. `index.json` says how many rows count; bytes behind them are remains of a stopped write.
+    """The files of one index; `index.json` counts its valid rows.
 
-    Rows are appended to the files and then counted by replacing `index.json`, so that a process that is killed at any
-    moment leaves the index as it was, and a reader sees the old rows or all new ones. A second writer is refused.
+    Rows are appended to the files and then counted by replacing `index.json`. So a process killed at any moment leaves
+    the index unchanged, and a reader sees the old rows or all new ones. Bytes beyond the count are remains of a stopped
+    write. A second writer is refused.
 
     Args:
         folder: with an `index.json`; see `create`.
@@ -72,13 +73,13 @@ class IndexFolder:
     def create(
         cls, folder: str | os.PathLike, settings: dict, rows: Rows, *, replace: bool = False, **more: object
     ) -> IndexFolder:
-        """Writes a new index.
+        """Write a new index.
 
         Args:
-            folder: made if need be.
+            folder: made if missing.
             settings: `dim`, `dtype`, `metric`, `model_digest`, `rounding_error`, `approximate`.
-            rows: all that it holds at first, of the stored type; possibly none.
-            replace: an index that is there makes way once the new one is complete; else it is an `InvalidInput`.
+            rows: the first rows, of the stored type; possibly none.
+            replace: replace an existing index once the new one is complete; otherwise it is an `InvalidInput`.
             **more: entries of the record that only the caller reads.
         """
         folder = pathlib.Path(folder)
@@ -98,10 +99,10 @@ class IndexFolder:
         return cls(folder)
 
     def rows(self) -> Rows:
-        """All rows, memory-mapped.
+        """Return all rows, memory-mapped.
 
         Raises:
-            InvalidInput: a file is shorter than the record says, or the ends of texts do not ascend to the last one's.
+            InvalidInput: a file is shorter than recorded, or the ends of texts do not ascend to the last one's.
         """
         self._maps.clear()
         embeddings = self._mapped(
@@ -111,21 +112,21 @@ class IndexFolder:
         return Rows(embeddings, self._texts("ids", "id_ends"), labels)
 
     def check_whole(self) -> None:
-        """Raise `InvalidInput` if a mapped file was cut off: reading it is a bus error."""
+        """Refuse truncated mapped files (`InvalidInput`), since reading them is a bus error."""
         if any(part.size() < len(part) for part in self._maps):
             raise InvalidInput(
                 f"{self.folder} was cut off while it was open. Build the index again, and open it again."
             )
 
     def append(self, rows: Rows, **changes: object) -> None:
-        """Adds rows behind those that are there, which are not written again.
+        """Append rows without rewriting the existing ones.
 
         Args:
             rows: of the stored type, with labels if the index has labels.
             **changes: of the record, such as a new largest rounding error.
 
         Raises:
-            InvalidInput: another process is writing, or has added rows since this one read the index.
+            InvalidInput: another process is writing, or has added rows since this one opened the index.
         """
         with _locked(self.folder):
             record = self._read()
@@ -135,7 +136,7 @@ class IndexFolder:
             self._commit({**_filled(self.folder, record, rows), **changes})
 
     def change(self, **changes: object) -> None:
-        """Changes entries of the record, such as what is known of an approximate index."""
+        """Change entries of the record, such as that of an approximate index."""
         with _locked(self.folder):
             self._commit({**self._read(), **changes})
 
@@ -179,7 +180,7 @@ class IndexFolder:
 
 
 def _filled(folder: pathlib.Path, record: dict, rows: Rows) -> dict:
-    """Writes rows behind those that a record counts, and returns the record that counts them, too."""
+    """Write rows behind the counted ones; return the record that includes them."""
     count, files, sizes = record["rows"], record["files"], dict(record["bytes"])
     row_bytes = record["dim"] * np.dtype(record["dtype"]).itemsize
     with _appending(folder / files["embeddings"], count * row_bytes) as file:
@@ -197,7 +198,10 @@ def _filled(folder: pathlib.Path, record: dict, rows: Rows) -> dict:
 
 @contextlib.contextmanager
 def _appending(path: pathlib.Path, end: int) -> Iterator[BinaryIO]:
-    """A file open for writing from byte `end` on, flushed to the disk at last; what was behind it is cut off."""
+    """Open a file for writing from byte `end` on; flush it afterwards.
+
+    Bytes behind `end` are cut off.
+    """
     with path.open("r+b") as file:
         file.truncate(end)
         file.seek(end)
@@ -207,7 +211,7 @@ def _appending(path: pathlib.Path, end: int) -> Iterator[BinaryIO]:
 
 
 def remove_other_files(folder: pathlib.Path, keep: set[str]) -> None:
-    """Removes files of this folder's earlier indexes, approximate ones too, that no record names any more."""
+    """Remove files of earlier indexes, approximate ones too, absent from the record."""
     _remove([path for path in _files_of(folder) if path.name not in keep])
 
 

@@ -1,4 +1,4 @@
-"""Near-duplicates: all pairs of rows that are more similar than a threshold, and the groups that they make."""
+"""Near-duplicates: all pairs of rows above a similarity, and their groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class DuplicatePairs(NamedTuple):
     similarities: np.ndarray
 
     def groups(self) -> list[list[int]]:
-        """Rows that chains of pairs hold together, the largest groups first; a chain's ends may be less similar."""
+        """Return the rows that chains of pairs connect, the largest groups first.
+
+        The ends of a chain may be less similar than the threshold.
+        """
         rows, places = np.unique(np.r_[self.first, self.second], return_inverse=True)
         left, right = places[: len(self.first)], places[len(self.first) :]
         shape = (len(rows), len(rows))
@@ -59,20 +62,20 @@ def find_near_duplicates(
 ) -> DuplicatePairs:
     """Find all pairs of rows whose similarity is at least `threshold`.
 
-    Each row looks at its 8 nearest; rows whose neighbours are all that similar look at four times as many, until all
-    are found. The cosine of rows that are equal up to rounding is 1. Memory is bounded by the number of pairs.
+    Each row examines its 8 nearest. If all of them are that similar, it examines four times as many, until all are
+    found. The cosine of rows that are equal up to rounding is 1. The number of pairs bounds the memory.
 
     Args:
         embeddings: stored rows `[rows, dim]`, of unit norm for "cosine".
         threshold: in the unit of the metric: cosine in [-1, 1], inner product, or minus the distance for "euclidean",
             at most 0.
         metric: "cosine", "inner_product" or "euclidean".
-        max_pairs: more than these are an error.
-        nearest_rows: gives the k nearest rows `[queries, k]` of rows `[queries]`, each without itself; exact search by
-            default. Pairs that it misses in both directions are missed.
+        max_pairs: more pairs are an error.
+        nearest_rows: returns the k nearest rows `[queries, k]` of rows `[queries]`, each without itself; exact search
+            by default. Pairs that it misses in both directions are missed.
 
     Raises:
-        InvalidInput: a threshold that no similarity can have, or more pairs than `max_pairs`.
+        InvalidInput: a threshold that no similarity can reach, or more pairs than `max_pairs`.
     """
     check_positive("max_pairs", max_pairs)
     low, high, expected = _THRESHOLDS[check_choice("metric", metric, METRICS)]
@@ -94,7 +97,7 @@ def find_near_duplicates(
 
 
 class _Collected:
-    """Near neighbours of the rows that have seen all of theirs, and the rows that have not; filled by threads."""
+    """Neighbours of completed rows, and the incomplete rows; filled by threads."""
 
     def __init__(
         self, embeddings: np.ndarray, threshold: float, metric: str, depth: int, before: int, max_pairs: int
@@ -107,7 +110,7 @@ class _Collected:
         self._count, self._lock = before, threading.Lock()
 
     def take(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
-        """Takes the neighbours `[block, depth]` of rows `[block]`."""
+        """Add the neighbours `[block, depth]` of rows `[block]`."""
         neighbors = neighbors[:, : self.depth]
         similarities = similarities_of(self.embeddings[rows], self.embeddings, neighbors, self.metric)
         is_near = np.asarray(similarities >= self.threshold)
@@ -145,7 +148,7 @@ def _visit_by(nearest_rows: Callable[[np.ndarray, int], np.ndarray]) -> Callable
 
 
 def _as_pairs(found: list[tuple[np.ndarray, np.ndarray, np.ndarray]], num_rows: int, max_pairs: int) -> DuplicatePairs:
-    """Each pair once, whether one of its rows has found the other or both have."""
+    """Return each pair once, whether found by one or both rows."""
     empty = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     left, right, similarities = (np.concatenate(parts) for parts in zip(empty, *found))
     keys, places = np.unique(np.minimum(left, right) * num_rows + np.maximum(left, right), return_index=True)

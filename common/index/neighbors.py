@@ -13,8 +13,8 @@ class Neighbors(NamedTuple):
 
     Attributes:
         rows: of the index `[queries, k]`, int64.
-        similarities: `[queries, k]`, float64: cosine, inner product, or minus the Euclidean distance, as the index
-            compares. After re-ranking the order is another one than theirs.
+        similarities: `[queries, k]`, float64: cosine, inner product, or minus the Euclidean distance, by the metric of
+            the index. Re-ranked rows do not follow their order.
         all_ids: the ids of all rows of the index.
         all_labels: the labels of all rows, or None.
     """
@@ -31,7 +31,7 @@ class Neighbors(NamedTuple):
 
     @property
     def labels(self) -> list[list[str]] | None:
-        """The labels of the neighbours, a list for each query; None where the index has none."""
+        """The labels of the neighbours, a list for each query, or None."""
         if self.all_labels is None:
             return None
         return [[self.all_labels[row] for row in line] for line in self.rows.tolist()]

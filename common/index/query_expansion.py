@@ -1,4 +1,4 @@
-"""Query expansion: a query searches again as a weighted mean of itself and what it has found."""
+"""Query expansion: search again by a weighted mean of query and neighbours."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from common.index.similarity import unit_rows
 
 
 class QueryExpansion(NamedTuple):
-    """Settings of alpha query expansion; the defaults are those of Radenovic et al. but for fewer neighbours.
+    """Settings of alpha query expansion, by Radenovic et al. except for fewer neighbours.
 
     Attributes:
-        num_neighbors: n, how many neighbours join the query; the paper has 50 for galleries with many views of a place.
+        num_neighbors: n, the number of neighbours that join the query; 50 in the paper, for galleries with many views
+            of a place.
         alpha: exponent of the weights; 0 is average query expansion (Chum et al. 2007).
     """
 
@@ -23,7 +24,7 @@ class QueryExpansion(NamedTuple):
 
 
 def expand_queries(queries: np.ndarray, neighbors: np.ndarray, alpha: float = 3.0) -> np.ndarray:
-    """Queries that have taken in their neighbours, with weights that fall with dissimilarity.
+    """Expand queries by their neighbours, with weights that fall with dissimilarity.
 
         q' = (q + sum_i max(<q, x_i>, 0)^alpha x_i) / ||...||
 
@@ -49,7 +50,7 @@ def expand_queries(queries: np.ndarray, neighbors: np.ndarray, alpha: float = 3.
 
 
 def checked_expansion(expansion: QueryExpansion) -> QueryExpansion:
-    """The settings, if they are ones, else raises `InvalidInput`."""
+    """Return the settings, or raise `InvalidInput` if they are invalid."""
     check_positive("num_neighbors", expansion.num_neighbors)
     check_non_negative("alpha", expansion.alpha)
     return expansion

@@ -1,4 +1,4 @@
-"""k-reciprocal re-ranking: neighbours that have the query among their own neighbours move up."""
+"""k-reciprocal re-ranking: mutual neighbours of the query move up."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _MOST_ITEMS = 20_000  # 3 GB of float32 distances and encodings
 
 
 class Reranking(NamedTuple):
-    """Settings of k-reciprocal re-ranking in an index; k1, k2 and the weight are those of Zhong et al.
+    """Settings of k-reciprocal re-ranking; k1, k2 and weight by Zhong et al.
 
     Attributes:
-        num_candidates: nearest rows of the index that each query re-ranks. They and the query are the whole world of
-            its lists of neighbours, so that its answer depends on no other query and on no size of the index. (In the
-            paper that is the whole gallery and all queries.)
-        k1: depth of the lists that decide who is a reciprocal neighbour.
+        num_candidates: nearest rows of the index that each query re-ranks. Only they and the query enter its lists of
+            neighbours, so its answer depends on no other query and not on the size of the index. (The paper uses the
+            whole gallery and all queries.)
+        k1: depth of the lists that define reciprocal neighbours.
         k2: nearest items whose encodings are averaged; 1 averages none.
         original_weight: lambda, the weight of the original distance.
     """
@@ -32,7 +32,7 @@ class Reranking(NamedTuple):
 def k_reciprocal_distances(
     queries: np.ndarray, gallery: np.ndarray, *, k1: int = 20, k2: int = 6, original_weight: float = 0.3
 ) -> np.ndarray:
-    """Distances that mix the original one with the Jaccard distance of k-reciprocal neighbours.
+    """Mix the original distance with the Jaccard distance of k-reciprocal neighbours.
 
     With d the squared Euclidean distance, N(p, k) the item p and the k nearest to it among queries and gallery,
     and R(p, k) those of N(p, k) that have p in their own N(., k):
@@ -42,12 +42,12 @@ def k_reciprocal_distances(
         d*(p, g) = (1 - lambda) (1 - sum min(V(p), V(g)) / sum max(V(p), V(g))) + lambda d(p, g)
 
     Reference: Z. Zhong, L. Zheng, D. Cao, S. Li: Re-ranking Person Re-identification with k-reciprocal Encoding, CVPR
-    2017, equations 2 to 12. As in the paper, d is not divided by the largest distance, which the authors' code does; so
+    2017, equations 2 to 12. As in the paper, and unlike the authors' code, d is not divided by the largest distance, so
     embeddings should have unit norm. k1/2 is rounded to the nearest even integer at halves, as in their code.
 
     Args:
         queries: embeddings `[queries, dim]`.
-        gallery: embeddings `[gallery, dim]`; with the queries at most 20,000, for all pairs are held in memory.
+        gallery: embeddings `[gallery, dim]`; with the queries at most 20,000, since all pairs are held in memory.
         k1, k2: at least 1.
         original_weight: lambda, in [0, 1].
 
@@ -55,7 +55,7 @@ def k_reciprocal_distances(
         Distances `[queries, gallery]`, float64; smaller is nearer.
 
     Raises:
-        InvalidInput: a setting that is out of range, or too many items.
+        InvalidInput: a setting out of range, or too many items.
     """
     check_positive("k1", k1)
     check_positive("k2", k2)
@@ -77,7 +77,10 @@ def k_reciprocal_distances(
 
 
 def _encodings(distances: np.ndarray, ranking: np.ndarray, k1: int) -> np.ndarray:
-    """V `[items, items]`: weights of each item's expanded reciprocal neighbours, a row a distribution."""
+    """Return V `[items, items]`: weights of each item's expanded reciprocal neighbours.
+
+    Each row is a distribution.
+    """
     full = _reciprocal(ranking, k1)
     half = _reciprocal(ranking, max(1, round(k1 / 2)))
     # `shared[p, q]`: how many of R(q, k1/2) are in R(p, k1)
@@ -89,14 +92,17 @@ def _encodings(distances: np.ndarray, ranking: np.ndarray, k1: int) -> np.ndarra
 
 
 def _reciprocal(ranking: np.ndarray, k: int) -> np.ndarray:
-    """Whether each item `[items, items]` is a k-reciprocal neighbour of each: both are in the other's list."""
+    """Return whether items are in each other's lists of neighbours, `[items, items]`."""
     is_near = np.zeros(ranking.shape, bool)
     np.put_along_axis(is_near, ranking[:, : k + 1], values=True, axis=1)
     return is_near & is_near.T
 
 
 def _jaccard_distances(queries: np.ndarray, gallery: np.ndarray) -> np.ndarray:
-    """Of encodings `[queries, items]` and `[gallery, items]`, each row of sum 1: `[queries, gallery]`."""
+    """Return distances `[queries, gallery]` of encodings `[queries, items]` and `[gallery, items]`.
+
+    Each row of encodings has the sum 1.
+    """
     found = np.ones((len(queries), len(gallery)))
     for row, query in enumerate(queries):
         used = np.flatnonzero(query)

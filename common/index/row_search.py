@@ -1,4 +1,4 @@
-"""The k nearest of stored rows: exactly, approximately, or re-ranked."""
+"""Search among stored rows: exact, approximate, or re-ranked."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _FEW_QUERIES = 256  # with more, the project's exact search is faster
 
 
 def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric: str) -> np.ndarray:
-    """Rows `[queries, k]`, int64, of `embeddings` `[rows, dim]`, nearest first, equal ones by row.
+    """Return the nearest rows `[queries, k]`, int64, of `embeddings` `[rows, dim]`.
 
-    Few queries have a way of their own, with the same result: `find_nearest_neighbors` prepares the gallery first.
+    Nearest first, equal ones by row. Few queries skip the preparations of `find_nearest_neighbors`; the result is the
+    same.
     """
     if metric == "cosine" and len(queries) <= _FEW_QUERIES and k <= len(embeddings) // 32:
         return nearest_units(queries, embeddings, k)
@@ -27,9 +28,9 @@ def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric:
 def nearest_approximately(
     queries: np.ndarray, embeddings: np.ndarray, k: int, metric: str, search: ApproximateSearch
 ) -> np.ndarray:
-    """The same by an approximate index, and exactly among the rows behind those that it covers.
+    """Search by an approximate index, and exactly among the rows beyond it.
 
-    A query for which fewer than k rows are found is searched exactly.
+    A query with fewer than k found rows is searched exactly.
     """
     rows = search.candidates(queries, k)
     added = len(embeddings) - search.rows
@@ -46,7 +47,7 @@ def nearest_approximately(
 
 
 def reranked(queries: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, reranking: Reranking) -> np.ndarray:
-    """Rows of each query `[queries, candidates]` in the order of their k-reciprocal distances among themselves."""
+    """Sort each query's rows `[queries, candidates]` by their mutual k-reciprocal distances."""
     ordered = np.empty_like(rows)
     for place, (query, candidates) in enumerate(zip(queries, rows)):
         distances = k_reciprocal_distances(

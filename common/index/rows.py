@@ -12,7 +12,7 @@ from common.index.text_column import as_texts
 
 
 class Rows(NamedTuple):
-    """What an index holds, row by row, in memory or memory-mapped."""
+    """The contents of an index, row by row, in memory or memory-mapped."""
 
     embeddings: np.ndarray  # [rows, dim] as stored
     ids: Sequence[str]
@@ -22,7 +22,10 @@ class Rows(NamedTuple):
 def new_rows(
     stored: np.ndarray, ids: Sequence[object], labels: Sequence[object] | None, present: Sequence[str]
 ) -> Rows:
-    """Rows with texts, after a check that there is one for each and that no id occurs twice."""
+    """Return rows with ids and labels as text, after checks.
+
+    Each row needs one, and ids must be unique.
+    """
     texts = as_texts(ids)
     label_texts = None if labels is None else as_texts(labels)
     for name, values in (("ids", texts), ("labels", label_texts)):

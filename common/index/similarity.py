@@ -14,12 +14,12 @@ _NUMBERS_AT_ONCE = 2**22  # coordinates of pairs held in float64 at a time
 
 
 def search_similarity(metric: str) -> str:
-    """The `similarity` of `common.retrieval.find_nearest_neighbors` that ranks stored rows as `metric` does."""
+    """Return the `similarity` of `find_nearest_neighbors` that ranks rows as `metric` does."""
     return "euclidean" if check_choice("metric", metric, METRICS) == "euclidean" else "inner_product"
 
 
 def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int = 0) -> tuple[np.ndarray, float]:
-    """Embeddings as an index keeps them, and the largest rounding error among them.
+    """Return embeddings as an index stores them, and their largest rounding error.
 
     Args:
         embeddings: `[rows, dim]`, float16, float32 or float64.
@@ -28,9 +28,10 @@ def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int 
         first_row: number of the first row, for errors.
 
     Returns:
-        Rows `[rows, dim]` of `dtype`, and the largest Euclidean distance between a row and what is stored of it (0 for
-        "float32": what a float32 cannot hold of a float64 is not counted). It bounds the error of an inner product
-        with a unit vector.
+        Rows `[rows, dim]` of `dtype`, and the largest Euclidean distance between a row and its stored form. The
+            distance is
+        0 for "float32", ignoring the rounding of float64 input. It bounds the error of an inner product with a unit
+            vector.
 
     Raises:
         InvalidInput: a wrong shape or type, a number that is not finite or too large for `dtype`, or with "cosine" a
@@ -56,12 +57,14 @@ def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int 
 
 
 def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None, first_row: int = 0) -> np.ndarray:
-    """`embeddings` `[rows, dim]` if they are finite floating-point numbers of that shape, else raises `InvalidInput`.
+    """Return `embeddings` `[rows, dim]` if valid, else raise `InvalidInput`.
+
+    They must be finite floating-point numbers of that shape.
 
     Args:
         name: of the argument, for the error.
-        embeddings: to be checked; no row at all is allowed.
-        dim: that they must have; None allows any.
+        embeddings: to be checked; may have no rows.
+        dim: the required size; None allows any.
         first_row: number of the first row, for errors.
     """
     embeddings = np.asarray(embeddings)
@@ -85,7 +88,10 @@ def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None
 
 
 def unit_rows(embeddings: np.ndarray, first_row: int = 0) -> np.ndarray:
-    """Rows `[rows, dim]` divided by their Euclidean norms, float32 (float64 for float64); zeros are refused."""
+    """Divide rows `[rows, dim]` by their Euclidean norms; refuse zeros.
+
+    The result is float32, or float64 for float64.
+    """
     embeddings = embeddings.astype(np.float64 if embeddings.dtype == np.float64 else np.float32)
     largest = np.abs(embeddings).max(axis=1, keepdims=True, initial=0.0)  # the square of a tiny number is zero
     if (largest == 0).any():
@@ -108,18 +114,18 @@ def similarities_of(
     metric: str,
     precision: type[np.floating] = np.float64,
 ) -> np.ndarray:
-    """Similarities of each query with some rows of the gallery.
+    """Compute similarities of each query with some rows of the gallery.
 
     Args:
         queries: `[queries, dim]`, of unit norm for "cosine".
-        gallery: stored rows `[gallery, dim]`, perhaps memory-mapped: only the named ones are read.
-        rows: `[queries, k]`, of `gallery`; -1 stands for none.
-        metric: "cosine": <q, x>, and 1 for rows that are equal up to rounding (||q - x|| <= 0.001), which no others
-            reach; "inner_product": <q, x>; "euclidean": minus the distance, -||q - x||.
+        gallery: stored rows `[gallery, dim]`, perhaps memory-mapped: only the given ones are read.
+        rows: `[queries, k]`, of `gallery`; -1 means none.
+        metric: "cosine": <q, x>, and 1 for rows that are equal up to rounding (||q - x|| <= 0.001), no others
+            reach 1; "inner_product": <q, x>; "euclidean": minus the distance, -||q - x||.
         precision: float64, or float32 to compare many roughly.
 
     Returns:
-        Similarities `[queries, k]` in that precision; -inf where the row is -1.
+        Similarities `[queries, k]` in that precision; -inf for rows of -1.
     """
     found = np.empty(rows.shape, precision)
     step = max(1, _NUMBERS_AT_ONCE // max(1, rows.shape[1] * queries.shape[1]))

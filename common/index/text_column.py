@@ -1,4 +1,4 @@
-"""Texts, one per row, in two files that only grow: UTF-8 bytes, and where each text ends."""
+"""Texts, one per row, in two append-only files: UTF-8 bytes and text ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class TextColumn(Sequence[str]):
-    """Reads single texts out of memory-mapped files; nothing is decoded before it is asked for.
+    """A reader of single texts in memory-mapped files, decoded on demand.
 
     Args:
         content: uint8 `[bytes]`, all texts one after the other.
@@ -42,19 +42,19 @@ class TextColumn(Sequence[str]):
 
 
 def encoded(texts: Iterable[str], start: int = 0) -> tuple[bytes, np.ndarray]:
-    """The bytes of texts, and their ends `[texts]`, int64, if the first begins at `start`.
+    """Return the bytes of texts, and their ends `[texts]`, int64.
 
-    File names that are no UTF-8 (`os.fsdecode`) survive the round trip.
+    The first text begins at `start`. File names that are not UTF-8 (`os.fsdecode`) survive the round trip.
     """
     parts = [text.encode("utf-8", "surrogateescape") for text in texts]
     return b"".join(parts), start + np.cumsum([len(part) for part in parts], dtype=np.int64)
 
 
 def decoded(content: bytes) -> str:
-    """The text of such bytes."""
+    """Return the text of encoded bytes."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def as_texts(values: Iterable[object]) -> list[str]:
-    """Paths, labels or numbers as texts; integers of NumPy lose their type's name."""
+    """Convert paths, labels or numbers to texts; NumPy integers become plain digits."""
     return [os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in values]

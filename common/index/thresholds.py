@@ -1,4 +1,4 @@
-"""A threshold on similarities for a wanted precision, from pairs that people have labelled."""
+"""A similarity threshold for a given precision, from manually labelled pairs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from common.errors import check_choice, invalid
 
 
 class CalibratedThreshold(NamedTuple):
-    """A threshold, and what the labelled pairs say of it.
+    """A threshold, and its precision and recall on the labelled pairs.
 
     Attributes:
-        threshold: pairs that are at least this similar count as the same.
+        threshold: pairs at least this similar count as the same.
         precision: share of the same among them.
         low, high: Clopper-Pearson interval of the precision.
         recall: share of the same pairs that are at least this similar.
-        num_accepted: pairs that are at least this similar.
+        num_accepted: pairs at least this similar.
         num_pairs: all labelled pairs.
     """
 
@@ -39,22 +39,24 @@ def calibrate_threshold(
     criterion: str = "estimate",
     confidence: float = 0.95,
 ) -> CalibratedThreshold:
-    """The lowest threshold, so the one of the largest recall, at which labelled pairs reach a precision.
+    """Find the lowest threshold at which labelled pairs reach a precision.
 
-    The precision holds for pairs drawn as the labelled ones were: label pairs out of what a search proposes, not half
-    same and half different. The threshold is chosen by the pairs that measure it, so that the estimate is optimistic,
-    and the interval, which knows nothing of the choice, a little too high; label more pairs to check one that matters.
+    The lowest has the largest recall. The precision holds for pairs drawn as the labelled ones were: label pairs that a
+    search proposes, not half same and half different. The pairs that measure the threshold also choose it. So the
+    estimate is optimistic, and the interval, which ignores the choice, a little too high. Label more pairs to check an
+    important one.
 
     Args:
         similarities: of the pairs `[pairs]`; larger is more similar.
         same: whether each pair is the same thing `[pairs]`, bool.
         target_precision: in (0, 1].
-        criterion: what is to reach the target: "estimate", the share itself, or "lower", the lower end of the interval.
+        criterion: the figure that must reach the target: "estimate", the share itself, or "lower", the lower end of the
+            interval.
         confidence: of the interval, in (0, 1).
 
     Raises:
-        InvalidInput: arrays that do not fit, no pair, a target out of range or that no threshold reaches; it names the
-            best that is reached.
+        InvalidInput: mismatched arrays, no pair, or a target that is out of range or beyond every threshold; it names
+            the best precision reached.
     """
     similarities, same = _checked_pairs(similarities, same)
     check_choice("criterion", criterion, ("estimate", "lower"))
@@ -94,7 +96,9 @@ def calibrate_threshold(
 def precision_interval(
     correct: np.ndarray | int, accepted: np.ndarray | int, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The Clopper-Pearson interval of a share: at least `confidence` of such intervals cover the true one.
+    """Return the Clopper-Pearson interval of a share.
+
+    At least `confidence` of such intervals cover the true share.
 
     Reference: C. Clopper, E. Pearson: The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial,
     Biometrika 1934.

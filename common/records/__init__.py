@@ -1,4 +1,4 @@
-"""Records of a run: its folder, the machine, its time and energy, the state of its callbacks."""
+"""Records of a run: folder, machine, time and energy, callback states."""
 
 from typing import TYPE_CHECKING
 

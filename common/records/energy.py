@@ -1,4 +1,4 @@
-"""Energy that this machine takes, where it can be read; never estimated."""
+"""Measured energy of this machine, if readable; never estimated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _POWERCAP = pathlib.Path("/sys/class/powercap")
 
 
 class PackageEnergy:
-    """Joules that the processor packages took since this object was made (Intel's and AMD's RAPL counters).
+    """Joules of the processor packages since this object was made.
 
-    The counters are those of the whole machine: whatever else ran on it is in them.
+    Read from the RAPL counters of Intel and AMD, which include everything else that runs on the machine.
 
     Args:
         root: the folder of the kernel's power capping.
@@ -25,7 +25,7 @@ class PackageEnergy:
         self._joules = 0.0
 
     def joules(self) -> float | None:
-        """The energy so far, or `None` where the counters cannot be read."""
+        """Return the energy so far; `None` if the counters are unreadable."""
         found = self._read()
         if found is None or self._last is None:
             self._last = None  # a gap cannot be filled later
@@ -46,7 +46,7 @@ class PackageEnergy:
 
 
 def _is_package(zone: pathlib.Path) -> bool:
-    """Whether a zone is a whole package: parts of one, and the platform around it, would be counted twice."""
+    """Check for a package; its parts and platform would count twice."""
     try:
         return (zone / "name").read_text().startswith("package")
     except OSError:
@@ -54,7 +54,7 @@ def _is_package(zone: pathlib.Path) -> bool:
 
 
 def read_gpu_watts() -> float | None:
-    """What all graphics processors of this machine take now, by `nvidia-smi`; `None` without it."""
+    """Return the present power of all GPUs (`nvidia-smi`), or `None`."""
     command = ["nvidia-smi", "--query-gpu=power.draw", "--format=csv,noheader,nounits"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
@@ -64,11 +64,11 @@ def read_gpu_watts() -> float | None:
 
 
 class GpuEnergy:
-    """Joules of the graphics processors since this object was made: power at each reading times the time between them.
+    """Joules of the GPUs since this object was made: power times time.
 
     Args:
-        read_watts: gives the power now; `None` if unknown.
-        clock: gives seconds.
+        read_watts: returns the present power; `None` if unknown.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GpuEnergy:
         self._watts, self._time, self._joules = read_watts(), clock(), 0.0
 
     def joules(self) -> float | None:
-        """The energy so far, or `None` where the power cannot be read."""
+        """Return the energy so far; `None` if the power is unreadable."""
         if self._watts is None:
             return None
         watts, now = self._read_watts(), self._clock()

@@ -23,11 +23,11 @@ _SET_BY_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE")
 
 
 def environment() -> dict:
-    """Versions and hardware of this process, as JSON values; what cannot be found out is `None`.
+    """Return versions and hardware of this process, as JSON values.
 
-    Nothing in it names a person or a machine. `version` is this project's; `commit` is of the checkout that this code
-    lies in, with `-dirty` where files that git knows differ from it, and None for an installed package; `threads` are
-    those of one operation, None: as many as TensorFlow chooses.
+    Unknown values are `None`. Nothing in it names a person or a machine. `version` is this project's. `commit` is that
+    of the checkout of this code, with `-dirty` if tracked files differ from it, and None for an installed package.
+    `threads` counts those of one operation; None: TensorFlow's choice.
     """
     memory, keras_version = _memory_bytes(), importlib.metadata.version("keras")
     return {
@@ -56,9 +56,10 @@ def _commit() -> str | None:
 
 
 def commit_of(folder: pathlib.Path) -> str | None:
-    """`git describe --always --dirty` of a checkout of this project, the commit itself even where it has a tag.
+    """Return `git describe --always --dirty` of a checkout of this project.
 
-    None where there is no git, and for an installation, also one inside of another repository.
+    It names the commit itself, even if that has a tag. None without git and for an installed package, also one inside
+    another repository.
 
     Args:
         folder: that holds `common`.

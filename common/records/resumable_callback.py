@@ -1,4 +1,4 @@
-"""A Keras callback whose memory a checkpoint keeps."""
+"""A Keras callback whose state is saved in checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tensorflow import keras
 
 
 class ResumableCallback(keras.callbacks.Callback):
-    """A callback whose memory between evaluations is a dictionary of JSON values and a list of arrays.
+    """A callback with a state: a dictionary of JSON values, and arrays.
 
     Attributes:
         stopped: whether this callback has ended the training for good, so that a resumed one does not continue either.
@@ -17,20 +17,20 @@ class ResumableCallback(keras.callbacks.Callback):
 
     @property
     def holds_selection(self) -> bool:
-        """Whether the method of this callback waits for its moment, so that no evaluation counts yet."""
+        """True while no evaluation counts, because the callback's method has not begun."""
         return False
 
     def state(self) -> dict:
-        """JSON values that `restore` needs to continue as if nothing had happened."""
+        """Return the JSON values that `restore` needs for an exact continuation."""
         return {}
 
     def arrays(self) -> list[np.ndarray]:
-        """Arrays that `restore` needs, in a fixed order."""
+        """Return the arrays that `restore` needs, in a fixed order."""
         return []
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Takes back what `state` and `arrays` gave."""
+        """Restore the values of `state` and `arrays`."""
         del state, arrays
 
     def close(self) -> None:
-        """Lets go of files and lines on the terminal; called at the end of training, however it ends."""
+        """Release files and terminal lines; called whenever training ends, for any reason."""

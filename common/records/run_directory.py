@@ -1,4 +1,4 @@
-"""The folder of one run: what it was asked, what it measured, where it stopped, what came out."""
+"""A run directory: configuration, metrics, checkpoints, result."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ WEIGHTS, TEST_EMBEDDINGS = "weights.npz", "test_embeddings.npz"
 class RunDirectory:
     """One run's folder.
 
-    While it runs: `config.json`, `metrics.jsonl`, `checkpoint.npz` and the one before it, `checkpoint.previous.npz`.
-    When it has finished: `weights.npz` (of the best evaluation), `test_embeddings.npz`, `result.json` and a copy of it
-    take the checkpoints' place. See `docs/reliability.md`.
+    While it runs: `config.json`, `metrics.jsonl`, `checkpoint.npz` and its predecessor, `checkpoint.previous.npz`. When
+    it has finished, `weights.npz` (of the best evaluation), `test_embeddings.npz`, `result.json` and its copy replace
+    the checkpoints. See `docs/reliability.md`.
 
     Args:
-        path: the folder; made when missing.
-        config: what decides the run's outcome, as JSON values. A folder that holds another configuration is refused.
+        path: the folder; made if missing.
+        config: everything that decides the run's outcome, as JSON values.
 
     Raises:
-        InvalidInput: when the folder holds another configuration, or one that cannot be read any more.
+        InvalidInput: the folder holds another configuration, or an unreadable one.
     """
 
     def __init__(self, path: str | os.PathLike, config: dict) -> None:
@@ -73,7 +73,7 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the folder for this process; raises `InvalidInput` while another process holds it."""
+        """Lock the folder for this process; `InvalidInput` if another holds it."""
         with open(self.path / "lock", "w") as file:
             try:
                 lock_file(file, wait=False)
@@ -88,9 +88,10 @@ class RunDirectory:
             yield
 
     def remove_if_begun_only(self) -> None:
-        """Removes the folder, and its parent if it is then empty, where nothing has been measured or trained in it.
+        """Remove the folder if nothing was measured or trained in it.
 
-        What a command was refused for after it had made the folder is then no run that reports would count.
+        Its parent is removed too if that leaves it empty. So a command refused after making the folder leaves no run
+        for reports to count.
         """
         found = {path.name for path in self.path.iterdir()}
         if not found <= _BEFORE_TRAINING:
@@ -102,9 +103,9 @@ class RunDirectory:
             self.path.parent.rmdir()
 
     def read_result(self) -> dict | None:
-        """The finished result, or `None` when there is none yet.
+        """Return the finished result, or `None` if there is none yet.
 
-        A `result.json` that is damaged is written again from its copy; without one it counts as none.
+        A damaged `result.json` is rewritten from its copy; without a copy there is no result.
 
         Raises:
             InvalidInput: another version of the code wrote it.
@@ -119,10 +120,10 @@ class RunDirectory:
         return result
 
     def write_result(self, result: dict, test_embeddings: dict[str, np.ndarray], weights: list[np.ndarray]) -> None:
-        """Writes weights and embeddings, then the result that declares the run finished; then drops the checkpoints.
+        """Write weights, embeddings and the final result, then drop the checkpoints.
 
         Args:
-            result: JSON values; `format`, `status` and `environment` are added.
+            result: JSON values, which declare the run finished; `format`, `status` and `environment` are added.
             test_embeddings: arrays of `test_embeddings.npz`.
             weights: in the order of the model's `weights`.
         """
@@ -140,7 +141,7 @@ class RunDirectory:
         return [self.path / name for name in (RESULT, RESULT_COPY)]
 
     def read_weights(self) -> list[np.ndarray]:
-        """The best weights of a finished run, in the order of the model's `weights`.
+        """Return a finished run's best weights, in the model's order.
 
         Raises:
             InvalidInput: the run has not finished.
@@ -160,12 +161,12 @@ class RunDirectory:
         return [arrays[name] for name in sorted(arrays)]
 
     def read_checkpoint(self) -> dict[str, np.ndarray] | None:
-        """The arrays of the last checkpoint that can be read, or `None` without any.
+        """Return the arrays of the last readable checkpoint, or `None` without checkpoints.
 
-        A damaged one is set aside as `checkpoint.damaged.npz`, with a warning, and the one before it takes its place.
+        A damaged one is renamed to `checkpoint.damaged.npz`, with a warning, and its predecessor is read instead.
 
         Raises:
-            InvalidInput: there are checkpoints, and none can be read; or another version of the code wrote them.
+            InvalidInput: no checkpoint is readable, or another version of the code wrote them.
         """
         damaged = []
         for path in self._checkpoints:
@@ -189,19 +190,19 @@ class RunDirectory:
         return None
 
     def write_checkpoint(self, arrays: dict[str, np.ndarray]) -> None:
-        """Writes a checkpoint, atomically; the last one is kept as the one before."""
+        """Write a checkpoint atomically, and keep the previous one."""
         current, previous = self._checkpoints
         write_arrays(current, arrays, keep_as=previous)
 
     def append_metrics(self, record: dict) -> None:
-        """Appends one line to `metrics.jsonl`, on the disk before any checkpoint that follows it."""
+        """Append a line to `metrics.jsonl`, flushed before any later checkpoint."""
         with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(record, sort_keys=True, allow_nan=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def drop_metrics_after(self, step: int) -> None:
-        """Removes the lines of steps that are run again after a resume (and a last line that was cut off)."""
+        """Remove lines of repeated steps, and a truncated last line."""
         path = self.path / "metrics.jsonl"
         if not path.exists():
             return
@@ -211,10 +212,12 @@ class RunDirectory:
 
 
 def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
-    """What a run's folder says that came out, unchecked, and whether that is of the copy, `result.json` being damaged.
+    """Return a run's unchecked result, and whether its copy was read.
+
+    The copy replaces a damaged `result.json`.
 
     Args:
-        folder: of the run; without a result that is finished and whole, or whose copy is, the answer is `None`.
+        folder: of the run; without a whole, finished result in either file the first value is `None`.
     """
     path = pathlib.Path(folder) / RESULT
     result = read_json(path)
@@ -226,10 +229,12 @@ def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
 
 
 def is_locked(folder: str | os.PathLike) -> bool:
-    """Whether a process holds the folder of a run, see `RunDirectory.locked`; nothing is made or waited for.
+    """Check whether a process holds a run's folder, without waiting.
+
+    Nothing is made. See `RunDirectory.locked`.
 
     Args:
-        folder: of the run; one that is missing is not held.
+        folder: of the run; a missing one is not held.
     """
     try:
         with open(pathlib.Path(folder) / "lock") as file:

@@ -14,13 +14,14 @@ _SECONDS_BETWEEN_READINGS = 60.0  # a package's counter overflows after half an 
 
 
 class TrainingCost(ResumableCallback):
-    """Seconds and joules of a run over all its sessions, up to the checkpoint that the next one resumed from.
+    """Seconds and joules of a run over all its sessions.
 
-    The clock starts when this object is made. Energy is `None` as soon as one session could not read it.
+    A resumed session continues from the cost in its checkpoint. The clock starts when this object is made. Energy is
+    `None` as soon as one session could not read it.
 
     Args:
-        meters: objects with `joules()`, by name; by default the processor packages', and the graphics processors' where
-            TensorFlow sees some.
+        meters: objects with `joules()`, by name; by default the processor packages', and the GPUs' if TensorFlow sees
+            any.
     """
 
     def __init__(self, meters: dict | None = None) -> None:
@@ -37,7 +38,7 @@ class TrainingCost(ResumableCallback):
             self.state()
 
     def state(self) -> dict:
-        """`seconds` and `joules` by meter, of this session and those before."""
+        """Return `seconds` and `joules` by meter, of all sessions so far."""
         self._read_at = time.monotonic()
         found = {name: meter.joules() if meter is not None else None for name, meter in self._meters.items()}
         before = self._joules_before
@@ -48,11 +49,11 @@ class TrainingCost(ResumableCallback):
         return {"seconds": self._seconds_before + self._read_at - self._started, "joules": joules}
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Adds the sessions before."""
+        """Add the earlier sessions."""
         self._seconds_before, self._joules_before = state["seconds"], state["joules"]
 
     def as_dict(self) -> dict:
-        """For a result: `train_seconds` and `energy_joules` (by meter, `None` if unknown)."""
+        """Return `train_seconds` and `energy_joules` (by meter, `None` if unknown)."""
         state = self.state()
         joules = {name: None if value is None else round(value, 1) for name, value in state["joules"].items()}
         return {"train_seconds": round(state["seconds"], 2), "energy_joules": joules}
