@@ -1,1 +1,4 @@
-"""What is measured against peers and limits: one command each; the last figures are in README.md."""
+"""Measurements against peers and limits, one command each.
+
+README.md has the last figures.
+"""

@@ -2,16 +2,16 @@
 
 Command: python -m benchmarks.cached_features [--repeats=9] [--image_size=160] [--trained_from=head] [--pooling=gap]
 
-The step: MobileNetV2 with random weights (time does not depend on them), of which what lies above the cut is trained,
-a head of 128 dimensions, C2 over a batch of 32 (8 classes x 4), coupled weight decay, Adam, and the input pipeline:
-shifted and mirrored views of images in memory (decoding files would be on top of it), or rows of a feature store. Both
-models begin alike and see the same views. In each round a few steps from images and many from features are made in
-turn, so that a busy machine slows both alike; the ratio is the median over the rounds. Last line: one JSON object.
+The step: MobileNetV2 with random weights (time does not depend on them), trained above the cut alone, a head of 128
+dimensions, C2 over a batch of 32 (8 classes x 4), coupled weight decay, Adam, and the input pipeline. The input is
+shifted and mirrored views of images in memory (decoding files would take extra time), or rows of a feature store. Both
+models begin alike and see the same views. Each round alternates a few steps from images with many from features, so
+that a busy machine slows both alike; the ratio is the median over the rounds. Last line: one JSON object.
 
 `cached_over_uncached`: steps per second from features over steps per second from images (target: 20 for the head).
 `uncached_steps_per_second`, `cached_steps_per_second`: medians.
 `features_seconds`: computing and writing all features, once; `features_mb`: MB (10^6 bytes) on disk.
-`steps_to_pay_back`: steps after which the cache has saved the time that it took.
+`steps_to_pay_back`: steps after which the cache has saved its own time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ _FLAGS = flags.FLAGS
 
 
 def small_dataset(image_size: int) -> Dataset:
-    """320 images of 20 classes: coarse patterns with noise, of which 20 test."""
+    """Make 320 images of 20 classes: coarse patterns with noise.
+
+    20 are test images.
+    """
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(NUM_CLASSES), IMAGES_PER_CLASS)
     side = -(-image_size // 8)
@@ -64,7 +67,7 @@ def small_dataset(image_size: int) -> Dataset:
 
 
 def build_model(images, labels) -> EmbeddingModel:
-    """The whole model, on images, with its weights."""
+    """Build the whole model, on images, with its weights."""
     keras.utils.set_random_seed(0)
     by_gsp = _FLAGS.pooling == "gsp"
     pooling = GeneralizedSumPooling(64, memory_size=256) if by_gsp else GlobalAveragePooling()
@@ -75,7 +78,7 @@ def build_model(images, labels) -> EmbeddingModel:
 
 
 class Steps:
-    """A model and its endless batches, whose call makes some steps."""
+    """A model and its endless batches; a call makes some steps."""
 
     def __init__(self, model: EmbeddingModel, dataset: Dataset, augmentation, num_steps: int):
         index_batches = ClassBalancedBatches(dataset.train.labels, 8, 4, seed=0)
@@ -88,17 +91,17 @@ class Steps:
             self.step()
 
     def step(self) -> float:
-        """Makes one step; returns its loss."""
+        """Make one step; return its loss."""
         return float(self._train(next(self.batches))["loss"])
 
     def __call__(self) -> None:
-        """Makes `num_steps` steps."""
+        """Make `num_steps` steps."""
         for _ in range(self.num_steps):
             self.step()
 
 
 def main(argv) -> None:
-    """Computes the features, makes steps in turn and prints the table and the figures."""
+    """Compute the features, alternate steps and print table and figures."""
     del argv
     dataset = small_dataset(_FLAGS.image_size)
     first = dataset.train.inputs[:8], tf.constant(dataset.train.labels[:8])

@@ -1,4 +1,4 @@
-"""A training step with CCP over the same step without, and the memory of the proxies.
+"""A training step with CCP against one without, and the proxies' memory.
 
 Command: python -m benchmarks.ccp_step [--repeats=15] [--sizes=cars,sop] [--loss=c2] [--backbone=mobilenet_v2]
 
@@ -45,7 +45,10 @@ _FLAGS = flags.FLAGS
 
 
 class Step:
-    """A model with its optimiser, whose call is one training step; without CCP if `proxies` is None."""
+    """A model with its optimiser; a call is one training step.
+
+    Without CCP if `proxies` is None.
+    """
 
     def __init__(self, proxies: tuple[int, int] | None, jit_compile: bool = False):
         keras.utils.set_random_seed(0)
@@ -69,13 +72,13 @@ class Step:
         self.cpu_seconds: list[float] = []
 
     def __call__(self) -> None:
-        """Makes one step."""
+        """Make one step."""
         start = time.process_time()
         float(self._train((self.images, self.labels))["loss"])
         self.cpu_seconds.append(time.process_time() - start)
 
     def warmed_up(self) -> Step:
-        """After two steps, the first of which traces the graph."""
+        """Make two steps, the first of them tracing the graph; return self."""
         self()
         self()
         self.cpu_seconds.clear()
@@ -83,13 +86,13 @@ class Step:
 
 
 def reference_bytes(loss: ChanceConstrainedLoss) -> int:
-    """Bytes of the references that a step compares with: embeddings and labels."""
+    """Return the bytes of a step's references: embeddings and labels."""
     references = loss.proxies.references()
     return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in references[:2])
 
 
 def main(argv) -> None:
-    """Runs the steps in turn and prints the table and the figures."""
+    """Alternate the steps and print the table and the figures."""
     del argv
     steps = {"without": Step(None)}
     for name in _FLAGS.sizes:

@@ -1,11 +1,11 @@
-"""Derivatives of a function from its values alone, in float64, and how far a gradient is from them.
+"""Numerical derivatives of a function in float64, and the error of a gradient.
 
-Few inputs are differentiated along every coordinate, many along random directions: for independent normal directions v,
-the mean of <g - d, v>^2 is ||g - d||^2, so that both give the relative error of the whole gradient.
+Few inputs are differentiated along every coordinate, many along random directions. For independent normal directions v,
+the mean of <g - d, v>^2 is ||g - d||^2, so both give the relative error of the whole gradient.
 
-Where a vector lies exactly on the unit ball, clipping `v / max(1, ||v||)` has a kink: its derivative outwards is that
-of the projection onto the sphere, inwards that of the identity. The gradient is defined there as outside: what it must
-agree with are the one-sided derivatives in all directions that do not lead into the ball, by the three-point formula
+If a vector lies exactly on the unit ball, clipping `v / max(1, ||v||)` has a kink: its derivative outwards is that of
+the projection onto the sphere, inwards that of the identity. The gradient is defined there as outside. It must agree
+with the one-sided derivatives in all directions that do not lead into the ball, by the three-point formula
 
     (-3 F(x) + 4 F(x + h v) - F(x + 2 h v)) / 2 h
 
@@ -25,7 +25,7 @@ NUM_DIRECTIONS = 32  # in each input with more
 
 
 class Derivatives(NamedTuple):
-    """Directional derivatives of a scalar function with respect to one of its inputs.
+    """Directional derivatives of a scalar function with respect to one input.
 
     Attributes:
         directions: `[directions, ...]`, the rest as the input.
@@ -36,7 +36,10 @@ class Derivatives(NamedTuple):
     values: np.ndarray
 
     def relative_error(self, gradient) -> float:
-        """`||<g, v> - d|| / ||d||` over the directions v, for a gradient of the input's shape."""
+        """Return `||<g, v> - d|| / ||d||` over the directions v.
+
+        The gradient has the input's shape.
+        """
         found = self.directions.reshape(len(self.values), -1) @ np.asarray(gradient, np.float64).ravel()
         return float(np.linalg.norm(found - self.values) / np.linalg.norm(self.values))
 
@@ -44,7 +47,7 @@ class Derivatives(NamedTuple):
 def derivatives(
     function: Callable[..., float], inputs: Sequence[np.ndarray], on_the_ball: Sequence, seed: int = 0
 ) -> list[Derivatives]:
-    """The derivatives with respect to each input.
+    """Return the derivatives with respect to each input.
 
     Args:
         function: of float64 arrays like `inputs`.
@@ -83,6 +86,9 @@ def _directions(values: np.ndarray, generator: np.random.Generator) -> np.ndarra
 
 
 def _outwards(directions: np.ndarray, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Turns the part of a direction round that would lead a vector on the ball into it."""
+    """Reverse the part of a direction that leads a vector into the ball.
+
+    The vectors concerned lie on the ball.
+    """
     leads_inside = (directions * values).sum(axis=-1, keepdims=True) < 0
     return np.where(leads_inside & rows[..., None], -directions, directions)

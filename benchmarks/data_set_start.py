@@ -1,16 +1,17 @@
-"""The start of a run on a large data set: its listing, its fingerprint, and its prepared copies.
+"""Start of a run on a large data set: listing, fingerprint, prepared copies.
 
 Command: python -m benchmarks.data_set_start [--images=200000] [--repeats=5]
 
-Makes so many images of 8 x 8 pixels in folders of 100, prepares them once, and then does what every later start does:
+Creates the given number of images of 8 x 8 pixels in folders of 100 and prepares them once. Then it repeats the work of
+every later start:
 
 - `listing`: finds the class folders and their images.
 - `fingerprint`: asks the file system for each image's size and times, takes its digest from the last start, and adds.
 - `copies`: looks up each image's prepared copy, by its contents.
-- `shards`: the same of copies that are kept in shards.
-- `bare stat`: nothing but `os.stat` of each image by its path, in Python: the limit of what looks at every file.
+- `shards`: the same for copies kept in shards.
+- `bare stat`: only `os.stat` of each image by its path, in Python: the lower limit for a look at every file.
 
-All take turns. Memory is the peak above what the process had before, the result included. Last line: one JSON object.
+All take turns. Memory is the peak above the level before, including the result. Last line: one JSON object.
 
 `listing_over_stat`, `fingerprint_over_stat`, `copies_over_stat`, `shards_over_stat`: processor time over that of the
 bare stat.
@@ -39,7 +40,7 @@ IMAGES_PER_CLASS, SIDE = 100, 8
 
 
 def main() -> None:
-    """Makes the images, measures the starts, and prints the table and the figures."""
+    """Make the images, measure the starts, and print table and figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=200_000, help="images, at least 400")
     parser.add_argument("--repeats", type=int, default=5, help="rounds")
@@ -57,7 +58,10 @@ def main() -> None:
 
 
 def write_images(folder: pathlib.Path, num_classes: int) -> None:
-    """Writes class folders of `IMAGES_PER_CLASS` PNG files: 251 pictures in turn, and a number so that all differ."""
+    """Write class folders of `IMAGES_PER_CLASS` distinct PNG files.
+
+    251 pictures alternate; a number makes each file distinct.
+    """
     rng = np.random.default_rng(0)
     contents = []
     for _ in range(251):
@@ -74,7 +78,10 @@ def write_images(folder: pathlib.Path, num_classes: int) -> None:
 
 
 def parts_of_start(folder: str, cache_dir: str) -> dict[str, Callable[[], object]]:
-    """What a start consists of, by name; a first call of each makes what later ones find."""
+    """Return the parts of a start by name.
+
+    A first call of each prepares the later ones.
+    """
     dataset = load_image_folder(folder)
     images = (dataset.train, dataset.test)
 
@@ -93,12 +100,12 @@ def parts_of_start(folder: str, cache_dir: str) -> dict[str, Callable[[], object
 
 
 def report(clocks: dict[str, list[float]], megabytes: dict[str, float], num_images: int) -> None:
-    """Prints the table and the figures.
+    """Print the table and the figures.
 
     Args:
         clocks: by part, processor seconds of each round.
         megabytes: by part, peak memory.
-        num_images: that the parts were about.
+        num_images: number of images in the data set.
     """
     millions = num_images / 1e6
     seconds = {name: statistics.median(rounds) for name, rounds in clocks.items()}

@@ -1,4 +1,4 @@
-"""The short training of the fault harness, with faults that come from inside the process."""
+"""The short training of the fault harness, with faults inside the process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SETTINGS = {
 
 
 class Place(NamedTuple):
-    """Where a run is.
+    """The folders and the method of a run.
 
     Attributes:
         images: folder of the glyphs, a folder per class.
@@ -70,7 +70,7 @@ class Place(NamedTuple):
     method: str
 
     def configuration(self) -> ExperimentConfig:
-        """A few steps; `one_convolution` takes the place of the backbone."""
+        """Return a configuration of a few steps, with `one_convolution` as the backbone."""
         loss, method, pooling = build.parse_method(self.method)
         overrides = dict(_SETTINGS)
         if method == "ccp":
@@ -78,12 +78,15 @@ class Place(NamedTuple):
         return resolve("folder", loss, pooling, "thesis", "smoke", overrides, method)
 
     def unit_runs(self) -> UnitRuns:
-        """The data, and where the run has its folder."""
+        """Return the data and the location of the run's folder."""
         return UnitRuns(build.load_dataset("folder", self.images, self.cache, 0), self.runs, self.cache)
 
 
 def draw_images(folder: str) -> None:
-    """Writes a few letters in a few fonts as PNG files, a folder a letter."""
+    """Write a few letters in a few fonts as PNG files.
+
+    Each letter has a folder.
+    """
     for font in load_glyph_fonts()[:_NUM_FONTS]:
         for character in _CHARACTERS:
             path = pathlib.Path(folder) / character / f"{font.name}.png"
@@ -92,21 +95,24 @@ def draw_images(folder: str) -> None:
 
 
 def one_convolution(channels: int, *, frozen_batch_norm: bool, weights: str) -> keras.Model:
-    """The smallest network with batch normalisation: images `[batch, height, width, channels]` to 16 channels."""
+    """Build the smallest network with batch normalisation.
+
+    It maps images `[batch, height, width, channels]` to 16 channels.
+    """
     del frozen_batch_norm, weights
     layers = [keras.layers.Rescaling(1 / 128), keras.layers.Conv2D(16, 5, strides=2), keras.layers.BatchNormalization()]
     return keras.Sequential([keras.Input((None, None, channels)), *layers, keras.layers.ReLU()])
 
 
 def run_session(place: Place, fault: str | None, delay: float, step: int, log: str) -> None:
-    """Trains, or resumes, in a process of its own, and leaves it with the exit code that a command would have.
+    """Train or resume in a separate process, then exit as a command would.
 
     Args:
         place: see `Place`.
         fault: one of `INSIDE`, or None.
         delay: seconds from now until the disk is full, cannot be written, or the clock jumps.
         step: which step of this session has the NaN, from 0.
-        log: file for all that the terminal would show.
+        log: file for the terminal's output.
     """
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
@@ -120,7 +126,10 @@ def run_session(place: Place, fault: str | None, delay: float, step: int, log: s
 
 @contextlib.contextmanager
 def full_disk(due: float, step: int):
-    """From `due` on, what is written to the run's folder ends after some bytes with ENOSPC."""
+    """End writes to the run's folder with ENOSPC from `due` on.
+
+    Some bytes are still written.
+    """
     del step
 
     class FullDisk(io.BufferedWriter):
@@ -142,7 +151,10 @@ def full_disk(due: float, step: int):
 
 @contextlib.contextmanager
 def read_only(due: float, step: int):
-    """From `due` on, no file can be made or opened for writing in the run's folder (EROFS)."""
+    """Refuse to open the run's files for writing from `due` on (EROFS).
+
+    New files are refused too.
+    """
     del step
 
     def open_file(path, mode="r", **settings):
@@ -156,7 +168,10 @@ def read_only(due: float, step: int):
 
 @contextlib.contextmanager
 def _opened_by(open_file: Callable, open_temporary: Callable):
-    """The log of a run is opened by the first, the temporary files of atomic writing by the second: (path, mode)."""
+    """Open the run's log and the temporary files by the given functions.
+
+    `open_temporary` gets (path, mode) of the files of atomic writing.
+    """
 
     class FaultyPath(type(pathlib.Path())):
         def open(self, mode="r", *arguments, **settings):
@@ -174,7 +189,10 @@ def _opened_by(open_file: Callable, open_temporary: Callable):
 
 @contextlib.contextmanager
 def clock_jump(due: float, step: int):
-    """At `due` the wall clock goes back ten years, and at every second call forward ten years."""
+    """Shift the wall clock ten years back or forth, from `due` on.
+
+    The first call goes back; directions alternate.
+    """
     del step
     now, calls = time.time, []
 
@@ -189,7 +207,10 @@ def clock_jump(due: float, step: int):
 
 
 def not_finite(where: str) -> Callable:
-    """A fault that makes the loss, or the gradient behind a finite loss, NaN at one step."""
+    """Return a fault that makes the loss or its gradient NaN at one step.
+
+    The gradient is NaN behind a finite loss.
+    """
 
     @contextlib.contextmanager
     def fault(due: float, step: int):

@@ -1,13 +1,13 @@
-"""Breaks a short training in every way that is known, at random moments, and looks whether anything was lost.
+"""Random faults of every known kind in a short training, checked for losses.
 
 Command: python -m benchmarks.faults [--faults=100] [--seed=0] [--minutes=20] [--methods=c1+xbm+gap,c2+ccp+gap]
     [--kinds=SIGKILL,SIGTERM] [--keep=FOLDER]
 
-Each fault hits one session of a run of glyph images; the next session is the restart, and has the next fault. When
-a run has finished in spite of all, its result, weights, test embeddings and validation curve are compared bit for
-bit with those of an undisturbed run, and the next run begins. The table has, for each kind, how its
-sessions ended and how many of them belong to runs that ended bit for bit equal. Exit code 1 if anything was lost,
-wrong, or ended in a way that `docs/reliability.md` does not name. Last line: one JSON object.
+Each fault hits one session of a run of glyph images; the next session is the restart, and has the next fault. When a
+run has finished despite all faults, its result, weights, test embeddings and validation curve are compared bit for bit
+with those of an undisturbed run, and the next run begins. The table lists, for each kind, how its sessions ended and
+how many of them belong to runs that ended bit for bit equal. Exit code 1 if anything was lost, wrong, or ended in a way
+that `docs/reliability.md` does not name. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SESSION_LIMIT = 600.0  # seconds after which a session counts as hanging
 
 
 class Fault(NamedTuple):
-    """A fault and what came of its session; `outcome` is None where that is in no document."""
+    """A fault and its session's outcome; `outcome` is None if undocumented."""
 
     kind: str
     outcome: str | None
@@ -76,29 +76,29 @@ class Session:
         self._process.start()
 
     def wait(self, seconds: float = _SESSION_LIMIT) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
         self._process.join(seconds)
         return self._process.exitcode
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self._process.kill()
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self._process.terminate()
 
     def seconds(self) -> float:
-        """Since it began."""
+        """Return the seconds since it began."""
         return time.monotonic() - self._started
 
     def text(self) -> str:
-        """What its terminal shows."""
+        """Return the output on its terminal."""
         return self._log.read_bytes()[self._begin :].decode(errors="replace")
 
 
 class Harness:
-    """Faults one after the other, over runs in one folder.
+    """Successive faults, over runs in one folder.
 
     Args:
         folder: for images, runs and logs.
@@ -126,20 +126,20 @@ class Harness:
             self.expected[method] = signature(self.run_path(place))
 
     def place(self, name: str, method: str) -> Place:
-        """The folders of a run."""
+        """Return the folders of a run."""
         return Place(str(self.folder / "images"), str(self.folder / "cache"), str(self.folder / name), method)
 
     def run_path(self, place: Place) -> pathlib.Path:
-        """The folder of the only run in a place."""
+        """Return the folder of the only run in a place."""
         (path,) = pathlib.Path(place.runs).glob("*/*/*/fold*")
         return path
 
     def session(self, place: Place, *arguments) -> Session:
-        """Starts a session."""
+        """Start a session."""
         return Session(self.context, place, self.log, *arguments)
 
     def run(self, num_faults: int, minutes: float = math.inf) -> None:
-        """Makes so many faults, fewer if the minutes are over before, and finishes the last training."""
+        """Make `num_faults` faults within `minutes`, then finish the last training."""
         deadline = time.monotonic() + 60 * minutes
         kinds = [self.kinds[index % len(self.kinds)] for index in range(num_faults)]
         place = self._next_place()
@@ -178,7 +178,7 @@ class Harness:
         return code
 
     def _learn(self, session: Session) -> None:
-        """How long a session takes: the machine may be busier now than before."""
+        """Update the usual duration of a session, since the machine's load varies."""
         self.seconds = (self.seconds + session.seconds()) / 2 if self.seconds else session.seconds()
 
     def _fault(self, kind: str, place: Place) -> Fault:
@@ -245,7 +245,7 @@ class Harness:
         return (FINISHED if codes == [0, 0] else None), f"exit codes {codes}: {first.text()[-500:]}"
 
     def _ended(self, kind: str, session: Session) -> tuple[str | None, str]:
-        """How a session ended that may stop with the message of its fault."""
+        """Return the outcome of a session that its fault's message may stop."""
         code = session.wait()
         if code == 0:
             self._learn(session)
@@ -265,7 +265,7 @@ def _finished(code: int | None) -> str | None:
 
 
 def damage(path: pathlib.Path, rng: np.random.Generator) -> None:
-    """Cuts a file off, or changes one byte of an array in it."""
+    """Truncate a file, or change one byte of an array in it."""
     content = bytearray(path.read_bytes())
     if rng.random() < 0.5:
         path.write_bytes(content[: rng.integers(0, len(content))])
@@ -277,7 +277,10 @@ def damage(path: pathlib.Path, rng: np.random.Generator) -> None:
 
 
 def signature(run: pathlib.Path) -> dict:
-    """All that a finished run leaves, but the seconds and joules that it took: JSON values, and the bytes of arrays."""
+    """Return all output of a finished run except its seconds and joules.
+
+    JSON values, and the bytes of arrays.
+    """
     result = json.loads((run / "result.json").read_text())
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     found = {key: value for key, value in result.items() if key not in ("train_seconds", "energy_joules")}
@@ -290,7 +293,7 @@ def signature(run: pathlib.Path) -> dict:
 
 
 def summary(faults: list[Fault], unequal: list[int]) -> tuple[list[list], dict]:
-    """Rows of the table, a kind and outcome each, and the figures."""
+    """Return the table's rows, a kind and outcome each, and the figures."""
     counts = collections.Counter((fault.kind, fault.outcome or "NOT DOCUMENTED") for fault in faults)
     wrong = collections.Counter((faults[i].kind, faults[i].outcome or "NOT DOCUMENTED") for i in set(unequal))
     rows = [
@@ -302,7 +305,7 @@ def summary(faults: list[Fault], unequal: list[int]) -> tuple[list[list], dict]:
 
 
 def main(argv) -> None:
-    """Makes the faults, prints the table and the figures."""
+    """Make the faults, print the table and the figures."""
     del argv
     values, started = flags.FLAGS, time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,13 +1,13 @@
-"""Training steps with several features over plain ones, and the share of PADS' decisions in training.
+"""Training steps with several features, and the share of PADS' decisions.
 
 Command: python -m benchmarks.features [--repeats=15] [--backbone=mobilenet_v2] [--image_size=160] [--watched=300]
     [--fold_batch_norm]
 
-The steps: MobileNetV2 at 160 pixels with frozen batch normalisation, 128 dimensions, a batch of 32 (8 classes x 4),
-the margin loss over distance-weighted triplets, coupled weight decay, Adam. `shared` adds the shared feature and the
+The steps: MobileNetV2 at 160 pixels with frozen batch normalisation, 128 dimensions, a batch of 32 (8 classes x 4), the
+margin loss over distance-weighted triplets, coupled weight decay, Adam. `shared` adds the shared feature and the
 decorrelation, both tasks in each step; `diva` all three features and the second view. Steps alternate, so that a busy
 machine slows all of them alike; ratios are medians over the rounds. PADS is the plain step with a distribution of 30
-bins, and one decision (embedding the images held back, their figures, one update of the policy) in 30 steps. With
+bins, and one decision in 30 steps: embed the images held back, compute their figures, update the policy once. With
 `--fold_batch_norm` all of them compute the frozen batch normalisation inside the convolutions, as the flag of runs
 does. Last line: one JSON object.
 
@@ -56,7 +56,7 @@ def _mined(miner: str | miners.SamplingDistribution, seed: int) -> losses.Metric
 
 
 def loss_of(name: str) -> tuple[losses.MetricLoss, tuple[int, ...] | None]:
-    """The loss of one of the measured steps, and the sizes of its features.
+    """Return a measured step's loss and the sizes of its features.
 
     Args:
         name: `plain`, `pads`, `shared` or `diva`.
@@ -73,7 +73,7 @@ def loss_of(name: str) -> tuple[losses.MetricLoss, tuple[int, ...] | None]:
 
 
 class Step:
-    """A model with its optimiser, whose call is one training step."""
+    """A model with its optimiser; a call is one training step."""
 
     def __init__(self, name: str) -> None:
         keras.utils.set_random_seed(0)
@@ -92,12 +92,14 @@ class Step:
         self._train = tf.function(self.model.train_step)
 
     def __call__(self) -> None:
-        """Makes one step."""
+        """Make one step."""
         float(self._train((self.images, self.labels))["loss"])
 
 
 def decision_of(step: Step) -> Callable[[], None]:
-    """One decision of the teacher of a model with a sampling distribution.
+    """Return a function that makes one decision of the teacher.
+
+    The teacher belongs to a model with a sampling distribution.
 
     Args:
         step: the model's.
@@ -116,7 +118,7 @@ def decision_of(step: Step) -> Callable[[], None]:
 
 
 def main(argv: list[str]) -> None:
-    """Runs the steps in turn and prints the table and the figures."""
+    """Alternate the steps and print the table and the figures."""
     del argv
     steps: dict[str, Callable[[], None]] = {name: Step(name) for name in ("plain", "shared", "diva", "pads")}
     steps["decision"] = decision_of(steps["pads"])  # type: ignore[arg-type]
@@ -141,7 +143,7 @@ def main(argv: list[str]) -> None:
 
 
 def define_flags() -> None:
-    """Defines the flags of this command."""
+    """Define the flags of this command."""
     flags.DEFINE_integer("repeats", 15, "Rounds of the paired timing.", lower_bound=1)
     flags.DEFINE_integer("image_size", 160, "Height and width of the images in pixels.", lower_bound=32)
     flags.DEFINE_integer("watched", 300, "Images that PADS' policy watches.", lower_bound=12)

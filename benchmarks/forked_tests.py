@@ -1,4 +1,4 @@
-"""Test files in a forked process, which finds TensorFlow imported already and the project not."""
+"""Test files in a forked process that has imported TensorFlow, not the project."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FAILED_STATUS = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)  # 
 
 
 class Outcome(NamedTuple):
-    """What came of the tests."""
+    """The outcome of the tests."""
 
     what: str  # `PASSED`, `FAILED`, `TOO_LONG` or `DIED`
     failed: tuple[str, ...]  # names of the tests that failed
@@ -28,7 +28,9 @@ class Outcome(NamedTuple):
 
 
 class ForkedTests:
-    """Runs tests of a tree in a process of their own; nothing of the project may run in threads of this one.
+    """Runs tests of a tree in a separate process.
+
+    No thread of this process may run code of the project.
 
     Args:
         tree: the root of a copy of the project; modules are imported from there.
@@ -50,7 +52,7 @@ class ForkedTests:
             _run(tree, [*tests, *(["-x"] if stop_at_first else [])], log, self._report)
 
     def poll(self) -> Outcome | None:
-        """The outcome, or None while the tests run."""
+        """Return the outcome, or None while the tests run."""
         seconds = time.monotonic() - self._begin
         if not os.waitpid(self._process, os.WNOHANG)[0]:
             if seconds <= self._limit:
@@ -65,21 +67,21 @@ class ForkedTests:
         return Outcome(known.get(report["status"], DIED), tuple(report["failed"]), seconds)
 
     def stop(self) -> None:
-        """Kills the tests and the processes that they have started."""
+        """Kill the tests and the processes that they have started."""
         with contextlib.suppress(ProcessLookupError):  # of its first moments, when the group is not there yet
             os.killpg(self._process, signal.SIGKILL)
         os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
 
     def wait(self) -> Outcome:
-        """The outcome, as soon as there is one."""
+        """Wait for the outcome and return it."""
         while (outcome := self.poll()) is None:
             time.sleep(0.02)
         return outcome
 
 
 class _Recorder:
-    """Keeps the names of tests that fail; those that are marked slow run last."""
+    """Keeps the names of failing tests; tests marked slow run last."""
 
     def __init__(self):
         self.failed: list[str] = []
@@ -99,7 +101,7 @@ class _Recorder:
 
 
 def _run(tree: pathlib.Path, arguments: list[str], log: pathlib.Path, report: pathlib.Path) -> None:
-    """The forked process: it never returns."""
+    """Run the tests in the forked process; never returns."""
     try:
         os.setsid()  # the tests' own processes end with it
         output = os.open(log, os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
@@ -119,7 +121,10 @@ def _run(tree: pathlib.Path, arguments: list[str], log: pathlib.Path, report: pa
 
 
 def _move_to(tree: pathlib.Path) -> None:
-    """Imports come from the tree from now on, without byte code: a bug may have the size of what it replaces."""
+    """Import from the tree from now on, without byte code.
+
+    A bug may have the size of the code that it replaces.
+    """
     left_behind = ("", os.getcwd(), str(pathlib.Path(__file__).resolve().parent.parent))
     packages = {path.parent.name for path in tree.glob("*/__init__.py")}
     for name in list(sys.modules):

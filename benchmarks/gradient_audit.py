@@ -1,12 +1,12 @@
-"""Every gradient that is written by hand against derivatives taken from the function's values in float64.
+"""Hand-written gradients against numerical derivatives in float64.
 
 Gradients of float32 and of bfloat16 inputs at 8, 17, 64 and 1,000 rows, of vectors inside, on and outside of the unit
-ball and of all three together (`benchmarks.gradient_cases`), eagerly and as a `tf.function`; and once more on emulated
-processors whose approximations are off by a unit or two in the last place (`benchmarks.inexact_arithmetic`), since a
-decision that hangs on an inexact result shows on some processors alone. `benchmarks.central_differences` says what is
-right on the ball.
+ball and of all three together (`benchmarks.gradient_cases`), eagerly and as a `tf.function`. All are repeated on
+emulated processors whose approximations are off by a unit or two in the last place (`benchmarks.inexact_arithmetic`),
+since a decision that depends on an inexact result differs between processors. `benchmarks.central_differences` defines
+the correct gradient on the ball.
 
-As a control the last column puts a line back that was wrong: clipping decided by the scale, `rsqrt(max(1, ||v||^2)) <
+As a control the last column restores a line that was wrong: clipping decided by the scale, `rsqrt(max(1, ||v||^2)) <
 1`, instead of the squared norm, on the processor whose rsqrt is one unit low.
 
 Last line: `largest_relative_error` (float32 on this processor; bound 1e-4), `largest_relative_error_bfloat16` (bound
@@ -45,7 +45,7 @@ class Error(NamedTuple):
 
 
 def errors_of(case: str, lengths: str, rows: int, seed: int = 0) -> list[Error]:
-    """All gradients of a case at one number of rows."""
+    """Return the errors of all gradients of a case at one size."""
     found = []
 
     def add(column, value):
@@ -69,7 +69,10 @@ def errors_of(case: str, lengths: str, rows: int, seed: int = 0) -> list[Error]:
 
 
 def table_of(errors: Sequence[Error]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: the largest error of each case and kind of vectors, and at how many rows float32 has it."""
+    """Return header and rows: each case's largest error by kind of vectors.
+
+    Also the number of rows of float32's largest error.
+    """
     columns = (NATIVE, EMULATED, BFLOAT16, OLD_LINE)
     rows = []
     for case, lengths in dict.fromkeys((error.case, error.lengths) for error in errors):
@@ -81,12 +84,12 @@ def table_of(errors: Sequence[Error]) -> tuple[list[str], list[list[str]]]:
 
 
 def largest_error(errors: Sequence[Error], column: str) -> float | None:
-    """The largest one of a column; None if it is empty."""
+    """Return the largest error of a column; None if it is empty."""
     return max((error.value for error in errors if error.column == column), default=None)
 
 
 def figures_of(errors: Sequence[Error]) -> dict:
-    """The last line of the command."""
+    """Return the last line of the command."""
     native, emulated, half, old = (largest_error(errors, name) for name in (NATIVE, EMULATED, BFLOAT16, OLD_LINE))
     return {
         "largest_relative_error": native,
@@ -100,7 +103,7 @@ def figures_of(errors: Sequence[Error]) -> dict:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Build the command line's parser."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=_numbers, default=ROWS, help="how many feature vectors, a list")
     parser.add_argument("--cases", default="", help="some of the functions, a list of beginnings; empty: all")
@@ -113,7 +116,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def main() -> None:
-    """Runs the benchmark from the command line."""
+    """Run the benchmark from the command line."""
     parser = make_parser()
     arguments = parser.parse_args()
     cases = [name for name in CASES if name.startswith(tuple(arguments.cases.split(",")))]

@@ -1,8 +1,8 @@
-"""Every gradient of the project that is written by hand, as a function of tensors with inputs to try it at.
+"""Every hand-written gradient, as a function of tensors, with test inputs.
 
 Two kinds: gradients registered with `tf.custom_gradient`, and functions that stop a gradient at a quantity which they
-do not depend on, or guard one against 0/0. Losses that hold their selection constant are not here: their means over
-active terms jump; `tests/conformance` compares them with central differences.
+do not depend on, or guard one against 0/0. Losses that hold their selection constant are excluded, because their means
+over active terms jump; `tests/conformance` compares them with central differences.
 """
 
 from __future__ import annotations
@@ -40,20 +40,23 @@ COMPILED = ("CompiledPooling", "CompiledLoss")  # cases that are programs of the
 
 
 class Inputs(NamedTuple):
-    """What a case is tried at: float64 arrays, and for each of them which rows lie on the unit ball (or None)."""
+    """The inputs of a case: float64 arrays, and their rows on the ball.
+
+    The rows are a mask for each array, or None.
+    """
 
     arrays: list[np.ndarray]
     on_the_ball: list[np.ndarray | None]
 
 
 class Case(NamedTuple):
-    """A function with a gradient of its own.
+    """A function with a hand-written gradient.
 
     Attributes:
         function: of tensors, of any floating-point type, to a list of tensors.
         inputs: from (rows, lengths, generator) to `Inputs`.
         lengths: the kinds of vectors that make a difference to it.
-        exact_function: what is differentiated numerically, where it is not `function`.
+        exact_function: differentiated numerically; None: `function` is.
         is_custom: whether the gradient is a `tf.custom_gradient`.
     """
 
@@ -65,7 +68,9 @@ class Case(NamedTuple):
 
 
 def vectors(num: int, lengths: str, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors `[num, CHANNELS]` of norms .05 to .95, exactly 1, 1.05 to 8, or each of these, and which have norm 1.
+    """Draw vectors `[num, CHANNELS]`; also return which have norm 1.
+
+    The norms are .05 to .95, exactly 1, 1.05 to 8, or each of these.
 
     Those on the ball have a power of four of equal components, whose squares add up to 1 in every type.
     """
@@ -83,7 +88,7 @@ def vectors(num: int, lengths: str, generator: np.random.Generator) -> tuple[np.
 
 
 def features_and_prototypes(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """`[num, CHANNELS]` and `[PROTOTYPES, CHANNELS]`, none of them near one another on the ball."""
+    """Draw `[num, CHANNELS]` and `[PROTOTYPES, CHANNELS]`, well apart on the ball."""
     prototypes, prototypes_on = vectors(PROTOTYPES, lengths, generator)
     features, features_on = vectors(2 * num + 8, lengths, generator)
     apart = np.linalg.norm(_clip(features)[:, None] - _clip(prototypes), axis=-1).min(axis=1) > SMALLEST_DISTANCE
@@ -92,7 +97,10 @@ def features_and_prototypes(num: int, lengths: str, generator: np.random.Generat
 
 
 def near_a_prototype(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """The same, but the first of the features is near a prototype, where the costs are computed in another way."""
+    """Draw features and prototypes; move the first feature near a prototype.
+
+    The costs are computed differently there.
+    """
     (features, prototypes), on = features_and_prototypes(num, lengths, generator)
     direction = np.ones(CHANNELS) - prototypes[0] * prototypes[0].sum() / (prototypes[0] ** 2).sum()
     distance = 0.03 * max(1.0, np.linalg.norm(prototypes[0]))
@@ -101,43 +109,46 @@ def near_a_prototype(num: int, lengths: str, generator: np.random.Generator) -> 
 
 
 def pooling_inputs(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """Features, prototypes and a transport ratio."""
+    """Draw features, prototypes and a transport ratio."""
     arrays, on = features_and_prototypes(num, lengths, generator)
     return Inputs([*arrays, np.array(0.3)], [*on, None])
 
 
 def transport_inputs(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """Costs `[num, PROTOTYPES]` and a transport ratio."""
+    """Draw costs `[num, PROTOTYPES]` and a transport ratio."""
     del lengths
     return Inputs([generator.uniform(0.2, 1.5, size=(num, PROTOTYPES)), np.array(0.3)], [None, None])
 
 
 def weights_and_features(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """Weights `[num]` and features `[num, CHANNELS]`."""
+    """Draw weights `[num]` and features `[num, CHANNELS]`."""
     del lengths
     return Inputs([generator.uniform(0.1, 1.0, size=num), generator.normal(size=(num, CHANNELS))], [None, None])
 
 
 def weights_alone(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """Weights `[num]`."""
+    """Draw weights `[num]`."""
     return Inputs(weights_and_features(num, lengths, generator).arrays[:1], [None])
 
 
 def features_alone(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """Features `[num, CHANNELS]`."""
+    """Draw features `[num, CHANNELS]`."""
     values, on = vectors(num, lengths, generator)
     return Inputs([values], [on])
 
 
 def features_off_zero(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """`features_alone` that no step of a difference takes across 0, where a count of active channels jumps."""
+    """Draw `features_alone` that no difference step takes across 0.
+
+    A count of active channels jumps there.
+    """
     inputs = features_alone(num, lengths, generator)
     arrays = [np.where(np.abs(values) < 1e-3, np.copysign(1e-3, values), values) for values in inputs.arrays]
     return inputs._replace(arrays=arrays)
 
 
 def one_active_position(num: int, lengths: str, generator: np.random.Generator) -> Inputs:
-    """Features `[num, CHANNELS]` with positive components at one position alone."""
+    """Draw features `[num, CHANNELS]`, positive at one position alone."""
     del lengths
     magnitudes = generator.uniform(0.2, 1.0, size=(num, CHANNELS))
     return Inputs([np.where(np.arange(num)[:, None] == num // 2, magnitudes, -magnitudes)], [None])
@@ -148,26 +159,29 @@ def _clip(values):
 
 
 def _given(features, prototypes, ratio) -> PoolingInputs:
-    """In the type that the layer computes in, an image of all rows."""
+    """Convert to the layer's type: an image of all rows."""
     features, prototypes, ratio = (at_least_float32(part) for part in (features, prototypes, ratio))
     return PoolingInputs(features[None], prototypes, ratio, None, None)
 
 
 def pool(features, prototypes, ratio) -> list:
-    """`transport_pooling`, with all that it returns but the weights."""
+    """Return all outputs of `transport_pooling` except the weights."""
     pooled, transport = transport_pooling(_given(features, prototypes, ratio), _POOLING)
     return [pooled, transport.attributes, transport.plan]
 
 
 @functools.cache
 def _compiled_pooling(traced_with: tuple) -> CompiledPooling:
-    """The programs of `pool_compiled`: others, where functions have been replaced that they are traced with."""
+    """Return the programs of `pool_compiled`, traced with given functions.
+
+    Replaced functions need new programs.
+    """
     del traced_with
     return CompiledPooling(_POOLING)
 
 
 def pool_compiled(features, prototypes, ratio) -> list:
-    """`CompiledPooling`, with all that it returns."""
+    """Return all outputs of `CompiledPooling`."""
     traced_with = (tf.math.rsqrt, sys.modules["gsp_dml.prototype_costs"]._gradients)
     pooled, transport = _compiled_pooling(traced_with)(_given(features, prototypes, ratio))
     return [pooled, transport.attributes, transport.plan]
@@ -175,7 +189,7 @@ def pool_compiled(features, prototypes, ratio) -> list:
 
 @functools.cache
 def _contrastive_loss(dtype: str) -> ContrastiveLoss:
-    """C2 with margins that leave no pair out, where it has no kinks."""
+    """Return C2 with margins that keep all pairs, where it is smooth."""
     return ContrastiveLoss(0.0, 3.0, normalization="clip", dtype=dtype)
 
 
@@ -185,7 +199,7 @@ def _compiled_loss(dtype: str) -> CompiledLoss:
 
 
 def _loss_by(loss_of: Callable[[str], Callable]) -> Callable:
-    """Rows against prototypes, of as many classes in turn."""
+    """Compare rows with prototypes, which cycle through as many classes."""
 
     def apply(features, prototypes):
         features, prototypes = at_least_float32(features), at_least_float32(prototypes)

@@ -1,4 +1,4 @@
-"""One gradient that is written by hand against derivatives taken from values in float64."""
+"""One hand-written gradient against numerical derivatives in float64."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PRESENT_DECISIONS = {
 
 
 class GradientCheck:
-    """A case of `CASES` at given inputs: its derivatives in float64, and the errors of its gradients.
+    """Derivatives in float64 of a case of `CASES`, and its gradients' errors.
 
-    The value that is differentiated is the sum of all outputs, each entry times a normal number.
+    The differentiated value is the sum of all outputs, each entry times a normal number.
 
     Args:
         name: of the case.
@@ -53,11 +53,11 @@ class GradientCheck:
         self.derivatives = derivatives(exact_value, [tensor.numpy() for tensor in exact], given.on_the_ball, seed)
 
     def error(self, processor: Processor | None = None, as_function: bool = False) -> float:
-        """The relative error of the gradient, the largest over the inputs.
+        """Return the gradient's relative error, the largest over the inputs.
 
         Args:
-            processor: computed on this one's arithmetic; None: as it is here.
-            as_function: inside of a `tf.function`, not eagerly.
+            processor: the arithmetic to emulate; None: that of this machine.
+            as_function: inside a `tf.function`, not eagerly.
         """
         arithmetic = contextlib.nullcontext() if processor is None else inexact_arithmetic(processor)
         function = _gradients_of(self.name)
@@ -73,7 +73,7 @@ class GradientCheck:
 
 @contextlib.contextmanager
 def old_decision() -> Iterator[None]:
-    """Within it, `prototype_costs` decides by the scale which vectors are clipped, as it did once."""
+    """Restore `prototype_costs`' former clipping decision, by the scale."""
     module = importlib.import_module("gsp_dml.prototype_costs")
     present = module._gradients
     source = inspect.getsource(present)
@@ -92,7 +92,10 @@ def old_decision() -> Iterator[None]:
 
 @functools.cache
 def _value_of(name: str):
-    """`(inputs, upstream) -> scalar` in float64, traced once for any number of rows."""
+    """Return `(inputs, upstream) -> scalar` in float64.
+
+    It is traced once for any number of rows.
+    """
     function = CASES[name].exact_function or CASES[name].function
 
     @tf.function(reduce_retracing=True, autograph=False)
@@ -103,7 +106,7 @@ def _value_of(name: str):
 
 
 def _gradients_of(name: str):
-    """`(inputs, upstream) -> gradients` of the case's function."""
+    """Return `(inputs, upstream) -> gradients` of the case's function."""
 
     def gradients(inputs, upstream):
         with tf.GradientTape() as tape:

@@ -1,4 +1,4 @@
-"""Generalized sum pooling against plain average pooling: what the layer adds to a training step.
+"""Generalized sum pooling against average pooling: its cost in a training step.
 
 Times forward and backward passes of a 1 x 1 convolution (with the gradients of its kernel and its input) followed by a
 pooling, five steps of each variant in turn on the same inputs, as `tf.function`s. The loss is not linear, so that no
@@ -49,7 +49,7 @@ STEPS_IN_A_ROW = 5  # of one variant, before the turn of the next
 
 
 class IteratedPooling(keras.layers.Layer):
-    """GSP by fixed-point iterations, differentiated in closed form or through the iterations."""
+    """GSP by fixed-point iterations, differentiated in closed form or by autodiff."""
 
     def __init__(self, prototypes, num_iterations, gradient):
         super().__init__()
@@ -71,7 +71,7 @@ class IteratedPooling(keras.layers.Layer):
 
 
 def training_step(pooling, kernel, upstream):
-    """A function of images' features: the pooled embeddings and all gradients."""
+    """Return a function from features to pooled embeddings and all gradients."""
 
     @tf.function
     def step(inputs):
@@ -86,7 +86,7 @@ def training_step(pooling, kernel, upstream):
 
 
 def make_setting(batch, size, channels, embedding, prototypes):
-    """Inputs, kernel, upstream gradient and initial prototypes of a setting."""
+    """Make a setting's inputs, kernel, upstream gradient and initial prototypes."""
     generator = tf.random.Generator.from_seed(0)
     inputs = tf.nn.relu(generator.normal([batch, size, size, channels]))
     kernel = tf.Variable(generator.normal([1, 1, channels, embedding], stddev=channels**-0.5))
@@ -99,7 +99,7 @@ def make_setting(batch, size, channels, embedding, prototypes):
 
 
 def time_setting(setting, repeats) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Wall-clock and processor seconds of a step of every variant, measured in turn."""
+    """Measure wall-clock and processor seconds of each variant's step, in turn."""
     inputs, kernel, upstream, prototypes = make_setting(*setting)
     initial = prototypes.numpy()
     poolings = {
@@ -122,15 +122,16 @@ def time_setting(setting, repeats) -> tuple[dict[str, list[float]], dict[str, li
 
 
 def run_steps(step, inputs) -> None:
-    """Some training steps in a row, as training makes them."""
+    """Make some training steps in a row, as training does."""
     for _ in range(STEPS_IN_A_ROW):
         step(inputs)[0].numpy()
 
 
 def extra_ratio(seconds, numerator, denominator) -> float:
-    """What one variant adds to GAP over what another one adds, by medians over the rounds.
+    """Return one variant's extra time over GAP relative to another's.
 
-    An addition below 1 % of GAP counts as 1 %: on a busy machine it may even come out negative.
+    The figures are medians over the rounds. An addition below 1 % of GAP counts as 1 %: on a busy machine it may even
+    be negative.
     """
     added = {
         name: statistics.median(variant - gap for variant, gap in zip(seconds[name], seconds["gap"]))
@@ -140,7 +141,10 @@ def extra_ratio(seconds, numerator, denominator) -> float:
 
 
 def peak_megabytes(gradient: str, num_iterations: int) -> float:
-    """How far memory rises during one forward and backward pass over 64 x 400 positions and 64 prototypes."""
+    """Measure the rise of memory in one forward and backward pass.
+
+    The pass has 64 x 400 positions and 64 prototypes.
+    """
     step = transport_step(gradient, num_iterations)
     step(tf.zeros([1, 2, 2]))  # traces
     costs = tf.random.Generator.from_seed(0).uniform([64, 400, 64], 0.5, 1.5)
@@ -148,7 +152,7 @@ def peak_megabytes(gradient: str, num_iterations: int) -> float:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Build the command line's parser."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--repeats", type=int, default=30, help="rounds of the first two settings; a quarter for the third"
@@ -159,7 +163,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Runs the benchmark from the command line."""
+    """Run the benchmark from the command line."""
     arguments = make_parser().parse_args()
     peak_megabytes("unrolled", 1)  # first use of the libraries
     memory = {

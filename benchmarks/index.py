@@ -1,4 +1,4 @@
-"""Time, memory and recall of an index of a million embeddings, beside faiss called directly.
+"""Time, memory and recall of a million-embedding index, beside faiss itself.
 
 Command: python -m benchmarks.index [--num_embeddings=1000000] [--dim=128] [--num_queries=1000] [--kinds=hnsw,ivf_pq]
     [--repeats=3] [--folder=/tmp]
@@ -8,12 +8,12 @@ its own whose variance falls with the coordinate's number as 1/j (so that few di
 random rotation, unit norm. Queries are further items of the same classes, which the index does not have.
 
 Steps: built (a copy with unit norm, checked), saved, opened again (memory-mapped), searched. "Ours" is
-`EmbeddingIndex`; "faiss" is the same search by faiss called directly: `IndexFlatIP` for exact search; for approximate
-search the same faiss index with the same effort ("ivf_pq": with `IndexRefineFlat`, which compares as many proposals
-again as ours does, and holds a copy of all embeddings for it). Sides are timed in turn. Memory is what a step takes of
-anonymous memory above that at its start; pages of the memory-mapped file, which the system takes back when it needs
-them, are not in it. Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and
-searching) are those of the first of --kinds.
+`EmbeddingIndex`; "faiss" is the same search by faiss called directly: `IndexFlatIP` for exact search. For approximate
+search it is the same faiss index with the same effort ("ivf_pq": with `IndexRefineFlat`, which compares as many
+proposals again as ours does, and holds a copy of all embeddings for it). Sides are timed in turn. Memory is a step's
+anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can reclaim.
+Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and searching) are those
+of the first of --kinds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ _FLAGS = flags.FLAGS
 
 
 def clustered(count: int, num_queries: int, dim: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings `[count, dim]` and queries `[num_queries, dim]`, float32 of unit norm; see the module."""
+    """Draw embeddings `[count, dim]` and queries `[num_queries, dim]`.
+
+    Float32 of unit norm; see the module.
+    """
     rng = np.random.default_rng(seed)
     scale = (np.arange(1, dim + 1) ** -0.5).astype(np.float32)
     rotation = np.linalg.qr(rng.normal(size=(dim, dim)))[0].astype(np.float32) * scale[:, np.newaxis]
@@ -63,7 +66,10 @@ def clustered(count: int, num_queries: int, dim: int, seed: int = 0) -> tuple[np
 
 
 def step(function: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What a function returns, its seconds, and the GB (10^9 bytes) that it took of anonymous memory at its peak."""
+    """Return a function's result, seconds and peak of extra anonymous memory.
+
+    The memory is in GB (10^9 bytes).
+    """
     peak, done = [anonymous_bytes()], threading.Event()
 
     def watch() -> None:
@@ -83,14 +89,14 @@ def step(function: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def anonymous_bytes() -> int:
-    """Resident memory of this process that is no file's; 0 where the system does not tell."""
+    """Return this process' anonymous resident memory; 0 if unknown."""
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon")), 0)
     return 0
 
 
 def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> tuple[list, dict, np.ndarray]:
-    """A row of the table, figures, and the exact neighbours `[queries, K]`."""
+    """Return a row, figures, and the exact neighbours `[queries, K]`."""
     faiss = import_faiss()
     flat = faiss.IndexFlatIP(index.dim)
     found, _, extra = step(lambda: index.search(queries, K))
@@ -114,7 +120,7 @@ def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> t
 def approximate_figures(
     kind: str, folder: str, queries: np.ndarray, exact: np.ndarray, repeats: int
 ) -> tuple[list, dict]:
-    """The same of an approximate index, which is built and opened again."""
+    """Build and reopen an approximate index; return its row and figures."""
     index = EmbeddingIndex.load(folder)
     built, build_seconds, build_extra = step(lambda: index.build_approximate(kind))
     stated = built.recall_at_10
@@ -142,7 +148,10 @@ def approximate_figures(
 
 
 def directly(built: ApproximateSearch, index: EmbeddingIndex) -> Callable[[np.ndarray], np.ndarray]:
-    """Rows `[queries, K]` by faiss alone, as its users write it."""
+    """Return a search for rows `[queries, K]` by faiss alone.
+
+    The search is written as by faiss' users.
+    """
     if built.kind == "hnsw":
         built.index.hnsw.efSearch = max(built.effort, K)
         return lambda queries: built.index.search(queries, K)[1]
@@ -157,7 +166,10 @@ def directly(built: ApproximateSearch, index: EmbeddingIndex) -> Callable[[np.nd
 def run(
     folder: str, num_embeddings: int, num_queries: int, dim: int, kinds: Sequence[str], repeats: int
 ) -> tuple[list[list], list[list], dict]:
-    """Rows of both tables, and all figures; the index is written to `folder`."""
+    """Return rows of both tables, and all figures.
+
+    The index is written to `folder`.
+    """
     embeddings, queries = clustered(num_embeddings, num_queries, dim)
     index, build_seconds, build_extra = step(lambda: EmbeddingIndex.build(embeddings, range(len(embeddings))))
     _, save_seconds, save_extra = step(lambda: index.save(folder))
@@ -184,7 +196,7 @@ def run(
 
 
 def main(argv) -> None:
-    """Measures, prints both tables and the figures."""
+    """Measure, print both tables and the figures."""
     del argv
     EmbeddingIndex.build(*(lambda x: (x, range(len(x))))(clustered(2_000, 1, 16)[0])).neighbors_of(
         range(500), 5

@@ -1,4 +1,6 @@
-"""A processor whose roots, quotients and exponentials are off by a unit in the last place, emulated on any other.
+"""Emulated processor with roots, quotients and exponentials slightly off.
+
+The error is a unit in the last place; any processor can emulate it.
 
 IEEE 754 fixes the results of sums, products, quotients and square roots, but not those of vectorised approximations:
 TensorFlow's float32 `rsqrt` refines the estimate of the processor (RSQRTPS), which makers choose freely, so that
@@ -27,11 +29,11 @@ _OPERATORS = ("__truediv__", "__rtruediv__")
 
 
 class Processor(NamedTuple):
-    """How results are off.
+    """The size and place of the errors of results.
 
     Attributes:
         units: of the last place (below 1 half as many), positive or negative.
-        in_packets: whether only whole packets are off, and the numbers after the last one right.
+        in_packets: whether only whole packets are off, and the numbers after the last one exact.
     """
 
     units: int
@@ -48,13 +50,13 @@ PROCESSORS = {
 
 @contextlib.contextmanager
 def inexact_arithmetic(processor: Processor) -> Iterator[None]:
-    """Float32 results of approximated operations are off within this context; other types are left alone.
+    """Make float32 results of approximated operations inexact within this context.
 
-    What is traced by a `tf.function` within it stays so afterwards. Derivatives that TensorFlow itself makes of these
-    operations, and operations inside of its own functions (a softmax), are not touched.
+    Other types stay exact. Functions that `tf.function` traces within it keep the errors. Derivatives that TensorFlow
+    itself makes of these operations, and operations inside its own functions (a softmax), are unchanged.
 
     Args:
-        processor: how much they are off, and where.
+        processor: size and place of the errors.
     """
     owners = [(module, name) for module in _MODULES for name in _FUNCTIONS if hasattr(module, name)]
     owners += [(tf.Tensor, name) for name in _OPERATORS]
@@ -78,7 +80,7 @@ def _inexact(function: Callable, processor: Processor) -> Callable:
 
 
 def _factors(result, processor: Processor):
-    """What to multiply a result by, of its shape (or a scalar)."""
+    """Return the factors of a result, of its shape (or a scalar)."""
     factor = 1.0 + processor.units * LAST_PLACE
     if not processor.in_packets:
         return tf.constant(factor, result.dtype)

@@ -1,4 +1,4 @@
-"""Images a second of the training pipeline, of a PyTorch DataLoader that does the same, and of bare JPEG decoding.
+"""Images a second of our pipeline, a PyTorch DataLoader and bare decoding.
 
 Command: python -m benchmarks.input_pipeline [--data_dir=../shared/data/cars196_half] [--num_images=2048] [--repeats=11]
 
@@ -9,10 +9,10 @@ All read the same prepared copies (shorter side 256) of Cars196 in the same batc
   PILToTensor (with Pillow alone where torchvision is missing: the output says which);
 * decoding: `tf.io.decode_jpeg` of the whole files with two threads, and nothing else: the limit.
 
-Both give batches of 32 uint8 images; none normalises. One measures in turns, a pass over all batches each, and each
-pass begins with nothing prefetched. PyTorch runs in a process of its own (`--torch_python`: in another environment).
-Last line: one JSON object; `over_dataloader` and `of_limit` are medians over the rounds of images a second of ours
-over theirs, the `cpu_` figures the same per processor second: steadier on a busy machine.
+Both give batches of 32 uint8 images; none normalises. Passes over all batches alternate, and each begins with nothing
+prefetched. PyTorch runs in a process of its own (`--torch_python`: in another environment). Last line: one JSON object.
+`over_dataloader` and `of_limit` are medians over the rounds of images a second of ours over theirs. The `cpu_` figures
+are the same per processor second: steadier on a busy machine.
 """
 
 from __future__ import annotations
@@ -65,25 +65,25 @@ class TorchLoader:
             raise _without_torch(python)
 
     def one_pass(self) -> list[float]:
-        """Images, seconds and processor seconds of a pass."""
+        """Return images, seconds and processor seconds of a pass."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self.process.stdin.close()
         self.process.wait(timeout=30)
 
 
 def check_torch(python: str) -> None:
-    """Before photographs are prepared: whether an interpreter has PyTorch.
+    """Check that an interpreter has PyTorch, before photographs are prepared.
 
     Args:
         python: `--torch_python`.
 
     Raises:
-        InvalidInput: it has not, or does not start.
+        InvalidInput: PyTorch is missing, or the interpreter does not start.
     """
     try:
         found = subprocess.run([python, "-c", "import torch, PIL"], capture_output=True)
@@ -101,7 +101,10 @@ def _without_torch(python: str) -> InvalidInput:
 
 
 def photographs(data_dir: str, num_images: int, cache_dir: str, shorter_side: int = SHORTER_SIDE) -> Examples:
-    """Prepared copies of about `num_images` photographs, whole classes, with a shorter side of so many pixels."""
+    """Prepare copies of about `num_images` photographs, whole classes.
+
+    Their shorter side has `shorter_side` pixels.
+    """
     train = load_cars196(data_dir).train
     num_classes = max(CLASSES_PER_BATCH, round(num_images * train.num_classes / len(train)))
     chosen = train.select_classes(np.arange(min(num_classes, train.num_classes)))
@@ -109,7 +112,10 @@ def photographs(data_dir: str, num_images: int, cache_dir: str, shorter_side: in
 
 
 def our_passes(examples: Examples, batches: ClassBalancedBatches):
-    """Functions for a pass of ours and of the limit; each returns the number of images."""
+    """Return functions for a pass of ours and of the limit.
+
+    Each returns the number of images.
+    """
     ours = training_batches(examples, batches, ThesisCrop(SIZE), seed=0, num_threads=CORES)
     ours = ours.take(batches.batches_per_epoch)
     paths = tf.data.Dataset.from_tensor_slices(examples.paths[batches.epoch(0).ravel()].as_bytes())
@@ -126,14 +132,17 @@ def our_passes(examples: Examples, batches: ClassBalancedBatches):
 
 
 def timed(function) -> list[float]:
-    """Images, seconds and processor seconds of a call."""
+    """Return images, seconds and processor seconds of a call."""
     clocks = [time.perf_counter(), time.process_time()]
     num_images = function()
     return [num_images, time.perf_counter() - clocks[0], time.process_time() - clocks[1]]
 
 
 def measure_turns(examples: Examples, torch_python: str, repeats: int) -> tuple[dict[str, list], str]:
-    """Images a second `[rounds, 2]` (on the clock, of processor time) of each, and what the DataLoader uses."""
+    """Return each side's images a second `[rounds, 2]`, and the DataLoader's transforms.
+
+    The rates are by the clock and by processor time.
+    """
     batches = ClassBalancedBatches(examples.labels, CLASSES_PER_BATCH, SAMPLES_PER_CLASS, seed=0)
     settings = {
         "paths": examples.paths.tolist(),
@@ -161,7 +170,7 @@ def measure_turns(examples: Examples, torch_python: str, repeats: int) -> tuple[
 
 
 def summary(rates: dict[str, list]) -> dict[str, float]:
-    """The benchmark's figures: medians over the rounds of ours over the others."""
+    """Return the figures: medians over the rounds of ours over the others."""
     figures = {}
     for prefix, clock in (("", 0), ("cpu_", 1)):
         ours, *others = ([rate[clock] for rate in rates[name]] for name in ("ours", "DataLoader", "decoding"))
@@ -171,7 +180,7 @@ def summary(rates: dict[str, list]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures, prints the table and the figures."""
+    """Measure, print the table and the figures."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # the DataLoader's process inherits it
     check_torch(_FLAGS.torch_python)
@@ -190,7 +199,7 @@ def main() -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Define the command's flags."""
     flags.DEFINE_string("data_dir", "../shared/data/cars196_half", "Folder of Cars196.")
     flags.DEFINE_string("cache_dir", None, "Keeps the prepared copies here (default: made again and thrown away).")
     flags.DEFINE_string("torch_python", sys.executable, "Interpreter of an environment that has PyTorch.")

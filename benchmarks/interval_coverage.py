@@ -1,10 +1,15 @@
-"""Do the reports' statistics keep what they promise? Simulated studies, judged by the code that judges real ones.
+"""Simulated studies that test the statistics of the reports.
+
+The code that judges real studies judges them.
 
 Command: python -m benchmarks.interval_coverage [--studies=1000] [--coverage_studies=10000] [--seed=0]
 
-Four questions: how often a 95 % interval covers the truth, by number of test classes, design and skewness; how many
-tables of twelve rows without any difference carry a star; how often a figure that is off by a multiple of its margin is
-called reproduced; and how often a verdict is inconclusive.
+Four questions:
+
+- How often does a 95 % interval cover the truth, by number of test classes, design and skewness?
+- How many tables of twelve rows without any difference have a star?
+- How often is a figure that is off by a multiple of its margin called reproduced?
+- How often is a verdict inconclusive?
 
 Skewed class effects are gamma variates with a skewness of 2.8. Coverage has more studies than the rest, because its
 error has to be small beside the two points that it may be off by. Last line: one JSON object.
@@ -37,7 +42,7 @@ class Population(NamedTuple):
     Attributes:
         test_class: of the classes' difficulty, or of two methods' difference on a class.
         model: of runs.
-        model_and_class: of what a training makes of a class.
+        model_and_class: of a training's effect on a class.
         query: of a single query under a single model.
     """
 
@@ -52,7 +57,7 @@ DIFFERENCE = Population(0.05, 0.028, 0.042, 0.14)
 
 
 def class_effects(generator: np.random.Generator, count: int, *, skewed: bool) -> np.ndarray:
-    """Effects of classes with mean 0 and variance 1 `[classes]`."""
+    """Draw effects of classes with mean 0 and variance 1 `[classes]`."""
     if not skewed:
         return generator.normal(size=count)
     shape = (2 / SKEWNESS) ** 2
@@ -68,7 +73,10 @@ def simulated_scores(
     skewed: bool,
     counts: np.ndarray | None = None,
 ) -> reports.ClassScores:
-    """Scores of true mean 0 of some models on classes of 2 to 8 queries, or of given `counts`."""
+    """Draw scores of true mean 0 of some models on classes.
+
+    A class has 2 to 8 queries, or the given `counts`.
+    """
     if counts is None:
         counts = generator.integers(2, 9, num_classes)
     effects = population.test_class * class_effects(generator, num_classes, skewed=skewed)
@@ -87,7 +95,7 @@ def coverage(
     skewed: bool,
     studies: int,
 ) -> float:
-    """The share of simulated studies whose 95 % interval covers the truth, which is 0."""
+    """Return the share of 95 % intervals that cover the truth, 0."""
     members, covered = reports.single_model_members(*design), 0
     for _ in range(studies):
         scores = simulated_scores(generator, population, num_classes, len(members), skewed=skewed)
@@ -97,7 +105,10 @@ def coverage(
 
 
 def null_table(generator: np.random.Generator, num_rows: int = 12, num_classes: int = 60) -> list[reports.TableRow]:
-    """A table of so many methods and their shared baseline in four folds of one run, all of one true mean."""
+    """Simulate a table of equal methods and their shared baseline.
+
+    `num_rows` methods in four folds of one run.
+    """
     counts, members = generator.integers(2, 9, num_classes), reports.single_model_members(4, 1)
     population = SINGLE._replace(test_class=0.0)  # how hard a class is cancels
     methods = [
@@ -114,7 +125,10 @@ def null_table(generator: np.random.Generator, num_rows: int = 12, num_classes: 
 
 
 def false_alarms(generator: np.random.Generator, studies: int) -> tuple[float, float]:
-    """Shares of tables without any difference that have a star: as corrected, and as single intervals would have it."""
+    """Return the shares of null tables with a star.
+
+    As corrected, and by single intervals.
+    """
     starred = single = 0
     for _ in range(studies):
         cells = [cell for row in reports.compared(null_table(generator)) for cell in row.cells.values()]
@@ -124,7 +138,9 @@ def false_alarms(generator: np.random.Generator, studies: int) -> tuple[float, f
 
 
 def words(generator: np.random.Generator, noise: float, repeats: int, gap: float, studies: int) -> dict[str, float]:
-    """How often each verdict is given to the mean of four folds with a true difference from the published figure.
+    """Return how often each verdict is given to a four-fold mean.
+
+    It differs truly by `gap` from the published figure.
 
     Args:
         generator: of the noise.
@@ -146,14 +162,17 @@ def words(generator: np.random.Generator, noise: float, repeats: int, gap: float
 
 
 def _of_trainings(percent: np.ndarray) -> Interval:
-    """The interval of runs `[folds, repeats]`, in percent, on a test set whose classes do not differ."""
+    """Return the interval of runs `[folds, repeats]`, in percent.
+
+    The classes of the test set do not differ.
+    """
     members = reports.single_model_members(*percent.shape)
     scores = np.repeat(percent.reshape(-1, 1) / 100, 2, axis=1)
     return reports.class_clustered_interval(reports.ClassScores(scores, np.ones(2)), members=members)
 
 
 def coverages(generator: np.random.Generator, studies: int) -> Iterator[tuple[str, int, list[float]]]:
-    """What is simulated, the number of classes, and the coverage of each design."""
+    """Yield the simulation, the number of classes, and each design's coverage."""
     for name, population in (("figure", SINGLE), ("difference", DIFFERENCE)):
         for skewed in (False, True):
             for count in CLASS_COUNTS:
@@ -164,7 +183,7 @@ def coverages(generator: np.random.Generator, studies: int) -> Iterator[tuple[st
 
 
 def print_coverage(generator: np.random.Generator, studies: int) -> list[float]:
-    """Prints the table of coverages; returns them."""
+    """Print the table of coverages; return them."""
     found = []
     error = 100 * np.sqrt(0.95 * 0.05 / studies)
     print(f"Coverage of 95 % intervals (%), {studies} studies per figure: a standard error of {error:.2f}")
@@ -176,7 +195,10 @@ def print_coverage(generator: np.random.Generator, studies: int) -> list[float]:
 
 
 def print_words(generator: np.random.Generator, studies: int) -> float:
-    """Prints how often a figure is called reproduced, and inconclusive; returns the largest share of the first."""
+    """Print the shares of reproduced and inconclusive verdicts.
+
+    Returns the largest share called reproduced.
+    """
     print(f"\nVerdicts (%) with a margin of {MARGIN:g} points, by sd of a training (points) and true difference")
     print(f"{'':14}" + "".join(f"{word:>27}" for word in ("reproduced", "inconclusive")))
     print(f"{'repeats':>7}{'noise':>7}" + 2 * ("   " + "".join(f"{name:>8}" for name in GAPS)))
@@ -194,7 +216,7 @@ def print_words(generator: np.random.Generator, studies: int) -> float:
 
 
 def main(_) -> None:
-    """Runs all simulations and prints their tables."""
+    """Run all simulations and print their tables."""
     generator, studies = np.random.default_rng(_FLAGS.seed), _FLAGS.studies
     found = print_coverage(generator, _FLAGS.coverage_studies)
     corrected, single = false_alarms(generator, studies)

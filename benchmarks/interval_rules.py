@@ -1,4 +1,4 @@
-"""Coverage of other rules for the same 95 % interval: what the rule of the reports was chosen among.
+"""Coverage of alternative rules for the 95 % interval of the reports.
 
 Command: python -m benchmarks.interval_rules [--studies=20000] [--seed=1]
 
@@ -33,7 +33,7 @@ _FLAGS = flags.FLAGS
 
 
 class Studies(NamedTuple):
-    """What the rules need of simulated studies, `[studies]` each but for the last two.
+    """Statistics of simulated studies, `[studies]` each except the last two.
 
     Attributes:
         estimate: whose truth is 0.
@@ -63,7 +63,10 @@ def simulated(
     skewed: bool,
     studies: int,
 ) -> Studies:
-    """Studies, and from them what `reports.class_clustered_interval` computes of one."""
+    """Simulate studies and compute their statistics.
+
+    The statistics are those of `reports.class_clustered_interval` for one study.
+    """
     folds, repeats = design
     groups, per_group = (folds, repeats) if repeats > 1 else (1, folds)
     counts = generator.integers(2, 9, (studies, num_classes))
@@ -97,19 +100,22 @@ def simulated(
 
 
 def student(studies: Studies) -> np.ndarray:
-    """Student's quantile below and above `[2, studies]`."""
+    """Return Student's quantile below and above `[2, studies]`."""
     return np.stack(2 * [t.ppf(LEVEL, studies.class_freedom)])
 
 
 def shifted(studies: Studies) -> np.ndarray:
-    """The same of `reports.intervals.skewed_quantiles`."""
+    """Return the quantiles of `reports.intervals.skewed_quantiles` `[2, studies]`."""
     quantile = student(studies)[0]
     tail, other = shifted_quantiles(quantile, studies.skewness, studies.class_freedom + 1)
     return np.where(studies.skewness >= 0, [other, tail], [tail, other])
 
 
 def hall(studies: Studies) -> np.ndarray:
-    """Hall's cubic transformation, skewness enlarged by 1 + 8 / classes, no side below Student's."""
+    """Return the quantiles of Hall's cubic transformation.
+
+    Skewness is enlarged by 1 + 8 / classes; no side is below Student's.
+    """
     quantile = student(studies)[0]
     enlarged = studies.skewness * (1 + 8 / (studies.class_freedom + 1))
     ends = [side * 3 / enlarged * (np.cbrt(1 + enlarged * (side * quantile - enlarged / 6)) - 1) for side in (1, -1)]
@@ -117,7 +123,7 @@ def hall(studies: Studies) -> np.ndarray:
 
 
 def bootstrap_t(studies: Studies, generator: np.random.Generator) -> np.ndarray:
-    """Quantiles of the studentised mean over resampled classes."""
+    """Return quantiles of the studentised mean over resampled classes."""
     num_classes = studies.shares.shape[1]
     found = np.empty((2, len(studies.estimate)))
     for index, (deviations, shares) in enumerate(zip(studies.deviations, studies.shares, strict=True)):
@@ -133,7 +139,10 @@ def bootstrap_t(studies: Studies, generator: np.random.Generator) -> np.ndarray:
 
 
 def half_widths(studies: Studies, quantiles: np.ndarray, cochran: float) -> np.ndarray:
-    """How far intervals reach below and above `[2, studies]`; `cochran`: the weight of that rule, 0 to 1."""
+    """Return the reach of intervals below and above `[2, studies]`.
+
+    `cochran`: the weight of that rule, 0 to 1.
+    """
     total = studies.of_classes + studies.of_training
     plain, of_training = student(studies)[0], t.ppf(LEVEL, studies.training_freedom)
     squares = studies.of_classes**2 / studies.class_freedom + studies.of_training**2 / studies.training_freedom
@@ -144,12 +153,15 @@ def half_widths(studies: Studies, quantiles: np.ndarray, cochran: float) -> np.n
 
 
 def covered(studies: Studies, widths: np.ndarray) -> np.ndarray:
-    """Whether each interval covers the truth."""
+    """Return whether each interval covers the truth."""
     return (studies.estimate - widths[0] <= 0) & (studies.estimate + widths[1] >= 0)
 
 
 def coverages(generator: np.random.Generator, studies: Studies, resampled: int) -> dict[str, np.ndarray]:
-    """Whether each study is covered, by rule; bootstrap-t has the first `resampled` only."""
+    """Return whether each study is covered, by rule.
+
+    Bootstrap-t has only the first `resampled` studies.
+    """
     few = Studies(*(part[:resampled] if isinstance(part, np.ndarray) else part for part in studies))
     return {
         "Student, Cochran and Cox": covered(studies, half_widths(studies, student(studies), 1.0)),
@@ -164,7 +176,10 @@ def coverages(generator: np.random.Generator, studies: Studies, resampled: int) 
 
 
 def of_cell(generator: np.random.Generator, cell: tuple, studies: int) -> Mapping[str, float]:
-    """The coverage (%) of each rule in one cell: (population, skewed, classes, design)."""
+    """Return each rule's coverage (%) in one cell.
+
+    A cell is (population, skewed, classes, design).
+    """
     population, skewed, num_classes, design = cell
     found: dict[str, list] = {}
     for start in range(0, studies, _CHUNK):
@@ -176,7 +191,7 @@ def of_cell(generator: np.random.Generator, cell: tuple, studies: int) -> Mappin
 
 
 def main(_) -> None:
-    """Simulates all cells and prints the lowest and the highest coverage of each rule."""
+    """Simulate all cells; print each rule's lowest and highest coverage."""
     generator = np.random.default_rng(_FLAGS.seed)
     cells = list(itertools.product((SINGLE, DIFFERENCE), (False, True), CLASS_COUNTS, DESIGNS))
     found = [of_cell(generator, cell, _FLAGS.studies) for cell in cells]

@@ -1,13 +1,15 @@
-"""Time and memory of every loss against pytorch-metric-learning: batches, cross-batch memories, proxies, many classes.
+"""Time and memory of every loss against pytorch-metric-learning.
+
+Cases: batches, cross-batch memories, proxies, many classes.
 
 Command: python -m benchmarks.losses [--cases=c1,c1_xbm,...] [--repeats=7] [--threads=2] [--measure=time,memory]
 
-A pass is the forward and the backward pass, to the embeddings and to what else is trained (proxies). Both sides get
-the same numbers on the same processor and must return the same value (to 1e-3). Times are medians over rounds in which
-ours and the peer's alternate; each measurement is the mean of as many passes as fill 20 ms. Ratios are ours over the
-peer's, medians over the rounds, of wall-clock and of processor time. Memory is by how much a pass raises the peak
-resident memory, the smallest of three. It is measured in a second process without oneDNN, because TensorFlow's
-allocator for oneDNN keeps what it once had, so that a pass would look free; torch gives it back.
+A pass is the forward and the backward pass, to the embeddings and to other trained values (proxies). Both sides get the
+same numbers on the same processor and must return the same value (to 1e-3). Times are medians over rounds that
+alternate ours and the peer's; each measurement is the mean of as many passes as fill 20 ms. Ratios are ours over the
+peer's, medians over the rounds, of wall-clock and of processor time. Memory is a pass's rise of the peak resident
+memory, the smallest of three. It is measured in a second process without oneDNN: TensorFlow's allocator for oneDNN
+keeps its memory, so a pass would look free; torch returns it.
 
 The peer's C1 is its contrastive loss on cosines; semi-hard is all semi-hard triplets on both sides. XBM-L holds 44,800
 references, CCP 33,952 (8,488 classes x 4, trained). SoftTriple is without its regularisation, for which the peer needs
@@ -53,7 +55,7 @@ _FLAGS = flags.FLAGS
 
 
 class Case(NamedTuple):
-    """What is compared: ours and the peer's loss, and the data that both get."""
+    """A comparison: our loss, the peer's, and the data of both."""
 
     ours: Callable  # () -> MetricLoss
     peer: str | None  # a name in `peer_losses.LOSSES`; None: ours alone
@@ -69,7 +71,7 @@ class Case(NamedTuple):
 
 
 def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
-    """The four pair losses over the same data."""
+    """Return the four pair losses over the same data."""
     cases = {
         "c1": Case(lambda: losses.CosineContrastiveLoss(0.5), "c1", **options),
         "c2": Case(lambda: losses.ContrastiveLoss(0.2858, 0.513), "c2", **options),
@@ -80,7 +82,7 @@ def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
 
 
 def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
-    """The tuple losses that Milbich's dissertation compares, and the circle loss."""
+    """Return the tuple losses of Milbich's dissertation, and the circle loss."""
     makers = {
         "margin": losses.MarginLoss,
         "npair": lambda: losses.NPairLoss(16.0),
@@ -98,7 +100,7 @@ def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
 
 
 def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
-    """The two softmax losses, with one vector per class."""
+    """Return the two softmax losses, with one vector per class."""
     one, sizes = (classes, DIM), {"num_classes": classes, "proxies": (classes, DIM)}
     return {
         f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmaxLoss(*one), "normsoftmax", **sizes),
@@ -107,7 +109,7 @@ def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
 
 
 def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
-    """The three proxy losses over the same classes."""
+    """Return the three proxy losses over the same classes."""
     sizes = {"num_classes": classes}
     one, many = (classes, DIM), (classes, DIM, centers)
     return {
@@ -151,7 +153,10 @@ class Inputs(NamedTuple):
 
 
 def make_inputs(case: Case, seed: int = 0) -> Inputs:
-    """The data of a case: the batch has four items of each class, the references about equally many of every class."""
+    """Make the data of a case.
+
+    The batch has four items of each class, the references about equally many of every class.
+    """
     rng = np.random.default_rng(seed)
     centers = rng.standard_normal((case.num_classes, DIM), np.float32)
 
@@ -168,7 +173,10 @@ def make_inputs(case: Case, seed: int = 0) -> Inputs:
 
 
 class OurStep:
-    """Forward and backward pass of our loss in a `tf.function`; the call returns the value."""
+    """Forward and backward pass of our loss in a `tf.function`.
+
+    The call returns the value.
+    """
 
     def __init__(self, case: Case, inputs: Inputs):
         loss = case.ours()
@@ -191,12 +199,12 @@ class OurStep:
         self.step = tf.function(step)
 
     def __call__(self) -> float:
-        """One pass."""
+        """Make one pass."""
         return float(self.step(*self.arguments)[0])
 
 
 def peer_step(case: Case, inputs: Inputs) -> Callable:
-    """The peer's pass over the same data."""
+    """Return the peer's pass over the same data."""
     loss = peer_losses.LOSSES[case.peer](*case.proxies)
     if case.proxies:
         peer_losses.set_weights(loss, inputs.proxies)
@@ -222,7 +230,7 @@ def _peer_miner(case: Case):
 
 
 def steps_of(name: str) -> dict[str, Callable]:
-    """Ours and the peer's pass, both run twice, after a check that they return the same."""
+    """Return both passes, run twice, after a check of equal values."""
     case, inputs = CASES[name], make_inputs(CASES[name])
     steps = {"ours": OurStep(case, inputs)}
     if case.peer is not None:
@@ -237,7 +245,10 @@ def steps_of(name: str) -> dict[str, Callable]:
 
 
 def measure_time(name: str, repeats: int) -> dict[str, object]:
-    """Milliseconds of a pass by side, and the ratios of wall-clock and processor time."""
+    """Return each side's milliseconds of a pass, and the ratios.
+
+    The ratios are of wall-clock and processor time.
+    """
     blocks = {}
     for side, step in steps_of(name).items():
         start = time.perf_counter()
@@ -255,13 +266,16 @@ def measure_time(name: str, repeats: int) -> dict[str, object]:
 
 
 def measure_memory(name: str) -> dict[str, float]:
-    """MB by which a pass raises the peak resident memory, by side."""
+    """Return each side's rise of the peak resident memory, in MB."""
     steps = steps_of(name)
     return {f"{side}_mb": min(1e3 * measure.peak_growth_gb(step)[1] for _ in range(3)) for side, step in steps.items()}
 
 
 def measure_memory_elsewhere(names: list[str]) -> dict[str, dict]:
-    """`measure_memory` of all cases in a process in which TensorFlow allocates as torch does."""
+    """Run `measure_memory` for all cases in a separate process.
+
+    TensorFlow allocates there as torch does.
+    """
     command = [sys.executable, "-m", "benchmarks.losses", "--measure=memory", f"--cases={','.join(names)}"]
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
     finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
@@ -269,7 +283,7 @@ def measure_memory_elsewhere(names: list[str]) -> dict[str, dict]:
 
 
 def summary(results: dict[str, dict]) -> dict[str, float]:
-    """The figures of the last line."""
+    """Return the figures of the last line."""
     times = {name: result["time_ratio"] for name, result in results.items() if "time_ratio" in result}
     memory = {
         name: result["ours_mb"] / max(result["peer_mb"], 0.1)
@@ -284,7 +298,7 @@ def summary(results: dict[str, dict]) -> dict[str, float]:
 
 
 def print_results(results: dict[str, dict]) -> None:
-    """The table of all cases."""
+    """Print the table of all cases."""
     columns = {
         "ours_spread": "ours ms",
         "peer_spread": "peer ms",
@@ -302,7 +316,7 @@ def print_results(results: dict[str, dict]) -> None:
 
 
 def main() -> None:
-    """Measures the cases, prints the table and the figures."""
+    """Measure the cases, print the table and the figures."""
     if peer_losses is None:
         raise InvalidInput(
             "Missing peer: torch or pytorch-metric-learning cannot be imported, which this benchmark compares with. "

@@ -1,4 +1,4 @@
-"""Shared by all benchmarks: paired timing, peak memory, a table and one line of JSON."""
+"""Shared parts of all benchmarks: paired timing, peak memory, table, JSON line."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ __all__ = [
 
 
 def spread(seconds: Sequence[float]) -> str:
-    """'median (min-max)' in seconds."""
+    """Return 'median (min-max)' in seconds."""
     return f"{statistics.median(seconds):.3g} ({min(seconds):.3g}-{max(seconds):.3g})"
 
 
 def peak_growth_gb(function: Callable) -> tuple[object, float]:
-    """The function's result and how many GB (10^9 bytes) its peak resident memory lay above that at its start.
+    """Return a function's result and its rise of the peak memory.
 
-    Memory that the C library keeps from earlier work is given back first (glibc); elsewhere measure before other work.
+    The rise of resident memory is in GB (10^9 bytes).
+
+    The C library first returns memory kept from earlier work (glibc); elsewhere measure before other work.
     """
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
@@ -44,7 +46,7 @@ def peak_growth_gb(function: Callable) -> tuple[object, float]:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence]) -> None:
-    """Prints rows in columns of equal width."""
+    """Print rows in columns of equal width."""
     cells = [[str(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for row in cells:
@@ -52,13 +54,19 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence]) -> None:
 
 
 def print_figures(figures: dict) -> None:
-    """Prints one JSON object: the last line of every benchmark. Floats keep four digits."""
+    """Print one JSON object: the last line of every benchmark.
+
+    Floats keep four digits.
+    """
     rounded = {name: float(f"{value:.4g}") if isinstance(value, float) else value for name, value in figures.items()}
     print(json.dumps(rounded), flush=True)
 
 
 def _status_bytes(field: str) -> int:
-    """A field of /proc/self/status in bytes; without it the peak since the process started."""
+    """Return a field of /proc/self/status in bytes.
+
+    Without that file, the peak since the process started.
+    """
     try:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith(field)) * 1024

@@ -1,13 +1,13 @@
-"""Plants bugs one at a time and looks which test of the module sees them.
+"""Planted bugs, one at a time, and the module's tests that detect them.
 
 Command: python -m benchmarks.mutation [--only=distances_nan,fit_epochs] [--jobs=1] [--seconds=300]
     [--results=FILE]
 
 The bugs are in `planted_bugs.txt`. Each is planted in a copy of the tree, where the module's own tests (`x_test.py` of
-`x.py`) run until the first one fails, in a process that is forked when TensorFlow is imported. A bug that no test sees
-survives, also where the tests take longer than the limit. The tests that saw bugs run once more without any: what fails
-there has seen nothing. Bugs that are listed as equivalent do not count; one that is caught nevertheless is `misjudged`.
-With `--results` the same command continues what was stopped, and repeats only bugs whose module or tests have changed.
+`x.py`) run until the first one fails, in a process forked after the import of TensorFlow. A bug that no test detects
+survives, even if the tests exceed the limit. The tests that detected bugs run once more without any; those that fail
+there have detected nothing. Bugs listed as equivalent do not count; one that is caught nevertheless is `misjudged`.
+With `--results` the same command continues a stopped one, and repeats only bugs whose module or tests have changed.
 Last line: one JSON object.
 """
 
@@ -38,7 +38,7 @@ _NOT_COPIED = (".git", ".venv*", ".*_cache", "__pycache__", "*.egg-info", "runs"
 
 
 class Result(NamedTuple):
-    """What came of a bug."""
+    """The outcome of a bug."""
 
     name: str
     outcome: str  # `CAUGHT`, `SURVIVED`, `FALSE_ALARM`, or why the tests did not end
@@ -47,7 +47,7 @@ class Result(NamedTuple):
 
 
 def run_bugs(bugs: Sequence[Bug], trees: Sequence[pathlib.Path], limit: float) -> Iterator[Result]:
-    """Plants each bug in a tree that is free and runs its tests there.
+    """Plant each bug in a free tree and run its tests there.
 
     Args:
         bugs: in any order.
@@ -82,7 +82,7 @@ def _result(bug: Bug, outcome) -> Result:
 
 
 def without_false_alarms(results: Sequence[Result], tree: pathlib.Path, limit: float) -> list[Result]:
-    """The results, but for bugs whose test fails in the tree as it is, too."""
+    """Return the results except bugs whose test fails without them too."""
     names = sorted({result.test for result in results if result.outcome == CAUGHT})
     if not names:
         return list(results)
@@ -93,7 +93,10 @@ def without_false_alarms(results: Sequence[Result], tree: pathlib.Path, limit: f
 
 
 def summary(bugs: Iterable[Bug], results: Iterable[Result]) -> tuple[list[list], dict]:
-    """The rows of the table, and the figures: caught among those that are not equivalent."""
+    """Return the table's rows and the figures: bugs caught.
+
+    Equivalent bugs do not count.
+    """
     found = {result.name: result for result in results}
     rows, survivors, equivalent, misjudged, caught = [], [], [], [], 0
     for bug in bugs:
@@ -113,7 +116,7 @@ def summary(bugs: Iterable[Bug], results: Iterable[Result]) -> tuple[list[list],
 
 
 class Results:
-    """A file of results, a line each; what has changed since is left out.
+    """A file of results, a line each; outdated results are skipped.
 
     Args:
         path: of the file; None: nothing is kept.
@@ -129,11 +132,11 @@ class Results:
                 self._known[key] = Result(**entry)
 
     def find(self, bug: Bug) -> Result | None:
-        """The result of a bug whose module and tests are as they were."""
+        """Return the result of a bug with unchanged module and tests."""
         return self._known.get(_key(bug))
 
     def add(self, bug: Bug, result: Result) -> None:
-        """Keeps a result."""
+        """Store a result."""
         self._known[_key(bug)] = result
         if self._path:
             with open(self._path, "a", encoding="utf-8") as file:
@@ -146,7 +149,7 @@ def _key(bug: Bug) -> str:
 
 
 def _import_what_tests_need() -> None:
-    """Once, before any fork."""
+    """Import the tests' dependencies once, before any fork."""
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     import sklearn.cluster  # noqa: F401
     import tensorflow as tf
@@ -155,7 +158,7 @@ def _import_what_tests_need() -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Runs the bugs and prints the table."""
+    """Run the bugs and print the table."""
     del argv
     names = flags.FLAGS.only
     bugs = read_bugs()
@@ -190,7 +193,7 @@ def _define_flags() -> None:
 
 
 def run() -> None:
-    """The command."""
+    """Run the command."""
     _define_flags()
     try:
         app.run(main)

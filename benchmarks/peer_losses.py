@@ -1,4 +1,4 @@
-"""The losses of pytorch-metric-learning that compute what ours compute; imports torch."""
+"""Counterparts of our losses in pytorch-metric-learning; imports torch."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from pytorch_metric_learning import distances, losses, miners, reducers
 
 
 def unit_distance(power: int = 1) -> distances.LpDistance:
-    """Euclidean distances of unit vectors, to a power."""
+    """Return Euclidean distances of unit vectors, to a power."""
     return distances.LpDistance(normalize_embeddings=True, p=2, power=power)
 
 
 def cosine_contrastive(margin: float) -> torch.nn.Module:
-    """C1 up to the division by the number of anchors, which the caller makes."""
+    """Return C1 without its division by the number of anchors.
+
+    The caller divides.
+    """
     return losses.ContrastiveLoss(
         pos_margin=1.0 - 1e-5, neg_margin=margin, distance=distances.CosineSimilarity(), reducer=reducers.SumReducer()
     )
 
 
 class OfUnitVectors(torch.nn.Module):
-    """A loss of pytorch-metric-learning that leaves it to its caller to normalise."""
+    """A loss of pytorch-metric-learning that expects normalised vectors."""
 
     def __init__(self, loss):
         super().__init__()
@@ -54,7 +57,9 @@ LOSSES: dict[str, Callable] = {
 
 
 class PeerStep:
-    """Forward and backward pass of a peer's loss; the call returns the value.
+    """Forward and backward pass of a peer's loss.
+
+    The call returns the value.
 
     Args:
         loss: the module.
@@ -62,8 +67,8 @@ class PeerStep:
         labels: integers, `[batch]`.
         references: None, or embeddings `[references, dim]` and labels `[references]`.
         train_references: whether the references have a gradient too, as proxies have.
-        anchors: `"embeddings"` or `"references"`: which of the two are the anchors.
-        divisor: what the value is divided by.
+        anchors: `"embeddings"` or `"references"`.
+        divisor: of the value.
         miner: finds triplets first, or None.
     """
 
@@ -80,7 +85,7 @@ class PeerStep:
             self.reference_labels = torch.from_numpy(references[1])
 
     def __call__(self) -> float:
-        """One pass; the gradients are dropped."""
+        """Make one pass; drop the gradients."""
         value = self._value() / self.divisor
         value.backward()
         for leaf in (self.embeddings, self.references, *self.loss.parameters()):
@@ -99,17 +104,20 @@ class PeerStep:
 
 
 def semi_hard_miner(margin: float):
-    """All triplets with `d_ap < d_an <= d_ap + margin`."""
+    """Return all triplets with `d_ap < d_an <= d_ap + margin`."""
     return miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard", distance=unit_distance())
 
 
 def distance_weighted_miner():
-    """A negative for each positive pair, by the inverse density of distances."""
+    """Return a miner of a negative for each positive pair.
+
+    It draws by the inverse density of distances.
+    """
     return miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=2.0)
 
 
 def cross_batch_memory(loss, embeddings, labels):
-    """A memory that is full of `embeddings` `[memory, dim]`."""
+    """Return a memory that is full of `embeddings` `[memory, dim]`."""
     memory = losses.CrossBatchMemory(loss, embeddings.shape[1], memory_size=len(embeddings))
     memory.embedding_memory[:] = torch.from_numpy(embeddings)
     memory.label_memory[:] = torch.from_numpy(labels)
@@ -118,7 +126,7 @@ def cross_batch_memory(loss, embeddings, labels):
 
 
 def set_weights(loss, proxies) -> None:
-    """Replaces the module's own proxies by `proxies` `[proxies, dim]`."""
+    """Replace the module's own proxies by `proxies` `[proxies, dim]`."""
     name = next(name for name in ("fc", "W", "proxies") if hasattr(loss, name))
     weights = torch.from_numpy(proxies)
     getattr(loss, name).data = weights if name == "proxies" else weights.t().contiguous()

@@ -1,4 +1,4 @@
-"""The list of bugs that `benchmarks.mutation` plants: its format, and how one is planted."""
+"""The list of bugs that `benchmarks.mutation` plants: format and planting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIST = pathlib.Path(__file__).with_name("planted_bugs.txt")
 
 
 class Bug(NamedTuple):
-    """A slip in one file, and the tests that ought to see it."""
+    """A slip in one file, and the tests that should detect it."""
 
     name: str
     path: str  # of the file, from the root of the tree
@@ -21,7 +21,7 @@ class Bug(NamedTuple):
     equivalent: str | None = None  # why no test can see it; None: one can
 
     def planted(self, text: str) -> str:
-        """The file's text with the bug in it.
+        """Return the file's text with the bug in it.
 
         Raises:
             InvalidInput: the old text does not occur exactly once.
@@ -38,12 +38,12 @@ class Bug(NamedTuple):
 
 
 def mirror_of(path: str) -> str:
-    """The test file of a source file: `common/ops/x.py` -> `tests/common/ops/x_test.py`."""
+    """Return a source file's test file: `common/ops/x.py` -> `tests/common/ops/x_test.py`."""
     return f"tests/{path.removesuffix('.py')}_test.py"
 
 
 def read_bugs(path: pathlib.Path = LIST) -> list[Bug]:
-    """The bugs of a list, whose own head describes its format.
+    """Read the bugs of a list, whose own head describes its format.
 
     Raises:
         InvalidInput: a line belongs to no bug, or two bugs have one name.

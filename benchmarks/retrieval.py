@@ -1,13 +1,15 @@
-"""Time, memory and error of the retrieval evaluation against what people use, and the bare matrix product.
+"""Retrieval evaluation against common tools and the bare matrix product.
+
+Figures are time, memory and error.
 
 Command: python -m benchmarks.retrieval [--cases=sop128,sop512,cub512,in_shop512] [--num_images=60502] [--repeats=3]
 
-All compute P@1, R@2, R@4, R@8, P@R and MAP@R of the same embeddings (classes of 2-12 items around random centres on
-the unit sphere). Ours and faiss are exact; the matrix product, float32 in tiles of 2,048, is the limit for anything
-that looks at every pair once. Blocks of NumPy, and the calculator of pytorch-metric-learning (P@1, P@R, MAP@R), have
-one pass each, for they are slow. "float32_bounds" is ours without bounds in bfloat16, where the processor has them.
-faiss and pytorch-metric-learning are optional: without them their columns are left out. Ratios are ours over the peer,
-medians over the rounds, of wall-clock and of processor time. Last line: one JSON object.
+All compute P@1, R@2, R@4, R@8, P@R and MAP@R of the same embeddings (classes of 2-12 items around random centres on the
+unit sphere). Ours and faiss are exact. The matrix product, float32 in tiles of 2,048, is the limit for any method that
+compares every pair once. Blocks of NumPy, and the calculator of pytorch-metric-learning (P@1, P@R, MAP@R), have one
+pass each, because they are slow. "float32_bounds" is ours without bounds in bfloat16, on processors for them. faiss
+and pytorch-metric-learning are optional: without them their columns are omitted. Ratios are ours over the peer, medians
+over the rounds, of wall-clock and of processor time. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -44,25 +46,28 @@ _FLAGS = flags.FLAGS
 
 
 def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
-    """What people write around `faiss.knn`: k = largest class, the query removed by index, metrics in NumPy."""
+    """Evaluate by `faiss.knn` as its users write it.
+
+    k = largest class, the query removed by index, metrics in NumPy.
+    """
     return _evaluate_with(
         lambda x, y, k: faiss.knn(x, y, k, metric=faiss.METRIC_L2)[1], queries, query_labels, gallery, gallery_labels
     )
 
 
 def evaluate_with_float32_bounds(*data: np.ndarray) -> dict[str, float]:
-    """Ours as on a processor that does not multiply bfloat16 numbers."""
+    """Evaluate by ours as on a processor without bfloat16 products."""
     with mock.patch.object(blocked_search, "is_fast", return_value=False):
         return evaluate_retrieval(*data, recall_at=RECALL_AT).as_dict()
 
 
 def evaluate_with_numpy(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
-    """The same with blocks of NumPy instead of faiss."""
+    """Evaluate by blocks of NumPy instead of faiss."""
     return _evaluate_with(_nearest_by_blocks, queries, query_labels, gallery, gallery_labels)
 
 
 def evaluate_with_calculator(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
-    """pytorch-metric-learning's `AccuracyCalculator` with its own nearest neighbours."""
+    """Evaluate by pytorch-metric-learning's `AccuracyCalculator` with its own nearest neighbours."""
     names = {"P@1": "precision_at_1", "P@R": "r_precision", "MAP@R": "mean_average_precision_at_r"}
     calculator = AccuracyCalculator(include=tuple(names.values()), k="max_bin_count")
     found = calculator.get_accuracy(queries, query_labels, gallery, gallery_labels)
@@ -85,7 +90,7 @@ def _evaluate_with(nearest, queries, query_labels, gallery, gallery_labels) -> d
 
 
 def _nearest_by_blocks(queries, gallery, count: int, block: int = 512) -> np.ndarray:
-    """Places `[queries, count]` of the nearest gallery items, best first."""
+    """Return places `[queries, count]` of the nearest gallery items, best first."""
     squares = (gallery**2).sum(axis=1)
     found = []
     for start in range(0, len(queries), block):
@@ -97,7 +102,10 @@ def _nearest_by_blocks(queries, gallery, count: int, block: int = 512) -> np.nda
 
 
 def evaluate_with_float64(rows, queries, query_labels, gallery, gallery_labels, without_self: bool) -> np.ndarray:
-    """MAP@R, P@R and P@1 `[rows, 3]` of some queries by a full float64 sort."""
+    """Compute MAP@R, P@R and P@1 `[rows, 3]` of some queries.
+
+    By a full float64 sort.
+    """
     gallery64 = gallery.astype(np.float64)
     squares = (gallery64**2).sum(axis=1)
     values = []
@@ -122,7 +130,7 @@ def _metrics(hits: np.ndarray, num_relevant: np.ndarray) -> dict[str, float]:
 
 
 def run_case(name: str) -> tuple[list, dict]:
-    """One row of the table and the case's figures."""
+    """Return one row of the table and the case's figures."""
     dim, num_queries, num_gallery, num_classes = CASES[name]
     if _FLAGS.num_images is not None:
         scale = min(1.0, _FLAGS.num_images / num_queries)
@@ -173,14 +181,17 @@ def _slow_peers() -> dict:
 
 
 def _check_agreement(ours: dict[str, float], theirs: dict[str, float]) -> None:
-    """Only near ties, which the peers decide in float32, may differ."""
+    """Check that results differ only by near ties.
+
+    The peers decide near ties in float32.
+    """
     difference = max(abs(ours[key] - theirs[key]) for key in theirs)
     if difference > 1e-4:
         raise RuntimeError(f"ours and a peer differ by {difference}: {ours}, {theirs}")
 
 
 def main(argv) -> None:
-    """Runs the cases, prints the table and the figures."""
+    """Run the cases, print the table and the figures."""
     del argv
     small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
     evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads

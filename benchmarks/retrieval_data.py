@@ -1,4 +1,7 @@
-"""Embeddings shaped like a benchmark's, and the bare product of all pairs: the limit of any full search."""
+"""Embeddings shaped like a benchmark's, and the bare product of all pairs.
+
+The product is the limit of any full search.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import tensorflow as tf
 
 
 def clustered_embeddings(num_images: int, num_classes: int, dim: int, seed: int):
-    """Unit vectors `[num_images, dim]` around class centres, and labels.
+    """Draw unit vectors `[num_images, dim]` around class centres, and labels.
 
     The noise grows with `dim` so that items of a class are about as similar as the best of 60,000 others: MAP@R lies
     between 0 and 1.
@@ -24,7 +27,7 @@ def clustered_embeddings(num_images: int, num_classes: int, dim: int, seed: int)
 
 
 def full_product(queries: np.ndarray, gallery: np.ndarray, tile: int = 2_048) -> None:
-    """The bare float32 product of all pairs, tile by tile."""
+    """Compute the bare float32 product of all pairs, tile by tile."""
     with tf.device("/CPU:0"):
         rows, columns = ([tf.constant(x[i : i + tile]) for i in range(0, len(x), tile)] for x in (queries, gallery))
         for row in rows:

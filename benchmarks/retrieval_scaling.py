@@ -1,15 +1,14 @@
-"""Time and memory of the exact retrieval evaluation as the number of embeddings grows.
+"""Time and memory of exact retrieval evaluation by number of embeddings.
 
 Command: python -m benchmarks.retrieval_scaling [--sizes=10000,30000,60000,120000] [--dim=128] [--repeats=3]
     [--noproduct] [--sample_queries=10000] [--shards=2] [--figure=docs/figures/retrieval_scaling.png]
 
-Self-retrieval of the embeddings of `benchmarks.retrieval` (small classes, as Stanford Online Products has): P@1, R@k,
-P@R and MAP@R. Memory is what a first evaluation takes above the embeddings and labels; with `--repeats=1` it is the
-one that is timed. Beside it the bare float32 product of all pairs, in turn with ours (`--noproduct`: not). The
-exponent is the slope of the time in log-log over the last doubling. With `--sample_queries` also a random sample of the
-queries, each against all: its time, its 95 % interval for MAP@R of all queries, and that MAP@R. With `--shards` also
-the time of that many shards of the queries, one after the other.
-Last line: one JSON object.
+Self-retrieval of the embeddings of `benchmarks.retrieval` (small classes, as in Stanford Online Products): P@1, R@k,
+P@R and MAP@R. Memory is that of a first evaluation above the embeddings and labels; with `--repeats=1` it is the timed
+one. The bare float32 product of all pairs alternates with ours (`--noproduct`: not). The exponent is the slope of the
+time in log-log over the last doubling. With `--sample_queries` also a random sample of the queries, each against all:
+its time, its 95 % interval for MAP@R of all queries, and that MAP@R. With `--shards` also the total time of that many
+shards of the queries, one after the other. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def measure_size(
     product: bool = True,
     shards: int | None = None,
 ) -> dict:
-    """Figures of one size: `seconds` (a list), `extra_gb`, `embeddings_gb`, `map_at_r`.
+    """Measure one size: `seconds` (a list), `extra_gb`, `embeddings_gb`, `map_at_r`.
 
     With the product also `product_seconds` (a list), with a sample `sampled_seconds` (a list) and `interval` of MAP@R,
     with shards `sharded_seconds` (a list), of all of them together.
@@ -81,12 +80,12 @@ def measure_size(
 
 
 def exponent(smaller: tuple[int, float], larger: tuple[int, float]) -> float:
-    """B of time = a · n^b through two points (n, seconds)."""
+    """Return b of time = a · n^b through two points (n, seconds)."""
     return math.log(larger[1] / smaller[1]) / math.log(larger[0] / smaller[0])
 
 
 def table(found: dict[int, dict]) -> list[list]:
-    """A row a size, of the measured figures."""
+    """Return the measured figures, a row a size."""
     rows = [
         [
             f"{size:,}",
@@ -109,7 +108,10 @@ def table(found: dict[int, dict]) -> list[list]:
 
 
 def _beside_product(figures: dict) -> tuple[str, str]:
-    """The product's seconds and ours over it; dashes where it was not timed."""
+    """Return the product's seconds and ours over it.
+
+    Dashes if it was not timed.
+    """
     if "product_seconds" not in figures:
         return "-", "-"
     ratio = measure.paired_ratio(figures["seconds"], figures["product_seconds"])
@@ -117,7 +119,7 @@ def _beside_product(figures: dict) -> tuple[str, str]:
 
 
 def summary(found: dict[int, dict]) -> dict:
-    """The figures by size, and the exponent of the time over the last two sizes."""
+    """Return figures by size, and the last two sizes' time exponent."""
     medians = {size: statistics.median(figures["seconds"]) for size, figures in found.items()}
     figures = {}
     for size, values in found.items():
@@ -140,7 +142,7 @@ def summary(found: dict[int, dict]) -> dict:
 
 
 def draw(path: str, found: dict[int, dict]) -> None:
-    """Two panels over the number of embeddings: seconds in log-log, and GB."""
+    """Draw seconds in log-log, and GB, over the number of embeddings."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -167,7 +169,7 @@ def draw(path: str, found: dict[int, dict]) -> None:
 
 
 def main(argv) -> None:
-    """Measures all sizes, prints the table and the figures, draws."""
+    """Measure all sizes, print the table and the figures, draw."""
     del argv
     sizes = [int(size) for size in _FLAGS.sizes]
     if _FLAGS.sample_queries is not None and _FLAGS.sample_queries > min(sizes) // 2:

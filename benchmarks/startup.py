@@ -1,7 +1,7 @@
-"""Starts of commands that train nothing: `--help`, `--explain`, a refused flag, the cells of a table.
+"""Start times without training: `--help`, `--explain`, a refusal, a table's cells.
 
 Each start is a process of its own; all of them, and `import tensorflow` alone, take turns. Processor time is that of
-the process, user and system; on a busy machine it says more than the clock. A first start of each, which writes
+the process, user and system; on a busy machine it is more reliable than the clock. A first start of each, which writes
 Python's byte code, is not counted.
 
 Last line: `help_s`, `explain_s`, `refusal_s`, `listing_s` and `tensorflow_import_s`, medians of the clock, and the same
@@ -49,7 +49,7 @@ class Start(NamedTuple):
 
 
 def main() -> None:
-    """Times all starts in turn and prints the table and the figures."""
+    """Time all starts in turn and print the table and the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="starts of each command")
     repeats = parser.parse_args().repeats
@@ -69,14 +69,14 @@ def main() -> None:
 
 
 def timed(name: str, folder: str) -> Start:
-    """One start of a command in an empty folder.
+    """Time one start of a command in an empty folder.
 
     Args:
         name: of `STARTS`.
         folder: the process' working folder.
 
     Raises:
-        RuntimeError: it ended otherwise than it should have; with what it printed.
+        RuntimeError: it ended unexpectedly; with its output.
     """
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,7 +1,9 @@
-"""The peer of `benchmarks.input_pipeline`: a PyTorch DataLoader in a process of its own, that answers over its pipes.
+"""PyTorch DataLoader process, the peer of `benchmarks.input_pipeline`.
 
-Command: python -m benchmarks.torch_loader SETTINGS.json (the benchmark starts it). It prints a line that says what it
-uses, then for every line on its input one JSON line: seconds on the clock and processor seconds of one pass.
+It answers over its pipes.
+
+Command: python -m benchmarks.torch_loader SETTINGS.json (the benchmark starts it). It prints a line that names its
+transforms, then for every line on its input one JSON line: seconds on the clock and processor seconds of one pass.
 """
 
 from __future__ import annotations
@@ -39,7 +41,11 @@ class ImageFiles(torch.utils.data.Dataset):
 
 
 def torchvision_transform(size: int, shorter_side: int):
-    """What torchvision's users write; raises `ImportError` without it."""
+    """Return the usual torchvision transform.
+
+    Raises:
+        ImportError: torchvision is missing.
+    """
     declare_operators()
     from torchvision import transforms
 
@@ -54,7 +60,7 @@ def torchvision_transform(size: int, shorter_side: int):
 
 
 class PillowTransform:
-    """The same with Pillow alone, for whoever has no torchvision."""
+    """The same with Pillow alone, if torchvision is missing."""
 
     def __init__(self, size: int, shorter_side: int):
         self.size, self.shorter_side = size, shorter_side
@@ -82,7 +88,10 @@ class PillowTransform:
 
 
 def processor_seconds() -> float:
-    """Of this process and of the loader's workers (Linux; elsewhere of this process alone)."""
+    """Return processor seconds of this process and the loader's workers.
+
+    Linux; elsewhere of this process alone.
+    """
     total = time.process_time()
     for worker in multiprocessing.active_children():
         with contextlib.suppress(OSError):
@@ -92,7 +101,7 @@ def processor_seconds() -> float:
 
 
 def main() -> None:
-    """Makes the loader, then serves one pass a line until the input ends."""
+    """Make the loader, then serve one pass a line until input ends."""
     settings = json.loads(pathlib.Path(sys.argv[1]).read_text())
     torch.set_num_threads(1)
     try:

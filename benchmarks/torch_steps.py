@@ -1,4 +1,7 @@
-"""PyTorch's side of the benchmark of the training step: torchvision's network, channels last, in two precisions."""
+"""PyTorch's side of the benchmark of the training step.
+
+torchvision's network, channels last, in two precisions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ else:
 def steps_of(
     name: str | None, images: np.ndarray, labels: np.ndarray, dim: int, margins: tuple[float, float]
 ) -> dict[str, Callable[[], float]]:
-    """Training steps on a fixed batch, each of which returns its loss; none without PyTorch or a network.
+    """Return training steps on a fixed batch, which return the loss.
+
+    None without PyTorch or a network.
 
     Args:
         name: of torchvision's network, whose batch normalisation is frozen.
@@ -72,7 +77,7 @@ def _step(
 def _contrastive_loss(
     embeddings: torch.Tensor, same: torch.Tensor, positive_margin: float, negative_margin: float
 ) -> torch.Tensor:
-    """Of all pairs of a batch."""
+    """Compute the contrastive loss of all pairs of a batch."""
     distances = (2 - 2 * embeddings @ embeddings.T).clamp_min(1e-12).sqrt()
     apart = ~torch.eye(len(same), dtype=torch.bool)
     attracted = (distances - positive_margin).clamp_min(0)[same & apart]

@@ -1,4 +1,4 @@
-"""What has to be declared before torchvision can be imported, where its compiled part does not fit PyTorch."""
+"""Declarations for importing torchvision when its compiled part does not fit PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")  # kept: its declara
 
 
 def declare_operators() -> None:
-    """Declares the operators that torchvision's Python part expects its compiled part to have brought."""
+    """Declare the operators that torchvision expects from its compiled part."""
     for name in ("nms", "qnms"):
         with contextlib.suppress(RuntimeError):  # they are there
             _LIBRARY.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

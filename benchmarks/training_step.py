@@ -1,11 +1,11 @@
-"""A whole training step: with its input, on a fixed batch, by a bare loop of TensorFlow, and in PyTorch.
+"""Training steps: with input, on a fixed batch, bare, and in PyTorch.
 
 Command: python -m benchmarks.training_step [--repeats=5] [--cases=mobilenet_v2_128,resnet10_32]
 
-The step: a network with random weights (time does not depend on them), average pooling, 128 dimensions, the
-contrastive loss over a batch with four images of a class, coupled weight decay, Adam; frozen batch normalisation but
-for ResNet-10, which is trained from scratch. In each round every variant makes a few steps in turn, so that a busy
-machine slows all of them alike; a ratio is the median over the rounds. Variants:
+The step: a network with random weights (time does not depend on them), average pooling, 128 dimensions, the contrastive
+loss over a batch with four images of a class, coupled weight decay, Adam. Batch normalisation is frozen except in
+ResNet-10, which is trained from scratch. In each round every variant makes a few steps in turn, so that a busy machine
+slows all of them alike; a ratio is the median over the rounds. Variants:
 
 - `fit`: Keras' `fit` on the model that `experiments` trains, with its callback for each step and a trace that the next
   run would share, and the input pipeline: JPEG files as large as the prepared copies of a run with such inputs (256
@@ -17,9 +17,9 @@ machine slows all of them alike; a ratio is the median over the rounds. Variants
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Keras' own Adam.
 - `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
   under `autocast`. A ratio is to the faster of the two. Needs torchvision (requirements-torch-networks.txt);
-  without them, and for networks that torchvision has not, the column is empty.
+  without it, and for networks missing in torchvision, the column is empty.
 
-Last line: one JSON object; null for what was not measured.
+Last line: one JSON object; null for figures not measured.
 
 `mobilenet_fit_over_minimal`, `resnet10_fit_over_minimal`: `fit` over `minimal` at 128 and at 32 pixels.
 `mobilenet_over_torch`, `resnet50_over_torch`: `step` over PyTorch's better one, at 128 and at 224 pixels.
@@ -76,7 +76,7 @@ class Case(NamedTuple):
         image_size: height and width of the inputs in pixels.
         batch_size: images in a step, a multiple of 4.
         num_steps: timed in a round.
-        torch_name: of torchvision's network; None if it has none.
+        torch_name: of torchvision's network, or None.
         reads_files: whether `fit` decodes photographs.
         is_frozen: whether its batch normalisation is.
     """
@@ -101,7 +101,10 @@ _FLAGS = flags.FLAGS
 
 
 def examples_of(case: Case, folder: str) -> tuple[Examples, ImageTransform]:
-    """What `fit` reads, coarse patterns with 20 classes, and how it is augmented."""
+    """Return `fit`'s input and its augmentation.
+
+    Coarse patterns with 20 classes.
+    """
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(NUM_CLASSES), IMAGES_PER_CLASS)
     size = CenterCrop(case.image_size).shorter_side if case.reads_files else case.image_size
@@ -116,7 +119,7 @@ def examples_of(case: Case, folder: str) -> tuple[Examples, ImageTransform]:
 
 
 def build_model(case: Case, images: tf.Tensor, labels: tf.Tensor) -> EmbeddingModel:
-    """A model as `experiments` builds it."""
+    """Build a model as `experiments` does."""
     keras.utils.set_random_seed(0)
     head, loss = EmbeddingHead(GlobalAveragePooling(), DIM), losses.ContrastiveLoss(*MARGINS)
     model = EmbeddingModel(case.network(), head, loss)
@@ -125,7 +128,7 @@ def build_model(case: Case, images: tf.Tensor, labels: tf.Tensor) -> EmbeddingMo
 
 
 class FitSteps(keras.callbacks.Callback):
-    """`fit`, whose call gives the seconds of a step."""
+    """`fit`, whose call returns the seconds of a step."""
 
     def __init__(self, case: Case, model: EmbeddingModel, batches: tf.data.Dataset):
         super().__init__()
@@ -133,11 +136,11 @@ class FitSteps(keras.callbacks.Callback):
         self.ends: list[float] = []
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        """Remembers when."""
+        """Record the time."""
         self.ends.append(time.perf_counter())
 
     def __call__(self) -> float:
-        """Makes one step more than it times."""
+        """Make one step more than it times."""
         self.ends, steps = [], self.case.num_steps + 1
         callbacks = [MeanLoss(steps), self]
         self.trained.fit(self.batches, epochs=1, steps_per_epoch=steps, callbacks=callbacks, shuffle=False, verbose=0)
@@ -145,7 +148,10 @@ class FitSteps(keras.callbacks.Callback):
 
 
 def seconds_of_steps(num_steps: int, step: Callable[[], float]) -> Callable[[], float]:
-    """What makes some steps, each to its end, and gives the seconds of one."""
+    """Return a function that times steps and returns one's seconds.
+
+    Each step runs to its end.
+    """
 
     def timed() -> float:
         began = time.perf_counter()
@@ -157,13 +163,13 @@ def seconds_of_steps(num_steps: int, step: Callable[[], float]) -> Callable[[], 
 
 
 def fixed_step(model: EmbeddingModel, images: tf.Tensor, labels: tf.Tensor) -> Callable[[], float]:
-    """A model's own training step, on one batch."""
+    """Return a model's own training step, on one batch."""
     train = tf.function(model.train_step, autograph=False)
     return lambda: float(train((images, labels))["loss"])
 
 
 def minimal_step(case: Case, images: tf.Tensor, labels: tf.Tensor) -> Callable[[], float]:
-    """A training step as one writes it by hand."""
+    """Return a training step as one writes it by hand."""
     model = build_model(case, images, labels)
     variables, optimizer = list(model.trainable_variables), keras.optimizers.Adam(1e-5, beta_2=0.99)
     optimizer.build(variables)
@@ -179,7 +185,7 @@ def minimal_step(case: Case, images: tf.Tensor, labels: tf.Tensor) -> Callable[[
 
 
 def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
-    """By name, what gives the seconds of a step, after its first steps."""
+    """Return functions by name that time a step; the first steps are done."""
     examples, augmentation = examples_of(case, folder)
     index_batches = ClassBalancedBatches(examples.labels, case.batch_size // 4, 4, seed=0)
     batches = training_batches(examples, index_batches, augmentation, seed=0)
@@ -204,7 +210,7 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
 
 
 def measured(functions: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of a step by variant, in rounds of which each begins with another one."""
+    """Return seconds of a step by variant; each round begins with another one."""
     names = list(functions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(repeats):
@@ -215,7 +221,7 @@ def measured(functions: Mapping[str, Callable[[], float]], repeats: int) -> dict
 
 
 def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
-    """The ratios of a case; None for those to PyTorch where it was not measured."""
+    """Return the ratios of a case; None for PyTorch if not measured."""
     peers = [name for name in seconds if name.startswith("torch")]
     peer = min(peers, key=lambda name: statistics.median(seconds[name]), default=None)
     return {
@@ -230,7 +236,7 @@ def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
 
 
 def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """What the last line says, of the ratios by case."""
+    """Return the figures of the last line from the ratios by case."""
     told = {
         "mobilenet_fit_over_minimal": ("mobilenet_v2_128", "fit_over_minimal"),
         "resnet10_fit_over_minimal": ("resnet10_32", "fit_over_minimal"),
@@ -243,7 +249,7 @@ def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, flo
 
 
 def main(argv) -> None:
-    """Times the cases one after the other and prints the table and the figures."""
+    """Time the cases one after the other and print table and figures."""
     del argv
     if torch_steps.MISSING:
         print(f"PyTorch's steps are left out: {torch_steps.MISSING}.")

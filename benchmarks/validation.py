@@ -1,4 +1,6 @@
-"""Validation of a run on photographs: with decoded images in memory, and beside training steps in another thread.
+"""Validation on photographs: with decoded images in memory, and beside training.
+
+The training steps then run in another thread.
 
 Command: python -m benchmarks.validation [--repeats=5] [--images=1000] [--image_size=128] [--steps=25]
     [--cases=embedding,overlap] [--data_dir=FOLDER]
@@ -19,7 +21,7 @@ machine slows all of them alike; a ratio is the median over the rounds.
 - `in turn`: one after the other, as `fit` does; `beside`: the embedding in a second thread during the steps. No
   decision of a callback is waited for, so this is the most that such a scheme could gain.
 
-Last line: one JSON object; null for what was not measured.
+Last line: one JSON object; null for figures not measured.
 
 `memory_over_files`, `memory_over_files_folded`: time of an embedding with decoded images over that without.
 `folded_over_unfolded`: of an embedding from memory. `metric_over_embedding`: of an embedding from memory.
@@ -56,10 +58,12 @@ _FLAGS = flags.FLAGS
 
 
 def examples_in(folder: str, case: Case, num_images: int, data_dir: str | None) -> Examples:
-    """Files to embed: `num_images` coarse patterns (some of them several times), or about so many photographs.
+    """Return files to embed: patterns or photographs.
+
+    `num_images` coarse patterns (some of them several times), or about as many photographs.
 
     Args:
-        folder: for files that are made.
+        folder: for generated files.
         case: see `training_step`.
         num_images: at least 1.
         data_dir: of Cars196; None: patterns.
@@ -71,7 +75,9 @@ def examples_in(folder: str, case: Case, num_images: int, data_dir: str | None) 
 
 
 def inputs_of(examples: Examples, image_size: int) -> tuple[tf.data.Dataset, tf.data.Dataset]:
-    """The inputs of examples as a unit validates: decoded each time, and from memory, where they are already.
+    """Return the inputs of examples as a run validates.
+
+    Decoded each time, and from memory, where they already are.
 
     Args:
         examples: files.
@@ -88,7 +94,7 @@ def inputs_of(examples: Examples, image_size: int) -> tuple[tf.data.Dataset, tf.
 def embedding_variants(
     models: Sequence[EmbeddingModel], inputs: tuple[tf.data.Dataset, tf.data.Dataset], labels: np.ndarray
 ) -> dict[str, Callable[[], object]]:
-    """What is timed of an embedding, by name.
+    """Return the timed variants of an embedding, by name.
 
     Args:
         models: one, and one with folded batch normalisation.
@@ -110,12 +116,14 @@ def embedding_variants(
 def overlap_variants(
     step: Callable[[], float], embed: Callable[[], object], num_steps: int
 ) -> dict[str, Callable[[], object]]:
-    """Training steps and an embedding by another model: one after the other, and at once.
+    """Return training steps and an embedding: in turn, and at once.
+
+    Another model makes the embedding.
 
     Args:
         step: one training step, to its end.
         embed: one embedding.
-        num_steps: so many steps.
+        num_steps: number of steps.
     """
 
     def steps() -> None:
@@ -136,7 +144,7 @@ def overlap_variants(
 
 
 def variants(case: Case, examples: Examples, cases: Sequence[str], num_steps: int) -> dict[str, Callable[[], object]]:
-    """All that is timed, each called once.
+    """Return all timed variants, each called once.
 
     Args:
         case: network, size and batch.
@@ -162,7 +170,7 @@ def variants(case: Case, examples: Examples, cases: Sequence[str], num_steps: in
 
 
 def figures_of(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
-    """The ratios of the last line.
+    """Return the ratios of the last line.
 
     Args:
         seconds: by variant, one for each round.
@@ -181,7 +189,7 @@ def figures_of(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None
 
 
 def main() -> None:
-    """Measures, prints the table and the figures."""
+    """Measure, print the table and the figures."""
     for name in _FLAGS.cases:
         check_choice("--cases", name, MEASURED)
     case = CASES["mobilenet_v2_128"]._replace(image_size=_FLAGS.image_size)
@@ -198,7 +206,7 @@ def main() -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Define the command's flags."""
     flags.DEFINE_integer("repeats", 5, "Rounds of the paired timing.", lower_bound=1)
     flags.DEFINE_integer("images", 1000, "Images that are embedded.", lower_bound=8)
     flags.DEFINE_integer("image_size", 128, "Height and width of the inputs in pixels.", lower_bound=32)
