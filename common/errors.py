@@ -81,7 +81,7 @@ def check_keras(keras: types.ModuleType) -> None:
         fix = "Set it before Keras is imported, or in ~/.keras/keras.json."
         raise invalid("KERAS_BACKEND", received=backend, expected="tensorflow", fix=fix)
     version = sys.modules["keras"].__version__ if hasattr(keras, "ops") else "2"
-    if version.startswith(tuple(f"3.{minor}." for minor in range(5))):  # which take no references with a None
+    if version.startswith(tuple(f"3.{minor}." for minor in range(5))):  # these reject references with a None
         expected = "Keras 2.15, or 3.5 and newer"
         raise invalid("version of Keras", received=version, expected=expected, fix="pip install --upgrade keras")
 

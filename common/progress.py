@@ -27,7 +27,7 @@ class LoggedBar:
         clock: returns seconds.
     """
 
-    _last_line = -float("inf")  # of all bars: one inside of another does not double the lines
+    _last_line = -float("inf")  # of all bars: nested bars do not double the lines
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ def progress_bar(
         total = len(iterable)
     shown: dict[str, Any] = {"desc": desc, "total": total, "initial": initial, "unit": unit, "unit_scale": unit_scale}
     if sys.stderr is not None and sys.stderr.isatty():
-        from tqdm import tqdm  # late: it takes a tenth of the time in which a command starts
+        from tqdm import tqdm  # late: it takes a tenth of a command's start
 
         return tqdm(iterable, leave=leave, **shown)
     return LoggedBar(iterable, **shown)

@@ -101,7 +101,7 @@ def _receive_all(url: str, part: str, published: Fingerprint, pause: Callable[[f
                 raise MirrorFailure(reason) from error
             if isinstance(error, http.client.InvalidURL):
                 raise MirrorFailure(f"malformed address ({reason})") from error
-        except ValueError as error:  # of urllib, about this address or one that it leads to
+        except ValueError as error:  # of urllib, about this address or a redirection
             raise MirrorFailure(f"malformed address ({error})") from error
         attempts = 0 if _size(part) > most else attempts + 1
         most = max(most, _size(part))

@@ -16,7 +16,7 @@ import numpy as np
 
 from common.errors import InvalidInput
 
-_LARGEST = 1e300  # of a number that arithmetic in float64 can take
+_LARGEST = 1e300  # of a number in float64 arithmetic
 _ROUNDING = 1e-9  # by which a mean of float64 may leave its range
 _MOST_SHOWN = 60  # characters of a value in a message
 _KINDS = {"f": "floating-point", "i": "integer", "u": "integer", "U": "text"}

@@ -59,7 +59,7 @@ class ApproximateSearch(NamedTuple):
 
 def import_faiss() -> ModuleType:
     """Import faiss, or raise an `InvalidInput` with its installation."""
-    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it tells which of its builds it tries
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it reports each build that it tries
     try:
         import faiss
     except ImportError as error:
@@ -204,7 +204,7 @@ def _trained_lists(faiss: ModuleType, embeddings: np.ndarray, measure: int, seed
     num_training = min(rows, max(_TRAINING_ROWS_PER_LIST * num_lists, 256 * _TRAINING_ROWS_PER_LIST))
     chosen = np.sort(np.random.default_rng(seed).permutation(rows)[:num_training])
     index.verbose = False
-    index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # a warning on standard error less
+    index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # avoids a warning on standard error
     index.train(np.ascontiguousarray(embeddings[chosen], np.float32))
     return index
 

@@ -14,7 +14,7 @@ from common import retrieval
 from common.errors import check_choice, check_positive, invalid
 from common.index.similarity import ALMOST_ONE, METRICS, search_similarity, similarities_of
 
-_FIRST_DEPTH = 8  # neighbours that each row looks at first; four times as many where all of them are near
+_FIRST_DEPTH = 8  # neighbours that each row looks at first; four times as many if all of them are near
 _ROWS_AT_ONCE = 1024
 _ROUNDING = 1e-12  # of a sum, in any order: a threshold that is the similarity of a pair is reached by it
 _THRESHOLDS = {

@@ -8,8 +8,8 @@ from common.errors import check_choice, invalid
 
 METRICS = ("cosine", "inner_product", "euclidean")
 _ROWS_AT_ONCE = 65_536
-EQUAL_UP_TO = 1e-3  # distance of unit rows, which float16, or another place in a batch, may put between equal ones
-ALMOST_ONE = 0.997  # inner products of rows that near are not less, in whichever type they are stored
+EQUAL_UP_TO = 1e-3  # distance of equal unit rows, due to float16 or another place in a batch
+ALMOST_ONE = 0.997  # inner products of rows that near are not less, in any stored type
 _NUMBERS_AT_ONCE = 2**22  # coordinates of pairs held in float64 at a time
 
 

@@ -36,7 +36,7 @@ class TextColumn(Sequence[str]):
     def __getitem__(self, row: int | slice) -> str | list[str]:
         if isinstance(row, slice):
             return [self[each] for each in range(*row.indices(len(self)))]
-        row = range(len(self))[row]  # counts from the end, too; refuses what there is not
+        row = range(len(self))[row]  # counts from the end, too; refuses missing rows
         start = int(self._ends[row - 1]) if row else 0
         return decoded(self._content[start : int(self._ends[row])].tobytes())
 

@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 import tensorflow as tf
 
-# TensorFlow can switch determinism on in public, and tell whether it is on only here.
+# TensorFlow switches determinism on in public, but reports its state only here.
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from common import __version__

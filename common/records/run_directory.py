@@ -82,7 +82,7 @@ class RunDirectory:
                     f"Another process is working on {self.path}. Wait for it, or start this command with another "
                     "--fold, --repeat or --runs_dir."
                 ) from None
-            for leftover in self.path.glob(".*.tmp"):  # of a process that was killed while it wrote
+            for leftover in self.path.glob(".*.tmp"):  # of a process killed while writing
                 if not leftover.name.startswith(".config.json"):  # which is written without the lock
                     leftover.unlink(missing_ok=True)
             yield

@@ -1,4 +1,4 @@
-"""Training on top of losses, poolings and retrieval: the model, its optimiser, callbacks, and what they record in."""
+"""Training on losses, poolings and retrieval: model, optimiser, callbacks, records."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Training from activations that are computed once: a data set of rows of a feature store, and the model above it."""
+"""Training from cached activations: a data set of their rows, and the model above."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ADVICE = (
 
 
 class CachedFeatures(NamedTuple):
-    """What a run from cached features continues with.
+    """The data set and activations that a run from cached features uses.
 
     Attributes:
         dataset: the data set, whose examples are rows of the stores.
@@ -42,12 +42,14 @@ class CachedFeatures(NamedTuple):
 
 
 class StoredInputs:
-    """Reads activations where an `ImageTransform` would make images; a training input is of one of the views.
+    """A reader of stored activations, in place of an `ImageTransform`.
+
+    A training input is one of the views.
 
     Args:
         store: complete and open.
 
-    Input: rows `[batch]` and seed pairs `[batch, 2]`, of which the view is a function (`view_numbers`).
+    Input: rows `[batch]` and seed pairs `[batch, 2]`, which decide the view (`view_numbers`).
     Output: float16 `[batch, height, width, channels]`.
     """
 
@@ -73,30 +75,30 @@ def cache_features(
     origin: dict,
     batch_size: int = 64,
 ) -> CachedFeatures:
-    """Computes the activations of every image that are not on disk yet, and returns the data set of their rows.
+    """Compute missing activations of all images; return a data set of rows.
 
-    Training images are seen in the views of `fixed_views`, all images in the evaluation's view. Activations are those
+    Training images have the views of `fixed_views`, and all images the evaluation's view. Activations are those
     of inference mode, and no gradient goes through them.
 
     Args:
-        dataset: images, of which the training part has `view_seeds`.
+        dataset: images; the training part has `view_seeds`.
         network: images `[batch, height, width, channels]` to activations at the cut; `CutNetwork.lower`.
         augmentation: of the views.
         preprocessing: of the evaluation's view, without randomness.
-        folder: for the stores of this data set; of one content only, see `dataset_fingerprint`.
-        origin: what else decides the activations (the data's fingerprint, the network's name, the cut), JSON values.
+        folder: for the stores of this data set, of one fingerprint only (see `dataset_fingerprint`).
+        origin: other inputs of the activations (the data's fingerprint, the network's name, the cut), JSON values.
         batch_size: images in a pass through the network.
 
     Raises:
-        InvalidInput: no views, too little room on the disk (before anything is computed), a folder that cannot be
-            written, or activations that float16 does not hold.
+        InvalidInput: no views, too little room on the disk (checked before any computation), an unwritable
+            folder, or activations that float16 cannot hold.
     """
     views = dataset.train.view_seeds
     if views is None:
         raise invalid(
             "data set", received="no view_seeds", expected="training examples with some", fix="Use fixed_views."
         )
-    inference = _inference(network)  # nothing is traced where all activations are there
+    inference = _inference(network)  # nothing is traced if all activations exist
     first_images = next(iter(view_batches(dataset.train, preprocessing, 1, np.zeros(1, int), np.zeros((1, 2)))))
     shape = tuple(map(int, network.compute_output_shape(tuple(first_images.shape))[1:]))
     origin = {**origin, "network": network_digest(network)}
@@ -123,14 +125,15 @@ def cache_features(
 
 
 def model_above_cut(model: EmbeddingModel) -> EmbeddingModel:
-    """The same model from the cut on: it shares head, losses and the network above the cut with `model`.
+    """Return the model's part above the cut, sharing head, losses and network.
 
     Args:
         model: built, on a `CutNetwork`.
 
     Returns:
-        A model from activations `[batch, height, width, channels]` to embeddings. Training it trains `model`, whose
-        weights below the cut stay as they are.
+        A model from activations `[batch, height, width, channels]` to embeddings. Training it trains `model`, except
+            its
+        weights below the cut.
     """
     if not isinstance(model.backbone, CutNetwork):
         raise invalid("backbone", received=type(model.backbone).__name__, expected="a CutNetwork")
@@ -148,7 +151,7 @@ def model_above_cut(model: EmbeddingModel) -> EmbeddingModel:
 
 
 def network_digest(network: keras.Model) -> str:
-    """Of the kinds and shapes of a network's layers, in order, and of the contents of its weights."""
+    """Return a digest of a network's layers (kind, shape, order) and weights."""
     digest = hashlib.sha256()
     for layer in network.layers:
         outputs = layer.output if isinstance(layer.output, (list, tuple)) else [layer.output]
@@ -169,7 +172,10 @@ def _inference(network: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
 def _images_of(
     parts: list[Examples], transform: ImageTransform, items: np.ndarray, seeds: np.ndarray, batch_size: int
 ) -> Iterator[tf.Tensor]:
-    """Images of all views of items, which count the examples part after part; `seeds` is `[items, views, 2]`."""
+    """Yield images of all views of items, numbered part after part.
+
+    `seeds` is `[items, views, 2]`.
+    """
     ends = np.cumsum([len(part) for part in parts])
     for part, start, end in zip(parts, [0, *ends], ends):
         chosen = items[(items >= start) & (items < end)]

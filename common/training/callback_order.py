@@ -1,4 +1,4 @@
-"""Callbacks of Keras that wait for a metric which a callback after them would measure."""
+"""The order of Keras callbacks: those that measure before those that wait."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from tensorflow import keras
 from common.errors import invalid
 from common.training.callbacks import EmbeddingDiagnostics, RetrievalEvaluation
 
-# What `fit` of Keras takes.
+# The callbacks that Keras' `fit` accepts.
 Callbacks: TypeAlias = keras.callbacks.Callback | Sequence[keras.callbacks.Callback] | None
 
 
 def check_callback_order(callbacks: Callbacks, metric_names: Collection[str] = ()) -> None:
-    """Stops a `fit` in which a callback with a `monitor` stands before the one that measures.
+    """Refuse a callback with a `monitor` before the one that measures it.
 
     `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` only warn of a metric that is not in the logs yet; then
-    they do nothing, and training continues to the last epoch. What `fit` itself measures (`loss`, the metrics of
-    `compile`, and `val_...`) can be monitored anywhere.
+    they do nothing, and training continues to the last epoch. Metrics of `fit` itself (`loss`, those of `compile`, and
+    `val_...`) can be monitored anywhere.
 
     Args:
-        callbacks: what `fit` takes.
+        callbacks: those of `fit`.
         metric_names: the metrics of `compile`.
 
     Raises:
-        InvalidInput: such a callback stands before a `RetrievalEvaluation` or `EmbeddingDiagnostics`.
+        InvalidInput: such a callback precedes a `RetrievalEvaluation` or `EmbeddingDiagnostics`.
     """
     listed = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
     measures = [isinstance(callback, (RetrievalEvaluation, EmbeddingDiagnostics)) for callback in listed]

@@ -1,4 +1,4 @@
-"""Evaluation callbacks of a run: measure, decide, record. Every state can be saved and restored."""
+"""Evaluation callbacks of a run: measure, decide, record, with restorable states."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -> float:
-    """A value of the logs that a callback looks at.
+    """Return a value of the logs that a callback monitors.
 
     Raises:
-        InvalidInput: no callback before this one has put it there.
+        InvalidInput: no earlier callback has measured it.
     """
     logs = logs or {}
     if metric not in logs:
@@ -36,10 +36,10 @@ def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -
 
 
 class RetrievalEvaluation(ResumableCallback):
-    """Puts the validation metrics of the current weights into the logs at the end of every epoch.
+    """Adds validation metrics of the current weights to each epoch's logs.
 
     Args:
-        evaluate: called without arguments; gives a dictionary of metric names and values.
+        evaluate: called without arguments; returns a dictionary of metric names and values.
     """
 
     def __init__(self, evaluate: Callable[[], dict[str, float]]) -> None:
@@ -53,14 +53,15 @@ class RetrievalEvaluation(ResumableCallback):
 
 
 class EmbeddingDiagnostics(ResumableCallback):
-    """Puts diagnostics of the current embeddings into the logs at the end of every epoch; warns once of a collapse.
+    """Adds diagnostics of the current embeddings to each epoch's logs.
 
-    Works in any Keras `fit`: `EmbeddingDiagnostics(lambda: (model.predict(images), labels))`.
+    It warns once of a collapse. It works in any Keras `fit`: `EmbeddingDiagnostics(lambda: (model.predict(images),
+    labels))`.
 
     Reference: see `common.diagnostics.diagnose`, which names the figures.
 
     Args:
-        embed: called without arguments; gives embeddings `[items, dim]` and labels `[items]`.
+        embed: called without arguments; returns embeddings `[items, dim]` and labels `[items]`.
         clustering: also NMI of k-means, which is slow.
     """
 
@@ -86,10 +87,10 @@ class EmbeddingDiagnostics(ResumableCallback):
 
 
 class BestWeights(ResumableCallback):
-    """Keeps the weights of the best evaluation and stops after `patience` evaluations without improvement.
+    """Keeps the best evaluation's weights, and stops after `patience` evaluations without improvement.
 
-    What a run selects must have all its parts on: evaluations before that are not waited for, and what is kept of
-    them is forgotten at the first one that counts. A run that ends before has the best of them.
+    Evaluations before all parts of the method are active do not count. The first one that counts discards what they
+    kept. A run that ends earlier keeps the best of them.
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1; an improvement must exceed `min_delta` = 1e-5 (published code).
 
@@ -98,8 +99,8 @@ class BestWeights(ResumableCallback):
         patience: evaluations without improvement after which training stops, > 0.
         min_delta: the smallest change that counts, >= 0.
         first_epoch: the first epoch, from 0, that counts.
-        is_held: called without arguments at each evaluation; one at which it is true does not count either. For parts
-            whose moment is not known beforehand.
+        is_held: called without arguments at each evaluation, which does not count if it returns true. For parts that
+            begin at a moment not known beforehand.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class BestWeights(ResumableCallback):
             self.model.stop_training = True
 
     def load_best(self) -> None:
-        """Puts the best weights into the model; without any evaluation so far, leaves it as it is."""
+        """Load the best weights into the model, if any evaluation took place."""
         if self._weights:
             self.model.set_weights(self._weights)
 
@@ -150,7 +151,7 @@ class BestWeights(ResumableCallback):
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
         self.best = -math.inf if state["best"] is None else state["best"]
         self.best_epoch, self.waited, self.stopped = state["best_epoch"], state["waited"], state["stopped"]
-        # Checkpoints from before there was this entry kept nothing of an evaluation that did not count.
+        # Checkpoints without this entry kept nothing of an evaluation that did not count.
         self._counts = state.get("counts", state["best"] is not None)
         self._weights = list(arrays)
 
@@ -181,7 +182,7 @@ class PlateauSchedule(ResumableCallback):
         self.patience = check_positive("plateau_patience", patience)
         self.cooldown, self.min_learning_rate = cooldown, min_learning_rate
         self.best, self.waited, self.cooling = -math.inf, 0, 0
-        self._learning_rate: float | None = None  # of the checkpoint: Keras 2 has it among no optimiser's variables
+        self._learning_rate: float | None = None  # of the checkpoint: Keras 2's optimisers have no variable for it
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         if self._learning_rate is not None:
@@ -208,11 +209,14 @@ class PlateauSchedule(ResumableCallback):
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
         self.best = -math.inf if state["best"] is None else state["best"]
         self.waited, self.cooling = state["waited"], state["cooling"]
-        self._learning_rate = state.get("learning_rate")  # none in checkpoints of before
+        self._learning_rate = state.get("learning_rate")  # absent from older checkpoints
 
 
 class LearningRateRecord(ResumableCallback):
-    """Puts the learning rate of the last step into the logs, for a schedule that is part of the update rule."""
+    """Adds the last step's learning rate to the logs.
+
+    For schedules that are part of the update rule.
+    """
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs["learning_rate"] = float(np.asarray(self.model.optimizer.learning_rate))
@@ -222,7 +226,7 @@ class NotFinite(InvalidInput):
     """A loss or gradient that is NaN or infinite.
 
     Attributes:
-        step: which training batch, from 0, warm-up included; see `fit`'s `batches_from`.
+        step: number of the training batch, from 0, warm-up included; see `fit`'s `batches_from`.
     """
 
     def __init__(self, message: str, step: int) -> None:
@@ -231,14 +235,14 @@ class NotFinite(InvalidInput):
 
 
 class MeanLoss(ResumableCallback):
-    """Puts the mean loss of an evaluation period into the logs, and stops at a loss or gradient that is not finite.
+    """Adds an evaluation period's mean loss to the logs; stops if not finite.
 
     Args:
-        steps_per_epoch: how many steps lie between two evaluations.
-        first_step: which training batch is the first of epoch 0.
+        steps_per_epoch: steps between two evaluations.
+        first_step: number of the first training batch of epoch 0.
 
     Raises:
-        NotFinite: it says at which batch; the last checkpoint stays as it is.
+        NotFinite: a loss or gradient is not finite; it names the batch. The last checkpoint stays unchanged.
     """
 
     def __init__(self, steps_per_epoch: int, first_step: int = 0) -> None:
@@ -273,12 +277,12 @@ class MeanLoss(ResumableCallback):
 
 
 class RecordMetrics(ResumableCallback):
-    """Appends each evaluation to `metrics.jsonl`, and tells the tracker.
+    """Appends each evaluation to `metrics.jsonl`, and sends it to the tracker.
 
     Args:
-        run: where to write.
-        steps_per_epoch: how many steps lie between two evaluations.
-        tracked: the run as a tracker follows it, started; None: TensorBoard's event files in the run's folder.
+        run: the folder to write to.
+        steps_per_epoch: steps between two evaluations.
+        tracked: the tracked run, started; None: TensorBoard's event files in the run's folder.
     """
 
     def __init__(self, run: RunDirectory, steps_per_epoch: int, tracked: TrackedRun | None = None) -> None:
@@ -302,17 +306,17 @@ class RecordMetrics(ResumableCallback):
             self.tracked.log(curve_values(record), step)
 
     def close(self) -> None:
-        """Closes TensorBoard's file, where no tracker was given."""
+        """Close TensorBoard's file, unless a tracker was given."""
         if self._own is not None:
             self._own.finish(STOPPED)
 
 
 class Watch(ResumableCallback):
-    """Tells of each evaluation, before the checkpoint that follows it: one that is made again is told again.
+    """Reports each evaluation before its checkpoint, and repeated ones again.
 
     Args:
-        tell: is called with the step and the validation metrics; may raise, which ends the training where it is.
-        steps_per_epoch: how many steps lie between two evaluations.
+        tell: called with the step and the validation metrics; an exception ends the training at once.
+        steps_per_epoch: steps between two evaluations.
     """
 
     def __init__(self, tell: Callable[[int, dict[str, float]], None], steps_per_epoch: int) -> None:
@@ -324,13 +328,13 @@ class Watch(ResumableCallback):
 
 
 class ProgressBar(ResumableCallback):
-    """One line: steps done and to do, time left, loss, validation metric and the best of it.
+    """One line: steps, time left, loss, current and best validation metric.
 
     Args:
-        description: what is being trained.
+        description: the label.
         max_steps, steps_per_epoch: the length of training and of an evaluation period, in steps.
         metric: the log entry to show.
-        best: the callback that knows the best value.
+        best: the callback with the best value.
     """
 
     def __init__(self, description: str, max_steps: int, steps_per_epoch: int, metric: str, best: BestWeights) -> None:
@@ -358,7 +362,7 @@ class ProgressBar(ResumableCallback):
             self._bar.set_postfix(self._postfix)
 
     def close(self) -> None:
-        """Ends the line; safe to call twice."""
+        """End the line; safe to call twice."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

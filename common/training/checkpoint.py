@@ -1,4 +1,4 @@
-"""Everything that a run needs to continue, in one file of plain arrays."""
+"""A run's complete state, in one file of plain arrays."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ CHECKPOINT_VERSION = 3
 
 
 class Checkpoint(ResumableCallback):
-    """Saves weights, optimiser, and the state of other callbacks at the end of an epoch; restores them exactly.
+    """Saves weights, optimiser and callback states every epoch; restores them exactly.
 
-    Batches and augmentation are pure functions of (seed, step), so nothing of the input pipeline is saved.
+    Batches and augmentation are pure functions of (seed, step), so the input pipeline is not saved.
 
     Args:
-        run: where to write.
-        model: the model that is trained, with its weights and `update` made.
-        stateful: the callbacks whose state belongs to the training, in a fixed order.
-        steps_per_epoch: how many steps lie between two evaluations.
-        min_seconds: at least this long between two saves; 0 saves at every evaluation.
+        run: the folder to write to.
+        model: the trained model, with its weights and `update` made.
+        stateful: the callbacks whose state is saved, in a fixed order.
+        steps_per_epoch: steps between two evaluations.
+        min_seconds: the shortest time between two saves; 0 saves at every evaluation.
     """
 
     def __init__(
@@ -48,10 +48,12 @@ class Checkpoint(ResumableCallback):
             self.save(epochs_done=epoch + 1)
 
     def save(self, epochs_done: int) -> None:
-        """Writes the state after `epochs_done` evaluation periods, atomically; the save before it is kept, too.
+        """Write the state after `epochs_done` evaluation periods, and keep the previous save.
+
+        The write is atomic.
 
         Raises:
-            InvalidInput: a weight is NaN or infinite; nothing is written.
+            InvalidInput: a weight is NaN or infinite; then nothing is written.
         """
         arrays = {}
         for group, values in self._groups().items():
@@ -68,7 +70,7 @@ class Checkpoint(ResumableCallback):
         self._last_save = time.monotonic()
 
     def restore_latest(self) -> int | None:
-        """Restores the last save and returns the number of evaluation periods it had seen; `None` without a save."""
+        """Restore the last save; return its number of evaluation periods, or `None`."""
         arrays = self.run.read_checkpoint()
         if arrays is None:
             self.run.drop_metrics_after(0)
@@ -82,7 +84,7 @@ class Checkpoint(ResumableCallback):
         return state["epochs_done"]
 
     def _checked(self, state: dict) -> dict:
-        """`state`, if this version of the code can resume from it."""
+        """Return `state` if this version of the code can resume from it."""
         written, expected = (state["format"], len(state["callbacks"])), (CHECKPOINT_VERSION, len(self.stateful))
         if written != expected:
             raise InvalidInput(

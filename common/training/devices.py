@@ -1,4 +1,4 @@
-"""Devices and precision of training: what can be had, and what is refused by name before anything is traced."""
+"""Devices and precision: supported combinations; unsupported ones fail before tracing."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _STRATEGIES = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirrored
 
 
 def mirrored_strategy(replicas: int) -> tf.distribute.Strategy:
-    """A strategy of the first GPUs of this host, or where there are none, of virtual devices of its processor.
+    """Return a strategy of this host's first GPUs, or virtual CPU devices.
 
-    Virtual devices share the cores: they show that a program works on several devices, and are not faster than one.
+    Virtual devices share the cores: they show that a program works on several devices, but are not faster than one.
+    They are used only without any GPU.
 
     Args:
-        replicas: how many, at least 1; 1 is TensorFlow's default strategy.
+        replicas: number of devices, at least 1; 1 is TensorFlow's default strategy.
 
     Raises:
-        InvalidInput: the host has fewer GPUs, or TensorFlow has begun to work with fewer virtual devices.
+        InvalidInput: the host has fewer GPUs, or TensorFlow already runs with fewer virtual devices.
     """
     if replicas == 1:
         return tf.distribute.get_strategy()
@@ -36,7 +37,7 @@ def mirrored_strategy(replicas: int) -> tf.distribute.Strategy:
 
 
 def check_replicas(replicas: int) -> None:
-    """Makes sure that the host has so many devices, and makes virtual ones of its processor where it has no GPU.
+    """Check the number of devices; without a GPU, create virtual CPU devices.
 
     Raises:
         InvalidInput: see `mirrored_strategy`.
@@ -59,10 +60,10 @@ def check_replicas(replicas: int) -> None:
 
 @contextlib.contextmanager
 def full_float32() -> Iterator[None]:
-    """Turns TensorFloat-32 off and back: float32 products of a GPU then have 24 bits instead of 11.
+    """Disable TensorFloat-32 temporarily: GPU float32 products then have 24 bits, not 11.
 
-    TensorFlow has one switch for a process, and none for an operation. Distances in eleven bits are wrong in the third
-    digit, which decides between neighbours; convolutions in half precision are not affected.
+    TensorFlow has one switch for a process, and none for an operation. Distances of eleven bits are wrong in the third
+    digit, which decides between neighbours. Convolutions in half precision are not affected.
     """
     before = tf.config.experimental.tensor_float_32_execution_enabled()
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -74,7 +75,9 @@ def full_float32() -> Iterator[None]:
 
 @contextlib.contextmanager
 def precision_policy(precision: str) -> Iterator[None]:
-    """Layers that are made inside compute in this precision; their weights, and all losses, stay float32.
+    """Set the compute precision of layers made inside.
+
+    Their weights, and all losses, stay float32.
 
     Args:
         precision: one of `PRECISIONS`.
@@ -92,7 +95,9 @@ def precision_policy(precision: str) -> Iterator[None]:
 
 
 def scaled_optimizer(optimizer: keras.optimizers.Optimizer, precision: str) -> keras.optimizers.Optimizer:
-    """The optimiser, in float16 with a dynamic scale of the loss, without which small gradients would be zero.
+    """Return the optimiser, in float16 with a dynamic loss scale.
+
+    Without the scale, small gradients would be zero.
 
     Args:
         optimizer: any.
@@ -102,16 +107,16 @@ def scaled_optimizer(optimizer: keras.optimizers.Optimizer, precision: str) -> k
 
 
 def check_devices(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, jit_compile: bool) -> None:
-    """Refuses what does not train like one device with the global batch.
+    """Refuse settings that train differently from one device with the global batch.
 
     Args:
         model: made in the scope of its strategy.
-        optimizer: that it is compiled with.
+        optimizer: the one that it is compiled with.
         jit_compile: whether its step is to be compiled with XLA.
 
     Raises:
-        InvalidInput: on several replicas, XLA, a scaled loss (`mixed_float16`), batch normalisation of each replica's
-            part of a batch, or another strategy than `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
+        InvalidInput: on several replicas, XLA, a scaled loss (`mixed_float16`), batch normalisation by each replica's
+            part of a batch, or a strategy other than `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
     """
     strategy = model.distribute_strategy
     name, count = type(strategy).__name__, strategy.num_replicas_in_sync
@@ -140,13 +145,13 @@ def check_devices(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, 
 
 
 def synchronize_batch_normalization(model: keras.Model) -> None:
-    """Lets every batch normalisation that trains use the statistics of all replicas' batches.
+    """Synchronise the statistics of trained batch normalisations across replicas.
 
     Args:
         model: whose layers are changed, before it is compiled; without effect on one device.
 
     Raises:
-        InvalidInput: Keras 2, whose layers have to be made with `synchronized=True`.
+        InvalidInput: Keras 2, whose layers must be made with `synchronized=True`.
     """
     layers = [layer for layer in _batch_normalizations(model) if not layer.synchronized]
     if layers and not IS_KERAS_3:
@@ -158,6 +163,6 @@ def synchronize_batch_normalization(model: keras.Model) -> None:
 
 
 def _batch_normalizations(model: keras.Model) -> list[keras.layers.Layer]:
-    """Those that use the statistics of a batch in training."""
+    """Return the layers that use batch statistics in training."""
     layers = model._flatten_layers(include_self=False, recursive=True)
     return [layer for layer in layers if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable]

@@ -1,4 +1,4 @@
-"""From feature maps to embeddings: a pooling and a linear projection, in either order."""
+"""The head from feature maps to embeddings: pooling and linear projection, either first."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class EmbeddingHead(keras.layers.Layer):
     """Pools local features and projects them linearly, without bias.
 
     `project_first=False`: pool, then `Dense(embedding_dim)`. `project_first=True`: a 1 x 1 convolution to
-    `embedding_dim` channels, then the pooling, as generalised sum pooling needs it (its prototypes live in the
-    embedding space). For average pooling both are the same function. Without `embedding_dim` nothing is projected, and
-    the pooled features are the embedding.
+    `embedding_dim` channels, then the pooling. Generalised sum pooling needs the latter (its prototypes live in the
+    embedding space). For average pooling both are the same function. Without `embedding_dim`, the pooled features are
+    the embedding.
 
     Reference: thesis section 5.2.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code; section
-    5.3.1 (nothing is projected).
+    5.3.1 (no projection).
 
     Args:
         pooling: a pooling layer, from `[batch, height, width, channels]` (or `[batch, positions, channels]`) to
             `[batch, channels]`, or to a dictionary with `pooled` and `attributes`.
         embedding_dim: the size of the embedding, > 0; None for that of the pooled features.
-        project_first: whether the projection stands before the pooling.
+        project_first: whether the projection precedes the pooling.
 
     Input shape:
         `[batch, height, width, channels]` or `[batch, positions, channels]`.
 
     Output shape:
-        A dictionary: `embeddings` `[batch, embedding_dim]` and, if the pooling gives them, `attributes`
+        A dictionary: `embeddings` `[batch, embedding_dim]` and, if the pooling returns them, `attributes`
         `[batch, prototypes]`.
     """
 

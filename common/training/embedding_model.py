@@ -1,4 +1,4 @@
-"""The model that is trained: backbone, head and loss, with a train step that differentiates all three."""
+"""The trained model: backbone, head and loss, with a common train step."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from common.training.traced_functions import TracedFunctions
 class EmbeddingModel(keras.Model):
     """Maps images to embeddings and trains them under a metric loss.
 
-    The loss is `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`, and what layers
-    add (regularisers, `add_loss`); without an attribute loss it is the metric loss alone.
+    The loss is `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`, plus the layers'
+    own losses (regularisers, `add_loss`); without an attribute loss it is the metric loss alone.
 
     Reference: thesis section 5.2.3, equation 5.2.5 (the mixture with the zero-shot prediction loss, lambda =
     `attribute_weight`).
@@ -37,13 +37,13 @@ class EmbeddingModel(keras.Model):
         normalization: how embeddings leave the model: `unit`, `clip` (v / max(1, |v|)) or `none`.
         attribute_loss: a layer called as `loss(attributes, labels)`, or `None`.
         attribute_weight: `w` above, in [0, 1].
-        feature_sizes: numbers of components of several features that stand side by side in the embedding; each is
-            normalised apart. None: one feature.
+        feature_sizes: sizes of several features concatenated in the embedding; each is normalised separately. None: one
+            feature.
         num_views: 2 for training batches that hold each image twice, as `common.data.TwoViews` makes them: the second
-            half is embedded in a pass of its own, without gradient, and the loss sees both halves one below the other.
+            half is embedded in a separate pass, without gradient, and the loss sees both halves stacked.
 
     Input shape:
-        What the backbone takes.
+        That of the backbone.
 
     Output shape:
         `[batch, embedding_dim]`, normalised.
@@ -86,7 +86,7 @@ class EmbeddingModel(keras.Model):
         return self.outputs_of(inputs, training=training)["embeddings"]
 
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
-        """Normalised `embeddings` `[batch, embedding_dim]` and whatever else the head gives."""
+        """Return normalised `embeddings` `[batch, embedding_dim]`, and the head's other outputs."""
         features = self.features_of(inputs, training=bool(training) and not self.warming_up)
         outputs = self.head(features, training=training)
         if self.feature_sizes is None:
@@ -95,26 +95,27 @@ class EmbeddingModel(keras.Model):
         return {**outputs, "embeddings": embeddings}
 
     def features_of(self, inputs: tf.Tensor, *, training: bool) -> tf.Tensor:
-        """What the backbone gives; with `fold_batch_norm` the same but for rounding."""
+        """Return the backbone's output, with `fold_batch_norm` the same up to rounding."""
         network = self._folded or self.backbone
         return network(inputs, training=training)
 
     @property
     def folds_batch_norm(self) -> bool:
-        """Whether `fold_batch_norm` was called."""
+        """True after `fold_batch_norm` was called."""
         return self._folded is not None
 
     def fold_batch_norm(self) -> None:
-        """Computes frozen batch normalisation of the backbone inside its convolutions, from the next trace on.
+        """Fold the backbone's frozen batch normalisation into its convolutions.
 
-        Training and embedding are faster; weights, files and `backbone` are as before. See `folded_network`.
+        It takes effect at the next trace. Training and embedding are faster; weights, files and `backbone` are
+        unchanged. See `folded_network`.
         """
         self._folded, _ = folded_network(self.backbone)
 
     def build_from_batch(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
-        """Makes every weight by one forward pass over an image of each of two classes, without training on them.
+        """Create all weights by embedding two images of different classes, without training.
 
-        A network that is called eagerly keeps the maps of all of its layers: gigabytes for a batch of photographs.
+        Two suffice: an eager network keeps the maps of all its layers, gigabytes for a batch of photographs.
         """
         places = np.unique(class_column(labels), return_index=True)[1][:2]
         inputs, labels = tf.gather(inputs, places), tf.gather(labels, places)
@@ -132,17 +133,17 @@ class EmbeddingModel(keras.Model):
         warming_up: bool = False,
         jit_compile: bool = False,
     ) -> None:
-        """Sets how weights are updated; the train step is retraced.
+        """Set the update of the weights, and retrace the train step.
 
         Args:
             update: the optimiser (and its faster copy), made in the scope of the model's strategy.
             gradient_transforms: callables `(gradients, variables) -> gradients`, applied in order; on several replicas
-                they are given the gradients of the global batch.
+                they receive the gradients of the global batch.
             warming_up: train the head and the losses only; the backbone runs in inference mode.
             jit_compile: compile the step with XLA, which drops the checks of labels.
 
         Raises:
-            InvalidInput: what `check_devices` refuses.
+            InvalidInput: see `check_devices`.
         """
         check_devices(self, update.optimizer, jit_compile=jit_compile)
         self.update = update
@@ -153,11 +154,12 @@ class EmbeddingModel(keras.Model):
         self.compile(optimizer=update.optimizer, jit_compile=jit_compile)
 
     def share_traces(self, traces: TracedFunctions, kind: Hashable) -> None:
-        """Trains and embeds with the traced functions of an earlier model of the same kind, and leaves its own.
+        """Train and embed with traced functions shared by models of one kind.
 
         Args:
             traces: of the models of a data set.
-            kind: what the model, its update and the transforms of gradients are functions of, besides variables.
+            kind: everything except variables that decides the functions of the model, its update and the transforms of
+                gradients.
         """
         self._shared = functools.partial(traces.function, kind)
 
@@ -171,7 +173,10 @@ class EmbeddingModel(keras.Model):
         return self.train_function
 
     def _sharing(self) -> Callable[..., Callable] | None:
-        """What finds traced functions of other models, or None: not asked for, or functions are to run as Python."""
+        """Return the lookup of shared traced functions, or None.
+
+        None if it was not requested, or if functions run as Python.
+        """
         return None if tf.config.functions_run_eagerly() else self._shared
 
     def _shared_train_function(self, shared: Callable[..., Callable]) -> Callable:
@@ -191,14 +196,14 @@ class EmbeddingModel(keras.Model):
 
     @property
     def compiled_update(self) -> ProxyRateOptimizer:
-        """The optimiser that `compile_training` has set."""
+        """The optimiser set by `compile_training`."""
         if self.update is None:
             raise ValueError("The model has no optimiser yet: call compile_training first.")
         return self.update
 
     @property
     def trained_variables(self) -> list[tf.Variable]:
-        """What the next train step updates."""
+        """The variables that the next train step updates."""
         if not self.warming_up:
             return list(self.trainable_variables)
         parts: list[keras.layers.Layer] = [self.head, self.metric_loss]
@@ -211,7 +216,7 @@ class EmbeddingModel(keras.Model):
         return network, [variable for variable in variables if id(variable) in proxy_ids]
 
     def training_loss(self, inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The scalar loss of one batch, in training mode."""
+        """Return the scalar loss of one batch, in training mode."""
         views = tf.split(inputs, self.num_views) if self.num_views > 1 else [inputs]
         outputs = self.outputs_of(views[0], training=True)
         added = [*self.backbone.losses, *self.head.losses]  # before another pass replaces them
@@ -234,12 +239,12 @@ class EmbeddingModel(keras.Model):
         return {"loss": loss, "gradients_are_finite": tf.cast(finite, tf.float32)}
 
     def embed(self, batches: tf.data.Dataset, *, output: str = "embeddings") -> np.ndarray:
-        """Embeds every batch in inference mode.
+        """Embed every batch in inference mode.
 
         Args:
             batches: inputs without labels.
-            output: `embeddings`, or `features` for the backbone's global average, of unit length (what a frozen
-                backbone gives without any training here).
+            output: `embeddings`, or `features` for the backbone's global average, of unit length (the
+                frozen backbone without training).
 
         Returns:
             float32 `[examples, embedding_dim]` (or `[examples, channels]`).

@@ -1,4 +1,4 @@
-"""Activations of a network on disk: float16, in files that are memory-mapped, made once and checked ever after."""
+"""Stored activations of a network: float16, memory-mapped files, checked when opened."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
 from common.files import lock_file, write_atomically, write_json
 
-FORMAT = 1  # of the files, and of what decides their contents
+FORMAT = 1  # of the files, and of the inputs of their contents
 _FILE_BYTES = 2**26  # about; an interruption loses one file's work
 _DIGITS = 20
 _log = logging.getLogger(__name__)
 
 
 class FeatureStore:
-    """Activations `[items, views, height, width, channels]` of one network on one data set.
+    """Stored activations `[items, views, height, width, channels]` of one network.
 
-    They are kept as float16: numbers up to 65,504, with a relative error of at most 2^-11 (.0005), and an absolute one
-    of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped.
+    The store belongs to one data set. Its type is float16: numbers up to 65,504, with a relative error of at most 2^-11
+    (.0005), and an absolute one of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped.
 
-    A file holds some consecutive items. Its name ends in a digest of its contents and of all that they depend on. So
-    a file that was damaged, or that comes from another store, is noticed and rebuilt, and a file is there as a whole
-    or not at all: what was stopped resumes with the files that are missing.
+    A file holds some consecutive items. Its name ends in a digest of its contents and of everything that they depend
+    on. So a damaged or foreign file is detected and rebuilt. Files are written whole, so an interrupted store resumes
+    with the missing files.
 
     Args:
         folder: holds the stores of one data set.
-        origin: all that the activations depend on, JSON values: network, weights, data, views, image size, cut.
+        origin: everything that the activations depend on, JSON values: network, weights, data, views, image size, cut.
         num_items: images.
         item_shape: (views, height, width, channels), or (views, tokens, channels).
 
@@ -54,37 +54,40 @@ class FeatureStore:
 
     @property
     def num_files(self) -> int:
-        """Files of a complete store."""
+        """The number of files of a complete store."""
         return -(-self.num_items // self.items_per_file)
 
     @property
     def num_views(self) -> int:
-        """Views of each item."""
+        """The number of views of each item."""
         return self.item_shape[0]
 
     def bytes_of(self, num_items: int) -> int:
-        """Bytes of some items on disk."""
+        """Return the bytes of some items on disk."""
         return num_items * int(np.prod(self.item_shape)) * 2
 
     def items_of(self, number: int) -> range:
-        """The items of a file."""
+        """Return the items of a file."""
         start = number * self.items_per_file
         return range(start, min(start + self.items_per_file, self.num_items))
 
     def missing(self) -> list[int]:
-        """Numbers of the files that are not there; those that are damaged or foreign are removed, which is said."""
+        """Return the numbers of missing files, after removing damaged and foreign ones.
+
+        A removal is reported.
+        """
         whole = self._whole_files()
         return [number for number in range(self.num_files) if number not in whole]
 
     def fill(self, missing: list[int], activations: Iterator[np.ndarray]) -> None:
-        """Writes missing files.
+        """Write missing files.
 
         Args:
             missing: numbers of files, ascending.
             activations: `[any, height, width, channels]` of these files' items and all of their views, item by item.
 
         Raises:
-            InvalidInput: activations that float16 does not hold, or a folder that cannot be written.
+            InvalidInput: activations that float16 cannot hold, or an unwritable folder.
         """
         waiting = np.empty((0, *self.item_shape[1:]))
         for number in missing:
@@ -100,13 +103,13 @@ class FeatureStore:
 
     @contextlib.contextmanager
     def filling(self) -> Iterator[None]:
-        """Waits for another process that fills the store, and holds it for this one."""
+        """Lock the store for filling, after waiting for another process."""
         with contextlib.ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 file = stack.enter_context(open(self.path / "lock", "w"))
                 lock_file(file)
-                for leftover in self.path.glob(".*.tmp"):  # of a process that was killed while it wrote
+                for leftover in self.path.glob(".*.tmp"):  # of a process killed while writing
                     leftover.unlink(missing_ok=True)
                 write_json(self.path / "origin.json", self.origin)
             except OSError as error:
@@ -114,12 +117,15 @@ class FeatureStore:
             yield
 
     def open(self) -> None:
-        """Maps the files into memory, for `read`; all have to be there."""
+        """Map the files, which must be complete, into memory for `read`."""
         files = self._whole_files()
         self._maps = [np.load(files[number], mmap_mode="r") for number in range(self.num_files)]
 
     def read(self, items: np.ndarray, views: np.ndarray) -> np.ndarray:
-        """Activations float16 `[batch, height, width, channels]` of items `[batch]` in views `[batch]`."""
+        """Return activations float16 `[batch, height, width, channels]`.
+
+        Items and views are `[batch]` each.
+        """
         numbers, places = np.divmod(items, self.items_per_file)
         values = np.empty((len(items), *self.item_shape[1:]), np.float16)
         for row, (number, place, view) in enumerate(zip(numbers, places, views)):
@@ -153,11 +159,11 @@ class FeatureStore:
 
 
 def check_room(stores: list[FeatureStore], advice: str) -> None:
-    """Refuses what does not fit on the disk, before anything is computed.
+    """Refuse stores that do not fit on the disk, before any computation.
 
     Args:
         stores: in one folder.
-        advice: what needs less room, a sentence.
+        advice: a sentence on how to need less room.
 
     Raises:
         InvalidInput: see above.

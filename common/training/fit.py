@@ -1,4 +1,4 @@
-"""Trains an embedding model in a run directory: warm-up, evaluations, early stopping, exact resume."""
+"""Training in a run directory: warm-up, evaluations, early stopping, exact resume."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from common.training.trackers import TrackedRun
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSchedule:
-    """How long to train and when to look.
+    """Lengths of training and warm-up, and the times of evaluations and checkpoints.
 
     Attributes:
-        max_steps: the most update steps, a multiple of `steps_per_evaluation` is reached.
+        max_steps: the most update steps, rounded up to a multiple of `steps_per_evaluation`.
         steps_per_evaluation: update steps between two validations.
         patience: validations without improvement after which training stops.
         warm_up_steps: update steps of the head and the losses alone, before the first evaluation period.
-        warm_up_trains_all: the warm-up trains the whole network; what is left of it is an optimiser of its own.
+        warm_up_trains_all: whether the warm-up trains the whole network, and differs only by its own optimiser.
         plateau_patience: validations without improvement after which the learning rate is halved; 0 keeps it constant.
         monitor: the validation metric to maximise.
-        selection_start: validations up to this update step are neither selected nor waited for, like those at which
-            an extra callback `holds_selection`.
-        checkpoint_seconds: at least this long between two checkpoints; 0 saves at every validation.
+        selection_start: validations up to this update step count neither for selection nor for patience, like those at
+            which an extra callback `holds_selection`.
+        checkpoint_seconds: the shortest time between two checkpoints; 0 saves at every validation.
     """
 
     max_steps: int
@@ -54,7 +54,7 @@ class TrainingSchedule:
 
     @property
     def max_epochs(self) -> int:
-        """Evaluation periods in `max_steps`, rounded up."""
+        """The number of evaluation periods in `max_steps`, rounded up."""
         return -(-self.max_steps // self.steps_per_evaluation)
 
 
@@ -72,19 +72,19 @@ def fit(
     jit_compile: bool = False,
     tracked: TrackedRun | None = None,
 ) -> dict:
-    """Trains `model` until the schedule ends it, and leaves it with its best weights.
+    """Train `model` until the schedule ends, then load its best weights.
 
-    A run that was stopped at any moment resumes from its last checkpoint, with the same figures as if it had not been
-    stopped: batches and augmentation are functions of the step, everything else is in the checkpoint.
+    A run stopped at any moment resumes from its last checkpoint, with the same figures as without the stop: batches and
+    augmentation are functions of the step, and the checkpoint holds everything else.
 
     Args:
         model: with all weights made (`build_from_batch`).
-        batches_from: gives the endless training batches from a step on; warm-up steps count as steps 0, 1, ...
-        evaluate: the validation metrics of the model's current weights.
-        run, schedule, watch, tracked: where metrics go; see `TrainingSchedule`, `Watch` and `RecordMetrics`.
+        batches_from: returns the endless training batches from a step on; warm-up steps count as steps 0, 1, ...
+        evaluate: returns the validation metrics of the model's current weights.
+        run, schedule, watch, tracked: the destinations of metrics; see `TrainingSchedule`, `Watch` and `RecordMetrics`.
         make_update: makes a fresh optimiser (the warm-up has its own).
         gradient_transforms: callables `(gradients, variables) -> gradients`.
-        extra_callbacks: called after each validation, before it is recorded; their state is part of the checkpoint.
+        extra_callbacks: called after each validation, before its record; their state is part of the checkpoint.
         description: the progress bar's label.
         jit_compile: compile the training step with XLA.
 
@@ -92,8 +92,8 @@ def fit(
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
 
     Raises:
-        InvalidInput: a model on several hosts, or what `check_devices` refuses.
-        NotFinite: a loss or gradient is NaN or infinite; it says at which batch. The last checkpoint is kept.
+        InvalidInput: a model on several hosts, or as in `check_devices`.
+        NotFinite: a loss or gradient is NaN or infinite; it names the batch. The last checkpoint is kept.
     """
     best = _best_weights(schedule, extra_callbacks)
     stateful = _stateful_callbacks(best, schedule, extra_callbacks)
@@ -122,7 +122,7 @@ def fit(
 
 
 def _refuse_several_hosts(model: EmbeddingModel) -> None:
-    """Each host would write the same run directory."""
+    """Refuse several hosts, since each would write the same run directory."""
     if isinstance(model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
         expected = "one host, with one device or a MirroredStrategy"
         fix = "Several hosts train a MetricModel: docs/devices.md."
@@ -135,7 +135,10 @@ def _compiler(
     gradient_transforms: Sequence[GradientTransform],
     jit_compile: bool,
 ) -> Callable[..., None]:
-    """What compiles the model with a fresh optimiser, for training or for the warm-up."""
+    """Return a function that compiles the model with a fresh optimiser.
+
+    It serves training and warm-up.
+    """
     _refuse_several_hosts(model)
 
     def compile_again(warming_up: bool = False) -> None:
@@ -153,7 +156,7 @@ def _showing_callbacks(
     records: RecordMetrics,
     watch: Callable[[int, dict[str, float]], None] | None,
 ) -> list[ResumableCallback]:
-    """Those that tell of each evaluation: the progress bar, the run's records, and who watches."""
+    """Return the reporting callbacks: the progress bar, the records, the watcher."""
     steps = schedule.steps_per_evaluation
     progress = ProgressBar(description, schedule.max_steps, steps, schedule.monitor, best)
     return [progress, records, *([Watch(watch, steps)] if watch else [])]
@@ -162,7 +165,7 @@ def _showing_callbacks(
 def _stateful_callbacks(
     best: BestWeights, schedule: TrainingSchedule, extra_callbacks: Sequence[ResumableCallback]
 ) -> list[ResumableCallback]:
-    """Those whose state is part of a checkpoint, in its order."""
+    """Return the callbacks with a state in the checkpoint, in its order."""
     plateau = [PlateauSchedule(schedule.monitor, schedule.plateau_patience)] if schedule.plateau_patience else []
     return [best, *plateau, *extra_callbacks]
 
@@ -183,7 +186,7 @@ def _run_epochs(
     epochs_done: int,
     callbacks: list,
 ) -> int:
-    """Continues after `epochs_done` evaluation periods; returns how many there are in the end."""
+    """Continue after `epochs_done` evaluation periods; return their final number."""
     try:
         history = model.fit(
             batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),

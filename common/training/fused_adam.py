@@ -1,4 +1,4 @@
-"""Adam and AdamW that update a variable by one operation."""
+"""Adam and AdamW with one operation for each variable's update."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tensorflow import keras
 if TYPE_CHECKING:
     _Optimizer: TypeAlias = Any
 else:
-    _Optimizer = object  # Keras' optimiser stands beside the class below
-_DTYPES = (tf.float32, tf.float64)  # for which each device has the operation
+    _Optimizer = object  # Keras' optimiser is a base beside the class below
+_DTYPES = (tf.float32, tf.float64)  # each device has the operation for these
 
 
 class _Step:
-    """Scalars of one step by graph and type, which the updates of its variables share."""
+    """Scalars of one step by graph and type, shared by its variables."""
 
     def __init__(self) -> None:
         self.scalars: dict[tuple[tf.Graph, tf.DType], dict[str, tf.Tensor]] = {}
@@ -29,12 +29,15 @@ class _FusedUpdate(_Optimizer):
     _step: _Step | None = None
 
     def apply(self, *args: Any, **kwargs: Any) -> None:
-        """Keras 3's update of all variables."""
+        """Update all variables, on Keras 3."""
         with self._one_step():
             super().apply(*args, **kwargs)
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Variable:
-        """Keras 2's update of all variables (Keras 3's calls `apply`); returns the counter of steps."""
+        """Update all variables, on Keras 2; return the counter of steps.
+
+        Keras 3's version calls `apply`.
+        """
         with self._one_step():
             return super().apply_gradients(*args, **kwargs)
 
@@ -44,12 +47,12 @@ class _FusedUpdate(_Optimizer):
         variable: tf.Variable,
         learning_rate: tf.Tensor | None = None,
     ) -> None:
-        """Updates a variable and its slots.
+        """Update a variable and its slots.
 
         Args:
             gradient: of the variable's shape, or slices of it.
-            variable: that the optimiser was built with.
-            learning_rate: a scalar, as Keras 3 gives it; None, as on Keras 2: the optimiser's own.
+            variable: one that the optimiser was built with.
+            learning_rate: a scalar, as Keras 3 passes it; None, as on Keras 2: the optimiser's own.
         """
         dtype = tf.as_dtype(variable.dtype)
         if self.amsgrad or dtype not in _DTYPES or isinstance(gradient, tf.IndexedSlices):
@@ -79,7 +82,7 @@ class _FusedUpdate(_Optimizer):
         return self._index_dict[self._var_key(variable)]
 
     def _scalars(self, learning_rate: tf.Tensor, dtype: tf.DType) -> dict[str, tf.Tensor]:
-        """What the operation reads besides the variable, its slots and its gradient."""
+        """Return the operation's inputs besides the variable, its slots and its gradient."""
         known = {} if self._step is None else self._step.scalars
         key = tf.compat.v1.get_default_graph(), dtype
         if key not in known:
@@ -98,7 +101,7 @@ class _FusedUpdate(_Optimizer):
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class FusedAdam(_FusedUpdate, keras.optimizers.Adam):
-    """Keras' Adam, whose update of a variable is one operation, and so one pass over memory.
+    """Keras' Adam with one operation, so one memory pass, per variable.
 
     With the gradient g of step t, from 1:
 
@@ -109,14 +112,14 @@ class FusedAdam(_FusedUpdate, keras.optimizers.Adam):
     Reference: Kingma and Ba, Adam: A Method for Stochastic Optimization (ICLR 2015), algorithm 1 in the order of its
     section 2, in which ε is added after the bias correction of v. TensorFlow's operation: `ResourceApplyAdam`.
 
-    Keras makes some thirty operations of that, a dozen of which pass over memory. All else is Keras' own: arguments,
+    Keras uses some thirty operations, and a dozen of them pass over memory. Everything else is Keras' own: arguments,
     slots and their order, configuration, clipping, moving averages of weights. So either reads the weights of the
     other. Slices as gradients (`tf.IndexedSlices`), `amsgrad`, and variables of other types than float32 and float64
     are updated by Keras' operations.
 
-    Results are not those of Keras' Adam to the bit. Keras multiplies by 1 - β₂ rounded to float32, while its bias
-    correction has the power of the rounded β₂; here both have the rounded β₂. Updates therefore differ by up to a
-    relative 1e-6 for β₂ = .99 and 7e-6 for .999, and are the nearer ones to the formula (below 1e-6).
+    Results differ slightly from Keras' Adam. Keras multiplies by 1 - β₂ rounded to float32, while its bias correction
+    uses the power of the rounded β₂; here both use the rounded β₂. Updates therefore differ by up to a relative 1e-6
+    for β₂ = .99 and 7e-6 for .999, and are closer to the formula (below 1e-6).
 
     Args:
         *args, **kwargs: those of `keras.optimizers.Adam`: `learning_rate` η, `beta_1`, `beta_2`, `epsilon` ε, ...
@@ -131,7 +134,9 @@ class FusedAdam(_FusedUpdate, keras.optimizers.Adam):
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class FusedAdamW(_FusedUpdate, keras.optimizers.AdamW):
-    """Keras' AdamW, whose update of a variable is that of `FusedAdam` after its decay, `w -= η λ w`.
+    """Keras' AdamW with the update of `FusedAdam` after the decay.
+
+    The decay is `w -= η λ w`.
 
     Reference: Loshchilov and Hutter, Decoupled Weight Decay Regularization (ICLR 2019).
 

@@ -1,4 +1,4 @@
-"""The gradients of a training step, of full precision also where a step in half precision scales its loss."""
+"""Gradients of a training step, in full precision despite loss scaling."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ def weighted_loss(
     training: bool,
     network_losses: Sequence[tf.Tensor] = (),
 ) -> tf.Tensor:
-    """`(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`, or the first term alone.
+    """Return `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`.
 
-    As in `compile(loss=...)`, what layers add is added: regularisers of weights and activities, `add_loss`.
+    Without an attribute loss, it is the metric loss alone. As in `compile(loss=...)`, it adds the layers' own losses:
+    regularisers of weights and activities, `add_loss`.
 
-    On several replicas both losses see the batch of all replicas, and the value is the same on each. Of what layers add
-    it has the mean over replicas, which is Keras' scaling.
+    On several replicas both losses see the batch of all replicas, and the value is the same on each. The layers' own
+    losses enter by their mean over replicas, which is Keras' scaling.
 
     Reference: thesis section 5.2.3, equation 5.2.5.
 
     Args:
         outputs: `embeddings` `[batch, dim]` and, for an attribute loss, `attributes` `[batch, prototypes]`.
-        labels: integers, `[batch]`, or rows of class and place `[batch, 2]`, of which the second sees the class.
-        metric_loss, attribute_loss: the two losses; the second may be None.
+        labels: integers, `[batch]`, or rows of class and place `[batch, 2]`; the attribute loss sees the class.
+        metric_loss, attribute_loss: the two losses; `attribute_loss` may be None.
         attribute_weight: w, in [0, 1].
         training: whether memories and counters of the metric loss advance.
-        network_losses: the `losses` of the network after the pass that gave `outputs`.
+        network_losses: the `losses` of the network after the pass that computed `outputs`.
 
     Returns:
         A scalar.
@@ -56,7 +57,7 @@ def weighted_loss(
 
 
 def _sum_of(losses: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:
-    """The sum of what layers add; on several replicas its mean over them."""
+    """Sum the layers' own losses; on several replicas average over them."""
     total = tf.add_n([tf.cast(tf.reduce_sum(loss), dtype) for loss in losses])
     return total if num_replicas() == 1 else tf.reduce_mean(gather_over_replicas(total[None]))
 
@@ -64,15 +65,16 @@ def _sum_of(losses: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:
 def loss_and_gradients(
     compute_loss: Callable[[], tf.Tensor], variables: list[tf.Variable], optimizer: keras.optimizers.Optimizer
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """The loss of a step and its gradients, a dense one for each variable; zeros where the loss does not depend on it.
+    """Return a step's loss and gradients, a dense one for each variable.
 
-    Under a `LossScaleOptimizer` the loss is scaled for the way back, and the gradients are those without that. On
-    several replicas they are those of the global batch, the same on each (`common.ops.replicas`).
+    Gradients are zeros for variables that the loss does not depend on. Under a `LossScaleOptimizer` the loss is scaled
+    for the backward pass, and the returned gradients are unscaled. On several replicas they are those of the global
+    batch, the same on each (`common.ops.replicas`).
 
     Args:
-        compute_loss: called once, without arguments; gives a scalar, the same on each replica.
-        variables: what the gradients are of.
-        optimizer: what will apply them, by `apply_gradients`.
+        compute_loss: called once, without arguments; returns a scalar, the same on each replica.
+        variables: to differentiate by.
+        optimizer: the one that will apply them, by `apply_gradients`.
     """
     with tf.GradientTape() as tape:
         loss = compute_loss()
@@ -88,18 +90,18 @@ def loss_and_gradients(
 
 
 def are_finite(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """Whether no gradient has a component that is NaN or infinite: a bool scalar."""
+    """Check that all components of gradients are finite: a bool scalar."""
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
 
 
 def apply_gradients(
     optimizer: keras.optimizers.Optimizer, gradients: list[tf.Tensor], variables: list[tf.Variable]
 ) -> None:
-    """Applies gradients that are not scaled, as `loss_and_gradients` gives them."""
-    if num_replicas() > 1:  # Keras adds up what the replicas give it; Keras 3 clips before that
+    """Apply unscaled gradients, as `loss_and_gradients` returns them."""
+    if num_replicas() > 1:  # Keras adds up the replicas' gradients; Keras 3 clips before
         gradients = [gradient / num_replicas() for gradient in _clipped(gradients, without_scale(optimizer))]
     scale = loss_scale(optimizer)
-    if hasattr(optimizer, "get_unscaled_gradients"):  # Keras 2, which warns where nothing has called it
+    if hasattr(optimizer, "get_unscaled_gradients"):  # Keras 2, which warns if nothing has called it
         optimizer.get_unscaled_gradients([])
     elif scale is not None:  # Keras 3 divides by it
         gradients = [gradient * tf.cast(scale, gradient.dtype) for gradient in gradients]
@@ -118,12 +120,15 @@ def _clipped(gradients: list[tf.Tensor], optimizer: keras.optimizers.Optimizer) 
 
 
 def without_scale(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
-    """The optimiser inside of a `LossScaleOptimizer`, which clips and averages; any other itself."""
+    """Return the optimiser inside a `LossScaleOptimizer`, any other unchanged.
+
+    The inner one clips and averages.
+    """
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def loss_scale(optimizer: keras.optimizers.Optimizer) -> tf.Tensor | None:
-    """The factor of the loss that keeps gradients of float16 from vanishing.
+    """Return the loss factor that keeps float16 gradients from vanishing.
 
     None without a `LossScaleOptimizer` and, on Keras 3, without a `loss_scale_factor`.
     """

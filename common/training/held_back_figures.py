@@ -1,4 +1,4 @@
-"""Figures that the teacher of PADS measures on held-back training images."""
+"""Figures of held-back training images, for the teacher of PADS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from common.retrieval import evaluate_retrieval
 def held_back_figures(
     embeddings: np.ndarray, labels: np.ndarray, recall_at: Sequence[int] = (1, 2, 4, 8), seed: int = 0
 ) -> dict[str, float]:
-    """R@k, NMI of k-means, and the mean cosine distances within and between classes.
+    """Measure R@k, NMI of k-means, and mean intra- and inter-class cosine distances.
 
     Reference: Milbich's dissertation, section 5.4 (the metrics of the state).
 

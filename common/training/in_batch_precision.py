@@ -1,4 +1,4 @@
-"""A retrieval metric of single batches, for `metrics=[...]` of Keras' `compile`."""
+"""A retrieval metric of single batches, for Keras' `compile(metrics=[...])`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from common.ops.pair_masks import pair_masks
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class InBatchPrecision(keras.metrics.Metric):
-    """P@1 inside of each batch: how often the nearest other sample of the batch is of the same class.
+    """P@1 inside each batch: how often the nearest other sample shares the class.
 
-    A sign of progress that costs nothing, and no retrieval metric: with few samples and classes in a batch it is far
-    above P@1 on a data set, and it depends on how batches are drawn. Samples without a partner of their class in the
-    batch do not count. Cosine similarity; of equally near samples the first.
+    A free sign of progress, but no retrieval metric: with few samples and classes in a batch it is far above P@1 on a
+    data set, and it depends on the batch sampling. Samples without a partner of their class in the batch do not count.
+    Cosine similarity; of equally near samples the first.
 
     Args:
         name: of the metric in the logs.
@@ -34,7 +34,7 @@ class InBatchPrecision(keras.metrics.Metric):
         self.num_queries = self.add_weight(name="num_queries", shape=(), initializer="zeros")
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: None = None) -> None:
-        """Takes in a batch."""
+        """Add a batch."""
         del sample_weight
         embeddings = normalize(y_pred, "unit")
         positive, negative = pair_masks(class_ids(y_true)[0])
@@ -46,10 +46,13 @@ class InBatchPrecision(keras.metrics.Metric):
         self.num_queries.assign_add(tf.reduce_sum(tf.cast(has_partner, self.num_queries.dtype)))
 
     def result(self) -> tf.Tensor:
-        """The share of hits, a scalar in [0, 1]; 0 before any sample with a partner."""
+        """Return the share of hits, a scalar in [0, 1].
+
+        0 before any sample with a partner.
+        """
         return tf.math.divide_no_nan(tf.convert_to_tensor(self.num_hits), tf.convert_to_tensor(self.num_queries))
 
     def reset_state(self) -> None:
-        """Begins anew, as Keras does in each epoch."""
+        """Reset the metric, as Keras does in each epoch."""
         self.num_hits.assign(0.0)
         self.num_queries.assign(0.0)

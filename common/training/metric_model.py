@@ -1,4 +1,4 @@
-"""Any network and any metric loss as one Keras model: what `compile(loss=...)` cannot express."""
+"""Any network and metric loss as a Keras model, beyond `compile(loss=...)`."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class MetricModel(keras.Model):
-    """Trains a network's embeddings under a metric loss that the model holds: `compile(optimizer)`, then `fit`.
+    """Trains a network under a metric loss of its own: `compile(optimizer)`, then `fit`.
 
     The loss is a part of the model, so that its weights are trained and saved: proxies, boundaries, a cross-batch
-    memory, step counters. It hears of training, as a memory must. A loss without weights can also go into
+    memory, step counters. It knows the training mode, as a memory needs. A loss without weights can also go into
     `compile(loss=...)` of a plain model; see `common.losses.LossLayer`.
 
-    A `.keras` file holds all of it: weights, loss, what was compiled, the state of the optimisers. A model that is
-    loaded trains on as the saved one would have. Under a `mixed_float16` policy the loss is scaled, and the scale is
-    that of the file on Keras 3; Keras 2 does not save it.
+    A `.keras` file holds everything: weights, loss, compilation, the state of the optimisers. A loaded model trains on
+    as the saved one would have. Under a `mixed_float16` policy the loss is scaled; Keras 3 saves the scale, Keras 2
+    does not.
 
-    Made and compiled in the scope of a `MirroredStrategy` or `MultiWorkerMirroredStrategy`, it trains as on one device
-    with the global batch: the losses, the memory and the metrics see the batch of all replicas (docs/devices.md).
+    If made and compiled in the scope of a `MirroredStrategy` or `MultiWorkerMirroredStrategy`, it trains as on one
+    device with the global batch: the losses, the memory and the metrics see the batch of all replicas
+    (docs/devices.md).
 
-    As in `compile(loss=...)`, the loss has what layers add: regularisers of weights and activities, `add_loss`.
-    `fit` and `evaluate` report the loss and the `metrics` of `compile`, which see class ids and embeddings, each for
-    one batch alone (`InBatchPrecision`). Retrieval among all validation samples is a callback: `RetrievalEvaluation`.
+    As in `compile(loss=...)`, the loss includes the layers' own: regularisers of weights and activities, `add_loss`.
+    `fit` and `evaluate` report the loss and the `metrics` of `compile`, which see class ids and embeddings of single
+    batches (`InBatchPrecision`). Retrieval among all validation samples is a callback: `RetrievalEvaluation`.
 
     Args:
         network: any built Keras model from inputs to embeddings `[batch, dim]`, or to a dictionary with `embeddings`
@@ -47,18 +48,18 @@ class MetricModel(keras.Model):
         metric_loss: any `MetricLoss`.
         attribute_loss: a layer called as `loss(attributes, labels)`, such as GSP's zero-shot prediction loss, or None.
         attribute_weight: w of `(1 - w) * metric_loss + w * attribute_loss`, in [0, 1].
-        proxy_multiplier: how many times faster the `proxy_variables` of the loss (proxies) learn, above 0; see
-            `ProxyRateOptimizer`. Other than 1, it needs an optimiser with a number as its learning rate.
+        proxy_multiplier: learning-rate factor of the loss' `proxy_variables` (proxies), above 0; see
+            `ProxyRateOptimizer`. Unless it is 1, the optimiser's learning rate must be a number.
         **kwargs: `name` and `dtype` of the model.
 
-    Input shape: what the network takes.
+    Input shape: that of the network.
     Output shape: `[batch, dim]`, normalised as the loss does.
 
     Raises:
         InvalidInput: a network without weights yet, a number out of its range, sample weights, one-hot labels, or
-            callbacks in an order in which one waits for a metric that comes after it.
-        tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids (not checked inside XLA;
-            there, such floats make the loss NaN).
+            a callback that waits for the metric of a later one.
+        tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids (unchecked inside XLA,
+            where such floats make the loss NaN).
 
     Examples:
         >>> network = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(8)])
@@ -103,7 +104,10 @@ class MetricModel(keras.Model):
         jit_compile: bool = False,
         **kwargs: Any,
     ) -> None:
-        """As Keras' `compile`, without `loss`, and without XLA by default: losses check labels, which XLA drops."""
+        """Compile as Keras does, without `loss`, and by default without XLA.
+
+        Losses check labels, and XLA drops the checks.
+        """
         if loss is not None:
             fix = f"MetricModel(network, loss) has it already: {type(self.metric_loss).__name__}."
             raise invalid("loss of compile", received=loss, expected="none", fix=fix)
@@ -121,14 +125,14 @@ class MetricModel(keras.Model):
                 self.optimizer.build(slow)
 
     def compile_from_config(self, config: dict) -> None:
-        """Compiles as the saved model was."""
+        """Compile as the saved model was."""
         config = keras.utils.deserialize_keras_object(config)
         self.compile(**{name: value for name, value in config.items() if name not in ("loss", "loss_weights")})
 
     def fit(self, *args: Any, callbacks: Callbacks = None, **kwargs: Any) -> keras.callbacks.History:
-        """Train as Keras' `fit` does.
+        """Train as Keras' `fit` does, after a check of the callbacks' order.
 
-        First it checks the order of the callbacks (see `check_callback_order`), and in the end that poolings are ready.
+        See `check_callback_order`.
         """
         check_callback_order(callbacks, self._metric_names)
         history = super().fit(*args, callbacks=callbacks, **kwargs)
@@ -136,17 +140,17 @@ class MetricModel(keras.Model):
         return history
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
-        """Normalised embeddings `[batch, dim]`."""
+        """Return normalised embeddings `[batch, dim]`."""
         return self.outputs_of(inputs, training=training)["embeddings"]
 
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
-        """Normalised `embeddings` `[batch, dim]`, and whatever else the network gives."""
+        """Return normalised `embeddings` `[batch, dim]`, and the network's other outputs."""
         outputs = self.network(inputs, training=training)
         outputs = outputs if isinstance(outputs, dict) else {"embeddings": outputs}
         return {**outputs, "embeddings": normalize(outputs["embeddings"], self.metric_loss.normalization)}
 
     def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
-        """One update, of a batch of inputs and class ids."""
+        """Make one update from a batch of inputs and class ids."""
         inputs, labels = _unpacked(data)
         variables, found = list(self.trainable_variables), {}
 
@@ -164,7 +168,10 @@ class MetricModel(keras.Model):
         return self._reported(inputs, labels, found, loss)
 
     def test_step(self, data: tuple) -> dict[str, tf.Tensor]:
-        """The loss and metrics of a batch of inputs and class ids, in inference mode."""
+        """Return a batch's loss and metrics in inference mode.
+
+        The batch has inputs and class ids.
+        """
         inputs, labels = _unpacked(data)
         outputs = self.outputs_of(inputs, training=False)
         return self._reported(inputs, labels, outputs, self._loss_of(outputs, labels, training=False))
@@ -175,7 +182,7 @@ class MetricModel(keras.Model):
         return [self.mean_loss, *(metric for metric in super().metrics if metric.name != "loss")]
 
     def embed(self, batches: Iterable) -> np.ndarray:
-        """Embeddings float32 `[inputs, dim]` of batches of inputs, in inference mode."""
+        """Return embeddings float32 `[inputs, dim]` of batches, in inference mode."""
         return np.concatenate([self._embedding_step(inputs).numpy() for inputs in batches]).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)
@@ -183,7 +190,7 @@ class MetricModel(keras.Model):
         return self(inputs, training=False)
 
     def _split(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
-        """The trained variables: those of the optimiser's own rate, and those of the faster one."""
+        """Split the trained variables by rate: the optimiser's own, and the faster."""
         fast_ids = {id(variable) for variable in self.metric_loss.proxy_variables if self.proxy_multiplier != 1}
         variables = list(self.trainable_variables)
         return [v for v in variables if id(v) not in fast_ids], [v for v in variables if id(v) in fast_ids]
@@ -205,7 +212,7 @@ class MetricModel(keras.Model):
         return {**metrics, "loss": self.mean_loss.result()}
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         policy = keras.utils.serialize_keras_object(self.dtype_policy)
         parts = {"network": self.network, "metric_loss": self.metric_loss, "attribute_loss": self.attribute_loss}
         return {
@@ -218,7 +225,7 @@ class MetricModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict, custom_objects: dict | None = None) -> MetricModel:
-        """The model that `get_config` describes, before it has the weights of a file."""
+        """Return the model that `get_config` describes, before loading weights."""
         parts = {
             name: value and keras.utils.deserialize_keras_object(value, custom_objects)
             for name, value in config.items()

@@ -1,4 +1,4 @@
-"""Gradient transforms between the tape and the optimiser: decay, clipping, and faster proxies."""
+"""Gradient transforms and optimisers: decay, clipping, and faster proxies."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from tensorflow import keras
 from common.errors import check_fraction, check_non_negative, check_positive, invalid
 from common.training.gradients import apply_gradients, are_finite, loss_scale, without_scale
 
-# From the gradients of a step and the variables that they are of, in one order, to the gradients that are applied.
+# Maps the gradients of a step and their variables, in one order, to the gradients to apply.
 GradientTransform: TypeAlias = Callable[[list[tf.Tensor], list[tf.Variable]], list[tf.Tensor]]
 
 
 @runtime_checkable
 class StatefulTransform(Protocol):
-    """A gradient transform with variables of its own, which a traced training step reads."""
+    """A gradient transform with its own variables, which a traced step reads."""
 
     @property
     def state_variables(self) -> list[tf.Variable]:
-        """All of them, in a fixed order."""
+        """All its variables, in a fixed order."""
 
 
 class CoupledWeightDecay:
-    """Adds `rate * w` to the gradient of every weight but those of batch normalisation (L2, not decoupled).
+    """Adds `rate * w` to every weight's gradient, except batch normalisation's.
+
+    This is L2, not decoupled decay.
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1 ("weight decay 1e-4"), with the published code's reading of it
     (added to the gradient, so that Adam rescales it).
 
     Args:
         rate: the factor of the weight, >= 0 (thesis: 1e-4; 4e-4 for ResNet-50 in the conventional setting).
-        model: the Keras model whose batch-normalisation weights are left out.
+        model: the Keras model whose batch-normalisation weights are skipped.
     """
 
     def __init__(self, rate: float, model: keras.Model) -> None:
@@ -41,7 +43,7 @@ class CoupledWeightDecay:
         self._excluded = {id(w) for w in batch_normalization_weights(model)}
 
     def __call__(self, gradients: list[tf.Tensor], variables: list[tf.Variable]) -> list[tf.Tensor]:
-        """Gradients and variables of equal shapes in, gradients of the same shapes out."""
+        """Return gradients of the same shapes, with the decay of their variables."""
         if self.rate == 0:
             return gradients
         return [
@@ -51,7 +53,7 @@ class CoupledWeightDecay:
 
 
 class GradientClipping:
-    """Clips by global norm, then by value, as the published code does (10 and 10).
+    """Clips by global norm, then by value (published code: 10 and 10).
 
     Args:
         global_norm: the largest norm of all gradients together, > 0.
@@ -63,22 +65,23 @@ class GradientClipping:
         self.value = check_positive("clip_value", value)
 
     def __call__(self, gradients: list[tf.Tensor], variables: list[tf.Variable]) -> list[tf.Tensor]:
-        """Gradients in, clipped gradients of the same shapes out."""
+        """Return clipped gradients of the same shapes."""
         del variables
         gradients, _ = tf.clip_by_global_norm(gradients, self.global_norm)
         return [tf.clip_by_value(gradient, -self.value, self.value) for gradient in gradients]
 
 
 def batch_normalization_weights(model: keras.Model) -> list[tf.Variable]:
-    """The weights of all batch-normalisation layers at any depth of `model`."""
+    """Return the batch-normalisation weights at any depth of `model`."""
     layers = model._flatten_layers(include_self=False, recursive=True)
     return [w for layer in layers if isinstance(layer, keras.layers.BatchNormalization) for w in layer.weights]
 
 
 class CosineSchedule:
-    """A learning rate that falls to 0 along half a cosine: `initial / 2 · (1 + cos(π · step / num_steps))`.
+    """A learning rate falling to 0 along a half cosine, by step.
 
-    A function of the step alone, so that a run that resumes has the rates of one that was not stopped.
+    The rate, `initial / 2 · (1 + cos(π · step / num_steps))`, is a function of the step alone. So a resumed run has the
+    same rates as an uninterrupted one.
 
     Reference: Loshchilov and Hutter, SGDR (ICLR 2017), equation 5, without restarts.
 
@@ -92,16 +95,16 @@ class CosineSchedule:
         self.num_steps = check_positive("max_steps", num_steps)
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """The rate of a step, from 0: an integer scalar in, a float32 scalar out."""
+        """Return the rate, a float32 scalar, of an integer step from 0."""
         share = tf.minimum(tf.cast(step, tf.float32) / self.num_steps, 1.0)
         return self.initial / 2 * (1 + tf.cos(math.pi * share))
 
 
 class ProxyRateOptimizer:
-    """One optimiser for the network, and a copy with `multiplier` times its learning rate for proxies.
+    """An optimiser for the network, and a copy with `multiplier` times its rate.
 
-    The learning rate lives in `optimizer`; the copy follows it at every step, so that a schedule that sets
-    `optimizer.learning_rate` moves both. (Adam's update is proportional to its learning rate, so this equals one
+    The copy updates proxies. It follows the learning rate of `optimizer` at every step, so a schedule that sets
+    `optimizer.learning_rate` changes both. (Adam's update is proportional to its learning rate, so this equals one
     optimiser with a multiplier for those variables.)
 
     Reference: thesis section 5.3.4.1, "learning rate of proxies x 100".
@@ -109,9 +112,9 @@ class ProxyRateOptimizer:
     Args:
         optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
         multiplier: of the learning rate of the proxies, > 0; below 1, proxies are slower than the network.
-        schedule: the learning rate from the step, from 0; None: what was last assigned to the optimiser.
-        rates: variables that are updated by less, with a factor in (0, 1] each. An update of Adam's or AdamW's is
-            proportional to the rate, so this is a rate of their own.
+        schedule: the learning rate by step, from 0; None: the rate last assigned to the optimiser.
+        rates: variables with smaller updates, by a factor in (0, 1] each. An update of Adam or AdamW is
+            proportional to the rate, so this is a separate rate.
 
     Both copies may be `LossScaleOptimizer`s. A gradient that is not finite then stops the step of both, so that their
     scales stay the same. `global_clipnorm` bounds one norm, that of all gradients. With `use_ema` all variables have
@@ -140,7 +143,7 @@ class ProxyRateOptimizer:
             raise invalid("use_ema", received=True, expected="False with rates of single variables")
 
     def build(self, variables: list[tf.Variable], proxy_variables: list[tf.Variable]) -> None:
-        """Makes the slots now, so that a checkpoint can be restored into them."""
+        """Create the slots now, so that a checkpoint can restore them."""
         inner = without_scale(self.optimizer)
         steps = getattr(inner, "gradient_accumulation_steps", None)  # Keras 3
         if proxy_variables and inner.global_clipnorm and steps:
@@ -156,14 +159,14 @@ class ProxyRateOptimizer:
                 for optimizer, own in parts:
                     type(optimizer).finalize_variable_values(optimizer, own)
 
-            self.optimizer.finalize_variable_values = finalize_variable_values  # which Keras' fit calls at its end
+            self.optimizer.finalize_variable_values = finalize_variable_values  # called by Keras' `fit` at its end
 
     def apply(
         self, gradients: list[tf.Tensor], variables: list[tf.Variable], proxy_variables: list[tf.Variable]
     ) -> None:
-        """Updates `variables`, of which `proxy_variables` are a part, by `gradients` of the same order.
+        """Update `variables`, which include `proxy_variables`, by gradients of the same order.
 
-        Gradients are those of the loss itself, not of a scaled one.
+        The gradients are those of the loss itself, not of a scaled one.
         """
         proxy_ids = {id(variable) for variable in proxy_variables}
         if proxy_ids and loss_scale(self.optimizer) is not None:
@@ -192,7 +195,10 @@ class ProxyRateOptimizer:
 
     @property
     def state_variables(self) -> list[tf.Variable]:
-        """All that an update reads or writes besides weights: `variables`, and the rates, which Keras 2 keeps apart."""
+        """`variables` and the rates, which Keras 2 keeps apart.
+
+        An update reads and writes nothing else besides weights.
+        """
         return [*self.variables, self.optimizer.learning_rate, self.proxy_optimizer.learning_rate]
 
 

@@ -1,4 +1,4 @@
-"""PADS: a policy that watches validation images and adapts how far negatives are drawn."""
+"""PADS: a policy that adapts the distances of negatives by validation images."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Decision(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PolicyRules:
-    """How the policy learns.
+    """Learning rules of the policy.
 
     Attributes:
         estimator: one of `ESTIMATORS`. `ppo_a2c`: `A = r + γ V(s') - V(s)`; `..._ema`: r minus its moving average;
-            `reinforce`: r. The critic is taught by those with `a2c`. Or `random`: all actions alike, nothing is taught.
+            `reinforce`: r. Those with `a2c` teach the critic. Or `random`: uniform actions, without learning.
         learning_rate: of Adam, greater than 0.
         clip: ε of PPO, greater than 0.
         discount: γ, in [0, 1].
@@ -64,39 +64,39 @@ class PolicyRules:
 
     @property
     def has_critic(self) -> bool:
-        """Whether advantages come from the critic."""
+        """True if advantages come from the critic."""
         return self.estimator.endswith("a2c")
 
 
 class PolicyAdaptedSampling(ResumableCallback):
-    """Multiplies the weights of a `SamplingDistribution` by .8, 1 or 1.25 every H steps, as a policy decides.
+    """Scales a `SamplingDistribution`'s weights by .8, 1 or 1.25, as a policy decides.
 
-    Each decision measures held-back training images, rewards the decision before by the sign of the change of e (the
-    mean of the `reward` metrics), takes one Adam step on the policy, and draws an action for each bin. The training
-    itself is not looked at: any loss with a distribution in it learns along.
+    A decision every H steps measures held-back training images, rewards the decision before by the sign of the change
+    of e (the mean of the `reward` metrics), takes one Adam step on the policy, and draws an action for each bin. It
+    works with any loss that has a distribution, whatever the training.
 
-    A run that is resumed continues bit for bit, also between two decisions: actions are drawn by (seed, number of the
-    decision), the state has everything else, and the distribution is a weight of the model.
+    A resumed run continues bit for bit, also between two decisions: actions are drawn by (seed, number of the
+    decision), the distribution is a weight of the model, and the state holds everything else.
 
-    Reference: Milbich's dissertation, sections 5.2 and 5.4; Roth, Milbich, Ommer: PADS, CVPR 2020. Actions are of the
-    present policy, the ratio is to the copy of every fifth update, and V(s') is that of the present critic, as in the
-    public code. The dissertation's e is R@1 + NMI, twice the mean, with the same sign; it asks for
+    Reference: Milbich's dissertation, sections 5.2 and 5.4; Roth, Milbich, Ommer: PADS, CVPR 2020. As in the
+    public code, actions come from the present policy, the ratio refers to the copy of every fifth update, and V(s') is
+    that of the present critic. The dissertation's e is R@1 + NMI, twice the mean, with the same sign; it asks for
     factors whose mean is 1, which .8 and 1.25 are not: they are reciprocals, so that an up and a down cancel.
 
     Args:
-        distribution: of the `MinedLoss` that is trained.
-        measure: called without arguments; gives figures of the present weights on the held-back images, among them
+        distribution: of the trained `MinedLoss`.
+        measure: called without arguments; returns figures of the present weights on the held-back images, including
             `metrics`. A pure function of the weights.
         metrics: names of the figures that the policy sees, in this order.
         reward: names of the metrics whose mean is e.
         steps_per_decision: H, at least 1.
         max_steps: training steps in all, at least 1.
-        rules: how the policy learns.
+        rules: the learning rules of the policy.
         seed: of the policy's first weights and of the actions, at least 0.
         observe: called with each `Decision`.
 
     Raises:
-        InvalidInput: a number out of range, or rewards that are not among the metrics.
+        InvalidInput: a number out of range, or rewards missing from the metrics.
 
     Examples:
         >>> distribution = SamplingDistribution()
@@ -142,7 +142,7 @@ class PolicyAdaptedSampling(ResumableCallback):
             self.decide()
 
     def decide(self) -> None:
-        """Measures, teaches the policy by what has come of its last decision, and takes the next one."""
+        """Measure, teach the policy by its last decision's effect, and decide again."""
         figures = self.measure()
         missing = [name for name in self.metrics if name not in figures]
         if missing:
@@ -165,13 +165,13 @@ class PolicyAdaptedSampling(ResumableCallback):
         self._take(actions.numpy(), state, measured)
 
     def _take(self, actions: np.ndarray, state: np.ndarray, measured: float) -> None:
-        """Changes the distribution, and remembers what has been decided on what grounds."""
+        """Change the distribution, and store the decision with its grounds."""
         self.distribution.scale_by(np.array(FACTORS)[actions])
         self._actions, self._state, self._measured = actions, state, measured
         self._decisions += 1
 
     def _teach(self, reward: float, measured: float, state: np.ndarray) -> None:
-        """One step of the policy's optimiser, for the last decision and its reward."""
+        """Take an optimiser step on the policy for its last decision's reward."""
         rules, variables = self.rules, self.policy.trainable_variables
         following = self.policy(tf.constant(state)).value
         old_logits = self.old_policy(tf.constant(self._state)).logits
@@ -198,7 +198,7 @@ class PolicyAdaptedSampling(ResumableCallback):
             old.assign(present)
 
     def state(self) -> dict:
-        """Counters, the last action, e at the last decision, and the average of the rewards."""
+        """Return counters, last action and its e, and the rewards' average."""
         return {
             "decisions": self._decisions,
             "updates": self._updates,
@@ -209,11 +209,11 @@ class PolicyAdaptedSampling(ResumableCallback):
         }
 
     def arrays(self) -> list[np.ndarray]:
-        """The last state, the measurements, both policies and the optimiser."""
+        """Return the last state, the measurements, both policies and the optimiser."""
         return [self._state, self.history.measurements, *(np.array(variable) for variable in self._variables())]
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Resumes where `state` and `arrays` were taken."""
+        """Resume from `state` and `arrays`."""
         self._decisions, self._updates, self._steps = state["decisions"], state["updates"], state["steps"]
         self._actions = None if state["actions"] is None else np.array(state["actions"], np.int64)
         self._measured, self._average_reward = state["measured"], state["average_reward"]

@@ -1,4 +1,4 @@
-"""Names of the rules by which a policy learns; without TensorFlow, for checks of settings."""
+"""Names of the learning rules of policies, without TensorFlow, for setting checks."""
 
 ESTIMATORS = ("ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c")
-RANDOM = "random"  # instead of an estimator: a control that learns nothing
+RANDOM = "random"  # a control without learning, instead of an estimator

@@ -1,4 +1,4 @@
-"""Groups of training images that share what their classes differ in, found anew while a model trains."""
+"""Re-clustering of training images across classes during training (MIC)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ _SAME = 1e-5  # of a mean: a smaller deviation is that of float32 arithmetic
 
 
 def without_classes(vectors: np.ndarray, labels: np.ndarray, standardization: str = STANDARDIZED) -> np.ndarray:
-    """`(f - μ_c) / σ_c`: what tells the images of a class apart, on the scale of that class.
+    """Normalise vectors by their class: `(f - μ_c) / σ_c`.
+
+    This keeps the differences between images of a class, on the scale of that class.
 
     Reference: Milbich's dissertation, section 3.1.2 (with the standard deviation of each component); MIC's public code
-    takes the mean off only (`centred`).
+    subtracts the mean only (`centred`).
 
     Args:
         vectors: `[items, dim]`, finite.
@@ -29,7 +31,7 @@ def without_classes(vectors: np.ndarray, labels: np.ndarray, standardization: st
         standardization: `standardized`, `centred`, or `none` (the vectors as they are).
 
     Returns:
-        float32 `[items, dim]`. A component that all images of a class share is 0 for them.
+        float32 `[items, dim]`. A component is 0 for a class whose images share it.
 
     Raises:
         InvalidInput: an unknown standardisation, or vectors that are not finite.
@@ -61,7 +63,9 @@ def without_classes(vectors: np.ndarray, labels: np.ndarray, standardization: st
 
 
 def classes_per_group(groups: np.ndarray, labels: np.ndarray) -> float:
-    """The mean number of classes that the images of a group are of; 1 where groups lie within classes.
+    """Return the mean number of classes in a group.
+
+    It is 1 if groups lie within classes.
 
     Reference: Milbich's dissertation, figure 3.4.
 
@@ -78,24 +82,24 @@ def classes_per_group(groups: np.ndarray, labels: np.ndarray) -> float:
 
 
 class Regrouping(ResumableCallback):
-    """Finds the groups of a `GroupLabelsLoss` by k-means, and again every `steps_per_round` steps.
+    """Finds a `GroupLabelsLoss`' groups by k-means, again every `steps_per_round` steps.
 
     Call `group` once before training begins, warm-up included. A round is a function of the model's weights and of
-    (seed, number of the round), and groups are a weight: a run that is resumed continues bit for bit.
+    (seed, number of the round), and groups are a weight, so a resumed run continues bit for bit.
 
     Reference: Milbich's dissertation, section 3.1.2 (the groups of equation 3.3), after MIC (Roth, Brattoli, Ommer,
     ICCV 2019).
 
     Args:
-        loss: that is trained.
-        vectors: called with the number of the round; gives a vector for each training image `[num_examples, dim]`,
-            such as `without_classes` makes.
+        loss: the trained loss.
+        vectors: called with the number of the round; returns a vector for each training image `[num_examples, dim]`,
+            such as those of `without_classes`.
         num_groups: from 2 to `num_examples`.
         steps_per_round: training steps between two rounds, at least 1.
         seed: of k-means, at least 0.
 
     Raises:
-        InvalidInput: a number out of its range; in a round, vectors of another number than there are images.
+        InvalidInput: a number out of its range; in a round, a number of vectors other than that of images.
 
     Examples:
         >>> classes, features = np.arange(100) % 5, np.random.default_rng(0).normal(size=(100, 8))
@@ -126,7 +130,7 @@ class Regrouping(ResumableCallback):
             self.group()
 
     def group(self) -> None:
-        """One round."""
+        """Make one round."""
         vectors = np.asarray(self.vectors(self._rounds))
         if len(vectors) != self.loss.num_examples:
             raise invalid("number of vectors", received=len(vectors), expected=f"{self.loss.num_examples}")
@@ -137,9 +141,9 @@ class Regrouping(ResumableCallback):
         self._rounds += 1
 
     def state(self) -> dict:
-        """The steps and rounds that have been made; the groups are a weight of the model."""
+        """Return the numbers of steps and rounds; the groups are a weight."""
         return {"steps": self._steps, "rounds": self._rounds}
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Resumes where `state` was taken."""
+        """Resume from `state`."""
         self._steps, self._rounds = state["steps"], state["rounds"]

@@ -1,4 +1,4 @@
-"""The policy that chooses how a sampling distribution changes, and the losses that teach it."""
+"""The policy that changes a sampling distribution, and its losses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from common.training.policy_estimators import ESTIMATORS
 
 
 class PolicyOutputs(NamedTuple):
-    """What a policy says of a state."""
+    """A policy's outputs for a state."""
 
     logits: tf.Tensor  # [bins, actions]: of the actions of each bin, independently of the other bins
-    value: tf.Tensor  # a scalar: what the critic expects
+    value: tf.Tensor  # a scalar: the critic's expectation
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SamplingPolicy(keras.layers.Layer):
-    """A network of fully connected layers from a state to logits of actions for each bin, and a value.
+    """A fully connected network from a state to action logits and a value.
+
+    Each bin has its own logits.
 
     Reference: Milbich's dissertation, section 5.2.2 (two layers of 128 units, softmax over three actions for each bin)
     with the value as a further output, as in the public code.
@@ -65,7 +67,7 @@ class SamplingPolicy(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     def call(self, state: tf.Tensor) -> PolicyOutputs:
-        """Logits `[bins, actions]` and the value of a state `[state_size]`."""
+        """Return logits `[bins, actions]` and the value of a state `[state_size]`."""
         features = tf.cast(state, self.compute_dtype)[None]
         *hidden, actor, critic = self.layers_of_weights
         for layer in hidden:
@@ -74,7 +76,7 @@ class SamplingPolicy(keras.layers.Layer):
         return PolicyOutputs(logits, tf.reshape(_affine(features, critic), []))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "num_bins": self.num_bins,
@@ -86,7 +88,9 @@ class SamplingPolicy(keras.layers.Layer):
 
 
 def act(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """One action for each bin, drawn with the softmax of its logits: a pure function of both.
+    """Draw an action for each bin by the softmax of its logits.
+
+    It is a pure function of logits and seed.
 
     Args:
         logits: `[bins, actions]`.
@@ -106,15 +110,15 @@ def actor_loss(
     estimator: str = "ppo_a2c",
     clip: float = 0.2,
 ) -> tf.Tensor:
-    """The loss whose gradient raises the chances of actions with a positive advantage A.
+    """Compute a loss whose gradient favours actions with a positive advantage A.
 
     - PPO: `-mean_m min(ϱ_m A, clip(ϱ_m, 1 ± ε) A)`, `ϱ_m = π(a_m | s) / π_old(a_m | s)`.
-    - REINFORCE: `-mean_m log π(a_m | s) A`, whose gradient is that of PPO where ϱ = 1.
+    - REINFORCE: `-mean_m log π(a_m | s) A`, with the gradient of PPO at ϱ = 1.
 
     Reference: Milbich's dissertation, equations 5.10 and 5.11, and table 5.13.
 
     Args:
-        logits: of the policy that is taught, `[bins, actions]`.
+        logits: of the learning policy, `[bins, actions]`.
         old_logits: of its older copy, for PPO, `[bins, actions]`; without gradient.
         actions: integers, `[bins]`.
         advantage: A, a scalar; without gradient.
@@ -136,12 +140,15 @@ def actor_loss(
 
 
 def critic_loss(value: tf.Tensor, measured: tf.Tensor) -> tf.Tensor:
-    """`½ (V(s) - e)²`: the critic learns the measured figure itself, as in the public code; a scalar."""
+    """Return `½ (V(s) - e)²`, a scalar.
+
+    The critic learns the measured figure itself, as in the public code.
+    """
     return 0.5 * (value - tf.cast(measured, value.dtype)) ** 2
 
 
 def _log_chances(logits: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-    """`log π(a_m)`, `[bins]`."""
+    """Return `log π(a_m)`, `[bins]`."""
     return tf.gather(tf.nn.log_softmax(logits, axis=1), actions, batch_dims=1)
 
 

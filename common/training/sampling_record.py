@@ -10,10 +10,10 @@ from common.training.policy_adapted_sampling import Decision
 
 
 class SamplingRecord(ResumableCallback):
-    """What a policy decides, kept with each checkpoint, so that a resumed run has the record of a whole one.
+    """A policy's decisions, saved in each checkpoint, so that resumed records are complete.
 
     Args:
-        distribution: that is adapted.
+        distribution: the adapted one.
         steps_per_decision: H.
 
     Examples:
@@ -30,7 +30,7 @@ class SamplingRecord(ResumableCallback):
         self._rewards = np.zeros(0)
 
     def observe(self, decision: Decision) -> None:
-        """Adds a decision, as `PolicyAdaptedSampling` tells of it."""
+        """Add a decision; `PolicyAdaptedSampling` calls it."""
         self._probabilities = np.vstack([self._probabilities, decision.probabilities])
         self._actions = np.vstack([self._actions, decision.actions])
         self._rewards = np.append(self._rewards, np.nan if decision.reward is None else decision.reward)
@@ -39,7 +39,7 @@ class SamplingRecord(ResumableCallback):
         return len(self._rewards)
 
     def as_arrays(self) -> dict[str, np.ndarray]:
-        """The decisions by name.
+        """Return the decisions by name.
 
         Returns:
             `steps` `[decisions]`; `probabilities` (before the action) and `actions` `[decisions, bins]`; `rewards`
@@ -54,14 +54,14 @@ class SamplingRecord(ResumableCallback):
         }
 
     def state(self) -> dict:
-        """Nothing beside the arrays."""
+        """Return an empty state, since the arrays hold everything."""
         return {}
 
     def arrays(self) -> list[np.ndarray]:
-        """Distributions, actions and rewards."""
+        """Return distributions, actions and rewards."""
         return [self._probabilities, self._actions, self._rewards]
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """The record as it was at a checkpoint."""
+        """Restore the record of a checkpoint."""
         del state
         self._probabilities, self._actions, self._rewards = arrays

@@ -12,14 +12,14 @@ from common.records import ResumableCallback
 
 
 class StepSchedule(ResumableCallback):
-    """Multiplies the learning rate by `factor` at each of the given steps, counted without a warm-up.
+    """Multiplies the learning rate by `factor` at given steps after any warm-up.
 
-    The rate of a step is a function of the step and of the rate at the start, so a resumed run has it exactly.
+    The rate is a function of the step and of the rate at the start, so a resumed run reproduces it exactly.
 
     Reference: Milbich's dissertation, table 4.1 (ε, the epoch of the drop, and ν, its factor).
 
     Args:
-        drops: training steps, increasing, each greater than 0: as many steps are made with the rate before.
+        drops: training steps, increasing, each greater than 0: the numbers of steps made before each drop.
         factor: in (0, 1).
 
     Raises:
@@ -54,9 +54,9 @@ class StepSchedule(ResumableCallback):
         self.model.optimizer.learning_rate.assign(self._first_rate * self.factor**num_drops)
 
     def state(self) -> dict:
-        """The steps that have been made, and the rate at the start."""
+        """Return the number of steps, and the rate at the start."""
         return {"steps": self._steps, "first_rate": self._first_rate}
 
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
-        """Resumes where `state` was taken; the rate follows when training begins."""
+        """Resume from `state`; the rate follows when training begins."""
         self._steps, self._first_rate = state["steps"], state["first_rate"]

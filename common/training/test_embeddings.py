@@ -1,4 +1,4 @@
-"""The embeddings of the test set that a finished run leaves: all that its report is made of."""
+"""A finished run's embeddings of the test set: the source of its report."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _KINDS = {"queries": "query_labels", "gallery": "gallery_labels"}  # embeddings:
 
 
 def read_test_embeddings(folder: str | os.PathLike, *, cure: str | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a finished run's `test_embeddings.npz`.
+    """Return the arrays of a finished run's `test_embeddings.npz`.
 
     Args:
         folder: of the run.
-        cure: what is done about a damaged file, a sentence; by default what the reader of the message can do.
+        cure: the remedy for a damaged file, a sentence; by default that of the reader of the message.
 
     Returns:
-        `queries` `[queries, dim]` and `query_labels` `[queries]`, and, where the gallery is apart, `gallery`
+        `queries` `[queries, dim]` and `query_labels` `[queries]`, and, if the gallery is separate, `gallery`
         `[items, dim]` and `gallery_labels` `[items]`.
 
     Raises:
-        DamagedFile: the file is missing or damaged, or its arrays are others.
+        DamagedFile: the file is missing or damaged, or has other arrays.
         InvalidInput: another version of the code wrote it.
     """
     path = pathlib.Path(folder) / TEST_EMBEDDINGS

@@ -1,4 +1,4 @@
-"""Traced functions of one model, used again for the next model of the same kind."""
+"""Reuse of traced functions between models of the same kind."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import tensorflow as tf
 ConcreteFunction: TypeAlias = tf.types.experimental.ConcreteFunction
 Outputs: TypeAlias = "tf.Tensor | dict[str, tf.Tensor]"
 
-# What a trace has of its own besides variables: seeds of stateful random numbers, and Python functions.
+# Contents of a trace besides variables: seeds of stateful random numbers, and Python functions.
 _BOUND = ("seed", "seed2", "token")
 _NUM_KEPT = 12  # three functions each of models of four kinds: folds may differ in the number of classes
 
 
 class TracedFunctions:
-    """Keeps the latest traces of functions, and gives them the variables of whichever model calls.
+    """Reuses the latest traces of functions across models of one structure.
 
-    Tracing a training step takes longer than a hundred steps of a small network. A trace is a graph whose variables
-    are inputs: with those of another model of the same kind it computes what a trace of that model would. One that
+    Tracing a training step takes longer than a hundred steps of a small network. A trace is a graph with variables as
+    inputs. Given those of another model of the same kind, it computes the same as a trace of that model. A trace that
     holds anything else (a seed, a table, a Python function, a variable that the model does not name) is not kept.
 
     One object serves models of one data set, one after the other.
@@ -36,14 +36,14 @@ class TracedFunctions:
         trace: Callable[[], ConcreteFunction],
         variables: Sequence[tf.Variable],
     ) -> Callable[[tf.Tensor | tf.data.Iterator], Outputs]:
-        """A function of the model that `variables` belong to.
+        """Return a function of the model that owns `variables`.
 
         Args:
-            kind: all that decides the graph of a model of given inputs, but for the variables.
+            kind: everything except the variables that decides the graph of a model of given inputs.
             name: of the function among those of a model.
-            inputs: what the function is traced for.
-            trace: makes it, of one argument; called only if there is none of this kind.
-            variables: all that the function may read or write, in an order that is the same in each model.
+            inputs: specification of the inputs to trace for.
+            trace: makes the trace, of one argument; called only if there is none of this kind.
+            variables: all that the function may read or write, in the same order in each model.
         """
         handles = [variable.handle for variable in variables]
         key = kind, name, inputs, tuple((tuple(variable.shape), str(variable.dtype)) for variable in variables)
@@ -56,13 +56,13 @@ class TracedFunctions:
         return _Bound(kept, handles)
 
     def release(self) -> None:
-        """Lets go of the variables of the last model; the traces stay."""
+        """Release the variables of the last model, and keep the traces."""
         for kept in self._kept.values():
             kept.bind(None, [])
 
 
 class _Trace:
-    """A concrete function, with the place of each of its captures among the variables of a model."""
+    """A concrete function, with its captures' places among a model's variables."""
 
     def __init__(self, function: ConcreteFunction, handles: list[tf.Tensor]) -> None:
         self.function = function
@@ -74,13 +74,13 @@ class _Trace:
             _forget_captures(function.graph)
 
     def bind(self, user: object, handles: list[tf.Tensor]) -> None:
-        """From now on the function is that of the variables with these handles."""
+        """Bind the function to the variables with these handles."""
         self.user = user
         self.function.set_external_captures([handles[place] for place in self.places] if handles else [])
 
 
 class _Bound:
-    """A trace as a function of one model, whoever has called it in the meantime."""
+    """A trace as a function of one model, independent of later callers."""
 
     def __init__(self, trace: _Trace, handles: list[tf.Tensor]) -> None:
         self._trace, self._handles = trace, handles
@@ -92,13 +92,16 @@ class _Bound:
 
 
 def _forget_captures(graph: tf.Graph) -> None:
-    """Lets go of what a graph was traced with, which would keep the first model's memory."""
+    """Release a graph's captures, which would keep the first model in memory."""
     graph.function_captures.reset_captures([], [])
     if graph.captures:  # asking for them renews a list that TensorFlow keeps
         raise RuntimeError("TensorFlow keeps what a function captures in another place than it did.")
 
 
 def _bound_operations(graph: tf.compat.v1.GraphDef) -> list[str]:
-    """Kinds of operations, in a graph and the functions that it calls, that are tied to where they were traced."""
+    """Return the kinds of operations tied to their place of tracing.
+
+    It searches a graph and the functions that it calls.
+    """
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]
     return [node.op for nodes in bodies for node in nodes if any(name in node.attr for name in _BOUND)]

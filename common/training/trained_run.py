@@ -1,4 +1,4 @@
-"""A run in its run directory, from the check whether it is finished to its result."""
+"""A run in its directory, from the check for a result to the result."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from common.training.training_session import training_session
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """A run before its first step: what `fit` is given, and what is said of it in the end.
+    """A run before its first step: the inputs of `fit`, and its report.
 
     Attributes:
         model: with all weights made (`build_from_batch`).
         batches_from, evaluate, schedule, make_update, gradient_transforms, description, jit_compile: see `fit`.
-        figures: asked with what `fit` returns, once the model has its best weights: more entries of the result, and the
-            embeddings of the test set.
-        cost: whose clock has begun; the last of the callbacks.
+        figures: called with the result of `fit`, once the model has its best weights; returns further entries of the
+            result, and the embeddings of the test set.
+        cost: with a running clock; the last of the callbacks.
         callbacks: see `extra_callbacks` of `fit`.
         deviations: of the data from the official ones.
-        whole: whose weights are kept, where `model` is only its upper part; None: `model`.
+        whole: the model to save, if `model` is only its upper part; None: `model`.
         watch: see `fit`.
     """
 
@@ -51,13 +51,13 @@ class Training:
 
 
 def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training], tracked: TrackedRun | None = None) -> dict:
-    """Trains, or resumes from the last checkpoint, and writes the result; a finished run is only read.
+    """Train or resume, and write the result; only read a finished run.
 
     Args:
         run: the folder.
-        seed: of everything random that is no function of the step.
-        prepare: makes the model and all else, in a fresh session with this seed.
-        tracked: the run as a tracker follows it; None: TensorBoard's event files in the folder.
+        seed: of all randomness that is no function of the step.
+        prepare: makes the model and everything else, in a fresh session with this seed.
+        tracked: the tracked run; None: TensorBoard's event files in the folder.
 
     Returns:
         The result as `RunDirectory.read_result` gives it: `validation`, `steps`, `seed`, `deviations`, the cost, and
@@ -80,7 +80,7 @@ def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training], trac
 
 
 def _train(run: RunDirectory, seed: int, training: Training, tracked: TrackedRun | None) -> None:
-    """Trains and writes the result."""
+    """Train and write the result."""
     history = fit(
         training.model,
         training.batches_from,

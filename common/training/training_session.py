@@ -11,19 +11,18 @@ from tensorflow.python.framework import ops
 
 from common.training.devices import full_float32
 
-_PREFIX = "CustomGradient-"  # what tf.custom_gradient calls the gradients that it registers while a graph is traced
+_PREFIX = "CustomGradient-"  # of the gradients that tf.custom_gradient registers while a graph is traced
 
 
 @contextlib.contextmanager
 def training_session(seed: int) -> Iterator[None]:
-    """Around a run: starts from a fresh Keras session and seed, and in the end lets go of the training's graphs.
+    """Start a fresh Keras session and seed; release its graphs afterwards.
 
     Inside, float32 is float32 on every GPU (`full_float32`).
 
-    TensorFlow registers the gradient of every `tf.custom_gradient` that it traces under a name of its own, for ever,
-    and each holds its graph, and with it the variables of the model and of its optimiser. A study of a hundred
-    runs in one process would keep all of their weights. What was traced inside is forgotten at the end of the
-    block; what was traced before stays.
+    TensorFlow registers the gradient of every traced `tf.custom_gradient` under a new name, for ever. Each holds its
+    graph, and with it the variables of the model and of its optimiser. A study of a hundred runs in one process would
+    keep all of their weights. The end of the block releases the gradients traced inside, and keeps earlier ones.
 
     Args:
         seed: of Python, NumPy and the backend.
@@ -40,17 +39,20 @@ def training_session(seed: int) -> Iterator[None]:
 
 
 def registered_gradients() -> set[str]:
-    """Names of the custom gradients that TensorFlow holds; none if it no longer keeps them where it did."""
+    """Return the names of TensorFlow's registered custom gradients, if accessible."""
     return {name for name in _registry() if name.startswith(_PREFIX)}
 
 
 def forget_gradients(names: set[str]) -> None:
-    """Lets go of custom gradients; functions that were traced with them can no longer be differentiated."""
+    """Release custom gradients; functions traced with them lose their derivatives."""
     registry = _registry()
     for name in names:
         del registry[name]
 
 
 def _registry() -> dict:
-    """TensorFlow has no public way to it; releases 2.15 to 2.21 keep it here."""
+    """Return the registry from its private place in TensorFlow 2.15 to 2.21.
+
+    There is no public access.
+    """
     return getattr(getattr(ops, "gradient_registry", None), "_registry", {})

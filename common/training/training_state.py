@@ -1,4 +1,4 @@
-"""The state of a training run that a sampling policy sees: measurements, their running means, the progress."""
+"""A training run's state for a sampling policy: measurements, running means, progress."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from common.errors import check_positive, invalid
 class TrainingStateHistory:
     """Measurements of a training run as a state vector.
 
-    The state has, one after the other: the last `length` measurements, oldest first; the mean of the last w
-    measurements for each window w; the sampling distribution; the share of the training that is done. Where there are
-    fewer than `length` measurements, the first one stands in for those before it; a window averages what there is.
+    The state concatenates the last `length` measurements, oldest first; the mean of the last w measurements for each
+    window w; the sampling distribution; the completed share of the training. If there are fewer than `length`
+    measurements, the first one fills the missing places; a window averages the available ones.
 
     Reference: Milbich's dissertation, section 5.4 (windows 2, 8, 16, 32 and 20 measurements), with the fillings of the
     public code.
@@ -22,7 +22,7 @@ class TrainingStateHistory:
     Args:
         num_metrics: K, figures in a measurement.
         windows: lengths of the running means, each at least 1.
-        length: measurements that are seen one by one, at least 1.
+        length: number of single measurements, at least 1.
 
     Examples:
         >>> history = TrainingStateHistory(num_metrics=7)
@@ -38,7 +38,7 @@ class TrainingStateHistory:
         self.measurements = np.zeros((0, num_metrics), np.float64)  # as many as a state can need, oldest first
 
     def append(self, metrics: np.ndarray) -> None:
-        """Takes a measurement `[num_metrics]`.
+        """Append a measurement `[num_metrics]`.
 
         Raises:
             InvalidInput: another number of figures, or one that is not finite.
@@ -50,15 +50,15 @@ class TrainingStateHistory:
         self.measurements = np.concatenate([self.measurements, metrics[None]])[-longest:]
 
     def size(self, num_bins: int) -> int:
-        """Components of a state: `(length + windows) K + num_bins + 1`."""
+        """Return a state's size: `(length + windows) K + num_bins + 1`."""
         return (self.length + len(self.windows)) * self.num_metrics + num_bins + 1
 
     def state(self, probabilities: np.ndarray, progress: float) -> np.ndarray:
-        """The state, float32 `[size(num_bins)]`.
+        """Return the state, float32 `[size(num_bins)]`.
 
         Args:
             probabilities: the sampling distribution, adding up to 1, `[num_bins]`.
-            progress: share of the training steps that are done, in [0, 1].
+            progress: completed share of the training steps, in [0, 1].
 
         Raises:
             InvalidInput: there has been no measurement.

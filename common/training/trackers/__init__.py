@@ -1,4 +1,4 @@
-"""Trackers: programs that follow runs from outside, behind one interface."""
+"""Trackers: external programs that follow runs, behind one interface."""
 
 from common.training.trackers.run_journal import JOURNAL
 from common.training.trackers.tracked_run import EndedFromOutside, TrackedRun

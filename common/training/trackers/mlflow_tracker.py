@@ -1,4 +1,4 @@
-"""Runs on an MLflow server; mlflow-skinny, its client, is enough."""
+"""Runs on an MLflow server; its client mlflow-skinny is enough."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.training.trackers.tracker import FAILED, FINISHED, STOPPED, RunDescr
 
 SERVER_VARIABLE = "MLFLOW_TRACKING_URI"
 KEY_TAG = "unit_key"
-# Where nothing else is said: MLflow waits for minutes, in which training would stand still, and prints addresses.
+# Defaults: MLflow's own would stall training for minutes, and print addresses.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
@@ -25,7 +25,7 @@ _MAX_PARAMETERS = 100  # in one request of MLflow
 
 
 def mlflow() -> ModuleType:
-    """The library.
+    """Import the library.
 
     Raises:
         InvalidInput: it is not installed.
@@ -43,7 +43,7 @@ def mlflow() -> ModuleType:
 
 
 def check_server(uri: str, project: str) -> None:
-    """Raises `InvalidInput` if MLflow is missing, or no server answers.
+    """Raise `InvalidInput` if MLflow is missing, or no server answers.
 
     Args:
         uri: of the server.
@@ -73,7 +73,7 @@ class MlflowTracker(Tracker):
 
     Args:
         uri: of the server.
-        project: name of the experiment, made where it is missing.
+        project: name of the experiment, made if missing.
     """
 
     def __init__(self, uri: str, project: str) -> None:
@@ -123,7 +123,10 @@ class MlflowTracker(Tracker):
         return f"{self.uri.rstrip('/')}/#/experiments/{self._experiment}/runs/{self._run}"
 
     def _experiment_id(self) -> str:
-        """The project's experiment; one that another process makes at the same moment is found by the second look."""
+        """Return the project's experiment, made if missing.
+
+        A second look finds one that another process makes at the same moment.
+        """
         from mlflow.exceptions import MlflowException
 
         experiment = self._client.get_experiment_by_name(self.project)
@@ -145,7 +148,7 @@ class MlflowTracker(Tracker):
 
 
 def named(name: str) -> str:
-    """A name as MLflow takes it: letters, digits, `_`, `-`, `.`, `/` and spaces.
+    """Convert a name for MLflow: letters, digits, `_-./` and spaces.
 
     Args:
         name: of a curve, a figure or a parameter.

@@ -1,4 +1,4 @@
-"""The file that lets a resumed process continue the same tracked run."""
+"""The file by which a resumed process continues the same tracked run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ JOURNAL = "tracker.json"
 
 
 class RunJournal:
-    """What a run's folder remembers of one tracker: the run's key there, the last step, the pictures, and the end.
+    """A tracker's journal in the run's folder: key, last step, pictures, end.
 
-    The key is written before the tracker hears of the run: a process that is killed in between leaves a key without a
-    run, never a run without a key.
+    The key is written before the run is created at the tracker. A process killed in between leaves a key without a run,
+    never a run without a key.
 
     Args:
         folder: of the run.
-        place: of the tracker's runs; a run may be followed in several, one after another.
+        place: of the tracker's runs; several places may follow a run, one after another.
     """
 
     def __init__(self, folder: str | os.PathLike, place: str) -> None:
@@ -30,34 +30,34 @@ class RunJournal:
 
     @property
     def is_open(self) -> bool:
-        """Whether the tracker has begun to follow the run here and has not heard of its end."""
+        """True if the tracker follows the run here and lacks its end."""
         return bool(self._entry) and not self._entry.get("finished")
 
     @property
     def last_step(self) -> int:
-        """The last step that the tracker was told of; 0 before the first."""
+        """The last step sent to the tracker; 0 before the first."""
         return int(self._entry.get("step", 0))
 
     def key(self) -> str:
-        """The run's key, which is made and kept by the first call."""
+        """Return the run's key, which the first call makes and stores."""
         if "key" not in self._entry:
             self._write(key=uuid.uuid4().hex)
         return str(self._entry["key"])
 
     def told(self, step: int) -> None:
-        """Remembers the last step."""
+        """Store the last step."""
         self._write(step=step)
 
     def end(self) -> None:
-        """Remembers that the tracker knows the result."""
+        """Store that the tracker has the result."""
         self._write(finished=True)
 
     def has_picture(self, name: str, digest: str) -> bool:
-        """Whether the tracker has a picture as it is now."""
+        """Check whether the tracker has the current version of a picture."""
         return self._entry.get("pictures", {}).get(name) == digest
 
     def add_picture(self, name: str, digest: str) -> None:
-        """Remembers a picture."""
+        """Store that the tracker has a picture."""
         self._write(pictures={**self._entry.get("pictures", {}), name: digest})
 
     def _write(self, **values: Any) -> None:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class TensorBoardTracker(Tracker):
-    """Writes the curves into `tensorboard/events.out.tfevents...`; configuration and result lie beside it as JSON.
+    """Writes the curves into `tensorboard/events.out.tfevents...`.
 
-    Each process that works on a run adds a file, and no step that the earlier files have.
+    The folder's JSON files hold configuration and result. Each process that works on a run adds a file, without the
+    steps of earlier files.
 
     Args:
         folder: of the run.
@@ -30,7 +31,7 @@ class TensorBoardTracker(Tracker):
         return {step for path in sorted(self.folder.glob("events.out.tfevents*")) for step in _steps_in(path)}
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        import tensorflow as tf  # not before there is something to write: flags need this module
+        import tensorflow as tf  # late: flags need this module
 
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(str(self.folder))
@@ -52,7 +53,7 @@ class TensorBoardTracker(Tracker):
 
 
 def _steps_in(path: pathlib.Path) -> set[int]:
-    """Steps with values; of a file whose end was cut off, those before that."""
+    """Return the steps with values, up to the end of truncated files."""
     import tensorflow as tf
 
     steps = set()

@@ -1,4 +1,4 @@
-"""A run and the tracker that follows it: resuming, and trouble that must not reach the training."""
+"""A run and its tracker: resuming, and errors kept from the training."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ Answer = TypeVar("Answer")
 
 
 class EndedFromOutside(Exception):
-    """Raised by who watches a run, to end it: the tracked run is stopped then, not failed."""
+    """Raised by a watcher to end a run, which counts as stopped, not failed."""
 
 
 class TrackedRun:
-    """Tells a tracker of a run: every step once, whatever stops the process between, and nothing that it has already.
+    """Sends a run to a tracker: every step exactly once, despite interruptions.
 
-    A tracker that fails costs one warning; training continues without it. What it has missed it is told by the next
-    process that works on the run, from `metrics.jsonl` and the result.
+    A failing tracker costs one warning; training continues without it. The next process that works on the run sends the
+    missing data, from `metrics.jsonl` and the result.
 
     Args:
         tracker: not started.
         description: of the run.
-        folder: of the run, which holds `metrics.jsonl`, and keeps `tracker.json` for a tracker that needs it.
+        folder: of the run, which holds `metrics.jsonl`, and `tracker.json` for a tracker that needs it.
     """
 
     def __init__(self, tracker: Tracker, description: RunDescription, folder: str | os.PathLike) -> None:
@@ -50,11 +50,11 @@ class TrackedRun:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier process began to tell the tracker, and none has told it the result."""
+        """True if an earlier process began tracking, and none sent the result."""
         return self._journal is not None and self._journal.is_open
 
     def start(self) -> None:
-        """Begins or continues; tells what `metrics.jsonl` has and the tracker has not."""
+        """Start or resume tracking; send the lines of `metrics.jsonl` that it lacks."""
         known = self._tell(self._started)
         self._steps = set(known or ())
         if self._journal is not None and not self._is_lost:
@@ -69,7 +69,7 @@ class TrackedRun:
         return self.tracker.start(self.description, self._journal.key() if self._journal else "")
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Adds a point to curves, unless the tracker has this step.
+        """Add a point to curves, unless the tracker has this step.
 
         Args:
             values: by the name of the curve.
@@ -86,7 +86,7 @@ class TrackedRun:
             self._journal.told(step)
 
     def picture(self, path: str | os.PathLike) -> None:
-        """Adds a picture, unless the tracker has it as it is.
+        """Add a picture, unless the tracker has its current version.
 
         Args:
             path: of a PNG file.
@@ -95,7 +95,7 @@ class TrackedRun:
             self._tell(self._picture, pathlib.Path(path))
 
     def lacks_picture(self, path: str | os.PathLike) -> bool:
-        """Whether the tracker takes pictures, and has not this one as it is.
+        """Check whether the tracker takes pictures and lacks this one's current version.
 
         Args:
             path: of a PNG file.
@@ -109,7 +109,7 @@ class TrackedRun:
             self._journal.add_picture(path.name, _digest(path))
 
     def finish(self, status: str) -> None:
-        """Lets go of the tracker.
+        """Finish tracking.
 
         Args:
             status: see `Tracker.finish`.
@@ -117,7 +117,7 @@ class TrackedRun:
         self._tell(self.tracker.finish, status)
 
     def end(self, result: Mapping[str, Any] | None = None) -> None:
-        """Tells the result, and that the run has finished.
+        """Send the result, and mark the run as finished.
 
         Args:
             result: as `RunDirectory.read_result` gives it; None: a run without one, such as a report's.
@@ -129,7 +129,9 @@ class TrackedRun:
             self._tell(self._journal.end)
 
     def complete(self, result: Mapping[str, Any]) -> None:
-        """Tells of a finished run what the tracker has missed; nothing where it was not followed or is complete.
+        """Send a finished run's missing data to the tracker.
+
+        No-op if untracked or complete.
 
         Args:
             result: of the run.
@@ -140,7 +142,7 @@ class TrackedRun:
 
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
-        """Starts, and tells how the block ends where it does not reach `end`."""
+        """Start tracking; report "failed" or "stopped" if the block raises."""
         self.start()
         try:
             yield
@@ -150,7 +152,10 @@ class TrackedRun:
             raise
 
     def _tell(self, tell: Callable[..., Answer], *arguments: Any) -> Answer | None:
-        """What the tracker answers; None, and one warning, where it fails, and None ever after."""
+        """Call the tracker and return its answer.
+
+        If it fails, warn once, and return None from then on.
+        """
         if self._is_lost:
             return None
         try:
@@ -168,7 +173,7 @@ class TrackedRun:
 
 
 def tensorboard_run(folder: str | os.PathLike) -> TrackedRun:
-    """A run that TensorBoard's event files follow, as where no other tracker is asked for.
+    """Return a run followed by TensorBoard's event files, the default tracker.
 
     Args:
         folder: of the run.
@@ -177,7 +182,7 @@ def tensorboard_run(folder: str | os.PathLike) -> TrackedRun:
 
 
 def _records(path: pathlib.Path) -> list[dict]:
-    """The whole lines of `metrics.jsonl`, which may be missing."""
+    """Return the whole lines of `metrics.jsonl`, which may be missing."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -13,13 +13,13 @@ FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"  # how a run ends: a
 
 @dataclasses.dataclass(frozen=True)
 class RunDescription:
-    """What a tracker is told of a run before its first step.
+    """A run's description for the tracker, before its first step.
 
     Attributes:
         name: for people.
-        group: that it shares with the runs to compare it with.
+        group: shared with the runs to compare it with.
         parameters: the configuration, flat: JSON values by the names of their flags.
-        tags: what else tells runs apart: commit, hashes, fold, repeat.
+        tags: other marks of the run: commit, hashes, fold, repeat.
     """
 
     name: str
@@ -29,29 +29,31 @@ class RunDescription:
 
 
 class Tracker(abc.ABC):
-    """Follows one run. Any method may raise what its library raises; `TrackedRun` sees to that.
+    """Follows one run.
+
+    Any method may raise its library's exceptions, which `TrackedRun` catches.
 
     Attributes:
-        place: where its runs are, such as the server and the project; None for one that needs no key for a run.
+        place: the place of its runs, such as the server and the project; None if runs need no key.
     """
 
     place: str | None = None
 
     @abc.abstractmethod
     def start(self, run: RunDescription, key: str) -> Collection[int] | None:
-        """Begins to follow a run, or continues with the one that has this key.
+        """Start to follow a run, or resume the one with this key.
 
         Args:
-            run: the description; of a run that is continued nothing has changed.
+            run: the description; unchanged for a resumed run.
             key: 32 hexadecimal digits, the same for each process that works on the run.
 
         Returns:
-            The steps whose values it has already; None where the tracker cannot tell.
+            The steps whose values it already has; None if the tracker cannot say.
         """
 
     @abc.abstractmethod
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Adds a point to curves.
+        """Add a point to curves.
 
         Args:
             values: by the name of the curve.
@@ -60,7 +62,7 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def result(self, values: Mapping[str, float]) -> None:
-        """Tells the result; a second time changes nothing.
+        """Send the result; a second call changes nothing.
 
         Args:
             values: by name, see `result_values`.
@@ -68,7 +70,7 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def picture(self, path: str | os.PathLike) -> None:
-        """Adds a picture that has been drawn.
+        """Add a drawn picture.
 
         Args:
             path: of a PNG file.
@@ -76,14 +78,14 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def finish(self, status: str) -> None:
-        """Ends to follow the run, in this process.
+        """Stop following the run in this process.
 
         Args:
             status: `finished`, `stopped` (from outside; it can resume) or `failed`.
         """
 
     def address(self) -> str:
-        """Where people find the run, once it is followed; empty where there is nothing to say."""
+        """Return the address of the followed run, or an empty string."""
         return ""
 
 
@@ -107,7 +109,9 @@ class NoTracker(Tracker):
 
 
 def curve_values(record: Mapping[str, Any]) -> dict[str, float]:
-    """The points of a line of `metrics.jsonl`: `loss`, `validation/MAP@R`, ..., `learning_rate` where it changes.
+    """Return the points of a `metrics.jsonl` line.
+
+    They are `loss`, `validation/MAP@R`, ..., and `learning_rate` where it changes.
 
     Args:
         record: of one evaluation.
@@ -118,7 +122,9 @@ def curve_values(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def result_values(result: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a run's result: `test/MAP@R`, ..., `best/step` and `best/MAP@R` of the selected validation.
+    """Return the numbers of a run's result.
+
+    They are `test/MAP@R`, ..., `best/step` and `best/MAP@R` of the selected validation.
 
     Args:
         result: as `RunDirectory.read_result` gives it.

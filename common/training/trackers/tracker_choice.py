@@ -1,4 +1,4 @@
-"""The choice of a tracker, and of the place of its runs."""
+"""The choice of a tracker and its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRACKERS = ("tensorboard", "mlflow", "wandb", "none")
 
 @dataclasses.dataclass(frozen=True)
 class TrackerChoice:
-    """Which tracker, and where; decides nothing of any result.
+    """A tracker and its place; no result depends on them.
 
     Attributes:
         kind: one of `TRACKERS`.
@@ -30,11 +30,11 @@ class TrackerChoice:
 
     @property
     def takes_pictures(self) -> bool:
-        """Whether this tracker shows more than curves of runs."""
+        """True if this tracker shows more than curves of runs."""
         return self.kind in ("mlflow", "wandb")
 
     def check(self) -> None:
-        """Refuses what could not follow a run, in seconds.
+        """Refuse a tracker that cannot follow a run, within seconds.
 
         Raises:
             InvalidInput: its library is missing, the server does not answer, or there is no login.
@@ -45,7 +45,7 @@ class TrackerChoice:
             check_login()
 
     def tracked(self, description: RunDescription, folder: str | os.PathLike) -> TrackedRun:
-        """A run that is followed, not started.
+        """Return the run with its tracker, not started.
 
         Args:
             description: of the run.
@@ -61,4 +61,4 @@ class TrackerChoice:
         return TensorBoardTracker(folder) if self.kind == "tensorboard" else NoTracker()
 
 
-TENSORBOARD = TrackerChoice()  # what follows runs where nothing else is asked for
+TENSORBOARD = TrackerChoice()  # the default tracker

@@ -18,7 +18,7 @@ _MAX_TAG = 64  # characters, by the service
 
 
 def wandb() -> ModuleType:
-    """The library.
+    """Import the library.
 
     Raises:
         InvalidInput: it is not installed.
@@ -34,7 +34,7 @@ def wandb() -> ModuleType:
 
 
 def check_login() -> None:
-    """Raises `InvalidInput` if wandb is missing, would follow nothing, or is online without a login."""
+    """Raise `InvalidInput` if wandb is missing, disabled, or online without a login."""
     wandb()
     mode = os.environ.get("WANDB_MODE", "online")
     if mode not in MODES:
@@ -58,12 +58,13 @@ def _has_login() -> bool:
 
 
 class WandbTracker(Tracker):
-    """Follows a run as a run of W&B, whose id is the run's key. W&B reads its own variables, such as `WANDB_DIR`.
+    """Follows a run as a run of W&B, with the run's key as id.
 
-    Offline, each process that works on a run writes a folder of its own, with the same id.
+    W&B reads its own variables, such as `WANDB_DIR`. Offline, each process that works on a run writes a folder of its
+    own, with the same id.
 
     Args:
-        project: of W&B, made where it is missing.
+        project: of W&B, made if missing.
     """
 
     def __init__(self, project: str) -> None:
