@@ -12,7 +12,7 @@ medians over the rounds. Last line: one JSON object.
 `cars_cpu_ratio`, `sop_cpu_ratio`: the same of the processor time of all threads, which other processes disturb less.
 `cars_compiled_ratio`, `sop_compiled_ratio`, ... `_cpu_ratio`: both with the compiled loss.
 `sop_extra_mb`: MB (10^6 bytes) that CCP holds at SOP's size beside the copy θ* of the weights: proxies and labels.
-`sop_adam_mb`: what Adam holds for the proxies on top.
+`sop_adam_mb`: Adam's extra memory for the proxies.
 """
 
 from __future__ import annotations

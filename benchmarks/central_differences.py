@@ -86,7 +86,7 @@ def _directions(values: np.ndarray, generator: np.random.Generator) -> np.ndarra
 
 
 def _outwards(directions: np.ndarray, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Reverse the part of a direction that leads a vector into the ball.
+    """Reverse parts of a direction that lead vectors into the ball.
 
     The vectors concerned lie on the ball.
     """

@@ -105,7 +105,7 @@ def one_convolution(channels: int, *, frozen_batch_norm: bool, weights: str) -> 
 
 
 def run_session(place: Place, fault: str | None, delay: float, step: int, log: str) -> None:
-    """Train or resume in a separate process, then exit as a command would.
+    """Train or resume in a separate process; exit like a command.
 
     Args:
         place: see `Place`.
@@ -207,7 +207,7 @@ def clock_jump(due: float, step: int):
 
 
 def not_finite(where: str) -> Callable:
-    """Return a fault that makes the loss or its gradient NaN at one step.
+    """Return a fault with a NaN loss or gradient at one step.
 
     The gradient is NaN behind a finite loss.
     """

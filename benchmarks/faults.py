@@ -62,7 +62,7 @@ class Session:
 
     Args:
         context: starts processes.
-        place: where.
+        place: the run's folders.
         log: file for its terminal.
         fault: from inside, or None.
         delay: seconds until it.

@@ -36,7 +36,7 @@ class ForkedTests:
         tree: the root of a copy of the project; modules are imported from there.
         tests: test files, or names of single tests.
         limit: seconds after which the process is killed.
-        log: file for what the tests print.
+        log: file for the tests' output.
         stop_at_first: bool: ends with the first test that fails.
     """
 

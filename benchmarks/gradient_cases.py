@@ -56,7 +56,7 @@ class Case(NamedTuple):
         function: of tensors, of any floating-point type, to a list of tensors.
         inputs: from (rows, lengths, generator) to `Inputs`.
         lengths: the kinds of vectors that make a difference to it.
-        exact_function: differentiated numerically; None: `function` is.
+        exact_function: differentiated numerically in place of `function`, if any.
         is_custom: whether the gradient is a `tf.custom_gradient`.
     """
 

@@ -6,7 +6,7 @@ All read the same prepared copies (shorter side 256) of Cars196 in the same batc
 
 * ours: `training_batches` with `ThesisCrop(227)`, two threads;
 * DataLoader: two workers, torchvision's Resize(256), RandomResizedCrop(227, (.16, 1)), RandomHorizontalFlip and
-  PILToTensor (with Pillow alone where torchvision is missing: the output says which);
+  PILToTensor (with Pillow alone if torchvision is missing; the output names the choice);
 * decoding: `tf.io.decode_jpeg` of the whole files with two threads, and nothing else: the limit.
 
 Both give batches of 32 uint8 images; none normalises. Passes over all batches alternate, and each begins with nothing

@@ -36,7 +36,7 @@ class Studies(NamedTuple):
     """Statistics of simulated studies, `[studies]` each except the last two.
 
     Attributes:
-        estimate: whose truth is 0.
+        estimate: of a true value of 0.
         of_classes, of_training: variances.
         class_freedom: degrees of freedom of the first.
         skewness: of the estimate over choices of classes.

@@ -16,7 +16,7 @@ class Bug(NamedTuple):
     name: str
     path: str  # of the file, from the root of the tree
     old: str  # the text as it is
-    new: str  # what stands there instead
+    new: str  # its replacement
     tests: tuple[str, ...]  # paths of test files
     equivalent: str | None = None  # why no test can see it; None: one can
 

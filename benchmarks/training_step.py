@@ -185,7 +185,7 @@ def minimal_step(case: Case, images: tf.Tensor, labels: tf.Tensor) -> Callable[[
 
 
 def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
-    """Return functions by name that time a step; the first steps are done."""
+    """Return named functions that time a step; first steps are done."""
     examples, augmentation = examples_of(case, folder)
     index_batches = ClassBalancedBatches(examples.labels, case.batch_size // 4, 4, seed=0)
     batches = training_batches(examples, index_batches, augmentation, seed=0)
@@ -210,7 +210,10 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
 
 
 def measured(functions: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
-    """Return seconds of a step by variant; each round begins with another one."""
+    """Return seconds of a step by variant.
+
+    Each round begins with another variant.
+    """
     names = list(functions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(repeats):

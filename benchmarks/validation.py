@@ -77,7 +77,7 @@ def examples_in(folder: str, case: Case, num_images: int, data_dir: str | None) 
 def inputs_of(examples: Examples, image_size: int) -> tuple[tf.data.Dataset, tf.data.Dataset]:
     """Return the inputs of examples as a run validates.
 
-    Decoded each time, and from memory, where they already are.
+    Decoded each time, and already decoded in memory.
 
     Args:
         examples: files.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ccp_dml import own_common  # first, for it says so where another `common` hides ours
+from ccp_dml import own_common  # first: it reports another `common` that hides ours
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ class AlternatingProjections(ResumableCallback):
     Reference: thesis Algorithms 1 and 2 and section 3.2.4 (patience 3); erratum: the sign of the proximal term.
 
     Args:
-        loss: gives and takes the representatives of the classes; `ChanceConstrainedLoss`.
+        loss: holds the representatives of the classes; `ChanceConstrainedLoss`.
         proximal_term: its target and rate are set here.
         embed_pools: from the index of a problem to embeddings `[classes, pool, dim]` by the present weights, a pure
             function of both; `ClassPools`.
@@ -164,7 +164,7 @@ class AlternatingProjections(ResumableCallback):
         return value
 
     def _train_in_batch(self, epoch: int, logs: dict | None) -> None:
-        """Process one evaluation of the in-batch loss; start the first problem if due."""
+        """Process an evaluation of the in-batch loss; start problem 0 if due."""
         value = logged_metric(logs, self.rules.metric, self)
         self._in_batch.append(value)
         self._watch(value, keeps_weights=self.rules.start_patience is not None)
@@ -212,7 +212,7 @@ class AlternatingProjections(ResumableCallback):
         return not self.model.stop_training and epoch + 1 < self.params["epochs"]
 
     def _follow(self, problem: ProjectionProblem) -> None:
-        """Begin the next problem from the best weights, or from θ* if better."""
+        """Begin the next problem from the better of best weights and θ*."""
         if not self.rules.goes_back or problem.best_before is None or self._best >= problem.best_before:
             problem.outcome = CONVERGED
             best = self._best
@@ -231,14 +231,14 @@ class AlternatingProjections(ResumableCallback):
             self._begin_problem(self.loss.representatives() if has_proxies else None, problem.best_before)
 
     def _num_failures(self) -> int:
-        """Return how many problems in a row have gone back, including the last."""
+        """Count the problems in a row, up to the last, that went back."""
         outcomes = [problem.outcome for problem in reversed(self.problems)]
         return next((count for count, outcome in enumerate(outcomes) if outcome != WENT_BACK), len(outcomes))
 
     def _end_problem(self) -> np.ndarray:
         """Set θ* to the best weights and return the best proxies.
 
-        Leaves the model where the next problem begins.
+        Leaves the model with the next problem's first weights.
         """
         last_weights = self.model.get_weights()
         self.model.set_weights(self._best_weights or last_weights)

@@ -40,7 +40,7 @@ class ChanceConstrainedLoss(LossAround):
         in_batch_weight: w, at least 0.
         warm_up_in_batch: `loss(batch, batch)` alone until the first projection problem begins
             (`ProjectionRules.start_step`, `start_patience`): for a network or a head that begins at random.
-        jit_compile: compile `loss(batch, proxies)` alone with XLA: faster where there are many proxies, as for Stanford
+        jit_compile: compile `loss(batch, proxies)` alone with XLA: faster with many proxies, as for Stanford
             Online Products, but recompiled for each batch size. For a `loss` without weights of its own.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 

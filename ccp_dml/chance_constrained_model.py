@@ -19,7 +19,7 @@ class ChanceConstrainedModel(MetricModel):
     For plain Keras: `compile(optimizer)`, then `fit(batches, callbacks=[evaluation, AlternatingProjections(...)])`.
     The experiments of this project use `common.training.EmbeddingModel` with the same loss, term and callback.
 
-    Under a `mixed_float16` policy the proximal term is added to what the gradients are without the scale of the loss. A
+    Under a `mixed_float16` policy the proximal term is added to the gradients without the loss' scale. A
     `.keras` file holds network, proxies, rate and the optimiser's state, not θ*: the loaded weights are the new one.
 
     Args:
@@ -31,7 +31,7 @@ class ChanceConstrainedModel(MetricModel):
     Attributes:
         proximal_term: the `ProximalTerm` over the network's trainable weights.
 
-    Input shape: what the network takes.
+    Input shape: that of the network.
     Output shape: `[batch, dim]`, normalised as the loss does.
 
     Raises:

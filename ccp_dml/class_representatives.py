@@ -9,7 +9,7 @@ import numpy as np
 from common.errors import invalid
 from common.ops.k_center import covering_radius, greedy_k_center
 
-CLASSES_AT_ONCE = 1024  # bounds the memory of intermediate results, whatever the number of classes
+CLASSES_AT_ONCE = 1024  # bounds the memory of intermediate results for any number of classes
 
 
 class Representatives(NamedTuple):

@@ -2,9 +2,6 @@
 
 Each function returns a sentence, or None if the condition is met. The limits are this project's; docs/results/ccp.md
 gives the reasons.
-
-Each function gives a sentence, or None where the condition is met. The limits are this project's: see
-docs/results/ccp.md for why they matter.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ FAR_APART = 1.0  # of unit vectors: 60 degrees
 
 
 def started_early(metric: str, values: list[float], patience: int) -> str | None:
-    """Return a warning if the first problem began while the in-batch loss still improved.
+    """Return a warning if the in-batch loss still improved at the start.
 
     Args:
         metric: its name.

@@ -15,10 +15,10 @@ class ProjectionProblem:
         index: which problem, from 0.
         start_step, end_step: update steps made before the problem and at its last evaluation.
         covering_radius_before: mean over classes of the covering radius of the converged proxies that the problem
-            replaces, over this problem's pools; None where there are none.
+            replaces, over this problem's pools; None without such proxies.
         covering_radius_after: the same of the proxies that this problem began with.
         best: the best value of the metric in this problem; None before its first evaluation.
-        best_before: the value at θ*, near which it began; None where it has not been evaluated.
+        best_before: the value at θ*, near which it began; None if not evaluated.
         outcome: `converged`: θ* of the next one is its best; `went back`: the next one begins from the same θ*, see
             `ProjectionRules.goes_back`; `alternation stopped`: the same, and there is no next one. None: it is the
             present one, or training ended in it.

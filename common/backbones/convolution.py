@@ -1,7 +1,7 @@
 """Convolution and batch normalisation in PyTorch's convention, which published parameters assume.
 
 Every layer that holds parameters is named after its module in torchvision's network ("layer1.0.conv2"), so that a name
-in a parameter file is `<layer name>.<parameter>` and nothing has to be translated (see `pretrained_weights`).
+in a parameter file is `<layer name>.<parameter>` and needs no translation (see `pretrained_weights`).
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class CutNetwork(keras.Model):
 def through_cut(
     lower: Callable[..., tf.Tensor], upper: Callable[..., tf.Tensor], images: tf.Tensor, *, training: bool | None = None
 ) -> tf.Tensor:
-    """Compute the output of a `CutNetwork` of these parts, or of equivalent functions.
+    """Compute the output of a `CutNetwork` of these or equivalent parts.
 
     See `CutNetwork`.
     """
@@ -146,7 +146,7 @@ def _names(name: str) -> list[str]:
 
 
 def _listed(places: dict[str, _Place]) -> list[str]:
-    """Return the shortest name of every place in front of a convolution or block.
+    """Return the shortest name of each place before a convolution or block.
 
     Blocks are a transformer's; the order is from the images on.
     """

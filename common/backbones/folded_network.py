@@ -58,7 +58,7 @@ class _Step(NamedTuple):
     """The call of a layer.
 
     Attributes:
-        layer: what is called.
+        layer: the called layer.
         arguments: positional and keyword ones; symbolic tensors stand for those of earlier steps.
         outputs: symbolic.
         takes_training: whether the layer distinguishes training from inference.

@@ -24,7 +24,7 @@ class InputNormalization(keras.layers.Layer):
 
         output = (scale · image - mean) / std        (per channel, after an optional reversal of the channels)
 
-    The arithmetic is in float32 whatever the precision policy: half precision is too coarse for 0..255. Grey images
+    The arithmetic is in float32 for any precision policy: half precision is too coarse for 0..255. Grey images
     meet per-channel statistics by broadcasting: one channel in, three out, so that a colour network reads them.
 
     Args:
@@ -38,7 +38,7 @@ class InputNormalization(keras.layers.Layer):
 
     Raises:
         InvalidInput: a standard deviation that is not positive, or an unknown channel order.
-        ValueError: images whose channels are neither 1 nor as many as there are means.
+        ValueError: images with neither 1 channel nor as many as means.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class InputNormalization(keras.layers.Layer):
 
 
 def _plain(values: float | list[float] | tuple[float, ...]) -> float | list[float]:
-    """Convert to a float or a list of floats for a saved configuration."""
+    """Convert to a float or a list of floats, for saved configurations."""
     return [float(value) for value in values] if isinstance(values, (list, tuple)) else float(values)
 
 

@@ -165,7 +165,7 @@ def _network(hub: ModuleType, preset: str, with_weights: bool, image_size: int) 
 def _from_preset(preset: str, load: Callable[[], Loaded]) -> Loaded:
     try:
         return load()
-    except Exception as error:  # keras-hub raises what it likes: of files, of the network, of shapes
+    except Exception as error:  # keras-hub raises many types: of files, of the network, of shapes
         missing = _CONVERTER in str(error)
         reason = " ".join(str(error).split())[:300]
         raise invalid(

@@ -63,9 +63,9 @@ def mobilenet_v2(
 
 
 def _inverted_residual(x: tf.Tensor, filters: int, name: str, *, expansion: int, stride: int) -> tf.Tensor:
-    """Expand by 1 x 1, filter each channel by 3 x 3, project linearly.
+    """Expand, filter each channel, project linearly.
 
-    Adds the input if the shape stays.
+    Kernels are 1 x 1, 3 x 3, 1 x 1. Adds the input if the shape stays.
     """
     channels = x.shape[-1]
     y = x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PRESET_PREFIX = "kerashub:"
 PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
-HEAD = "head"  # the cut behind the whole network: what is trained begins with the pooling
+HEAD = "head"  # the cut behind the whole network: training begins with the pooling
 CLASS_TOKEN, PATCHES = "class", "patches"
 TOKENS = (PATCHES, CLASS_TOKEN)
 # Networks of `keras.applications`, each with the normalisation of its images in `keras_application.NORMALIZATIONS`.

@@ -128,7 +128,7 @@ def network_of_file(path: str | os.PathLike) -> str | None:
         with np.load(path, allow_pickle=False) as archive:
             names = set(archive.files)
     except (*_UNREADABLE, AttributeError, TypeError):
-        return None  # reading all of it says what is wrong
+        return None  # a full read reports the error
     return next((network for network, name in OWN_NAMES.items() if name in names), None)
 
 

@@ -1,7 +1,7 @@
 """Parameters from files: `.npz` archives in PyTorch's names and tensor layouts.
 
-A layer of our networks has the name of its module in torchvision, so a parameter's name in the file is `<layer
-name>.<parameter>`. Only here does a layer's name matter: it is the file's address of the layer.
+A layer of our networks has the name of its module in torchvision, so a parameter's name in the file is
+`<layer name>.<parameter>`. Only here does a layer's name matter: it is the file's address of the layer.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def assign_parameters(
     Args:
         model: a backbone as the functions of this package return it.
         values: arrays by name.
-        source: where the arrays come from, for the message.
+        source: of the arrays, for the message.
 
     Returns:
         The names that were assigned, and those that were not needed.
@@ -188,7 +188,7 @@ def save_parameters(model: keras.Model, path: str | os.PathLike, *, source_sha25
     Args:
         model: a backbone as the functions of this package return it.
         path: ends with ".npz"; the file appears when it is complete.
-        source_sha256: of the published file that the parameters come from, kept in the file; None: they come from none.
+        source_sha256: of the published file that the parameters come from, kept in the file, or None.
 
     Raises:
         InvalidInput: another extension, or a place that is not writable.

@@ -19,7 +19,7 @@ class PublishedCheckpoint(NamedTuple):
         folder: the address that the file is in.
         name: of the file. After the last hyphen it has the first digits of the file's SHA-256, the only digest that its
             publishers state; torch.hub itself checks downloads by it.
-        title: whose network it is.
+        title: publisher and network.
     """
 
     backbone: str

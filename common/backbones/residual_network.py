@@ -90,7 +90,7 @@ def residual_stages(
 
 
 def _shortcut(x: tf.Tensor, filters: int, name: str, stride: int) -> tf.Tensor:
-    """Return `x` itself, or its linear projection if the block changes the shape."""
+    """Return `x`, or its linear projection if the block changes shape."""
     if stride == 1 and x.shape[-1] == filters:
         return x
     x = convolution(x, filters, 1, f"{name}.downsample.0", stride=stride)

@@ -108,7 +108,7 @@ def class_covering_radii(
 
 
 def alignment(embeddings: np.ndarray, labels: np.ndarray) -> float:
-    """Compute `E |x - y|^2` over pairs of one class, on the unit sphere.
+    """Average `|x - y|^2` over pairs of one class, on the unit sphere.
 
     0 if each class is a point, 2 at random.
 

@@ -65,7 +65,7 @@ def refine(matrix: np.ndarray, restraint: str, ratio: float = 1.0, seed: int = 0
         seed: of the choice of entries set to zero.
 
     Returns:
-        `[channels, channels]`, float64; the argument is left as it is.
+        `[channels, channels]`, float64; the argument stays unchanged.
 
     Raises:
         InvalidInput: an unknown restraint, a ratio outside [0, 1] or a matrix that is not symmetric.

@@ -112,7 +112,7 @@ def score_queries(
     Args:
         query_embeddings, query_labels, gallery_embeddings, gallery_labels: of all queries and the whole gallery,
             `[queries, dim]`, `[queries]`, `[gallery, dim]` and `[gallery]`, as in `evaluate_retrieval`.
-        query_rows: which queries, integers `[chosen]` in 0..queries-1, increasing; perhaps none. None: all of them.
+        query_rows: which queries, integers `[chosen]` in 0..queries-1, increasing, possibly empty; None: all.
         recall_at, similarity, average_precision, tie_bounds, block_size, num_threads, exclude_same_row: as in
             `evaluate_retrieval`.
 

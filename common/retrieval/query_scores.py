@@ -52,7 +52,7 @@ class QueryScores:
     Attributes:
         recall_at: the k of R@k.
         num_excluded_queries: how many of the queries have nothing to find; the arrays leave them out.
-        rows: of the others among all queries, increasing `[scored]`, int64; there may be none.
+        rows: of the others among all queries, increasing `[scored]`, int64; may be empty.
         precision_at_1, r_precision, map_at_r: fractions `[scored]`, float64.
         first_hit: rank of the nearest relevant item from 1 `[scored]`, int64; 0: farther than the largest k.
         average_precision: of the whole ranking `[scored]`, float64, if requested.

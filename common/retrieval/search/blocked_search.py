@@ -137,7 +137,7 @@ class TileSearch:
     in float32 before it is decided. A tile with too many such candidates is computed in float32.
 
     Args:
-        task: what is searched; symmetric when queries and gallery are the same rows.
+        task: the search; symmetric if queries and gallery are the same rows.
         symmetric: compute one half of the tiles and use each for its rows and for its columns.
         block_size: rows and columns of a tile, at most; with many threads tiles are smaller (`tile_size`).
         num_threads: cores to keep busy; twice as many tiles are at work at a time.

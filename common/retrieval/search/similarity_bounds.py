@@ -28,7 +28,7 @@ class Factors(NamedTuple):
 
     @property
     def as_rows(self) -> np.ndarray:
-        """The product's left factor `[rows, dim + 3]`: vector, offset + margin, 1, radius."""
+        """The left factor `[rows, dim + 3]`: vector, offset + margin, 1, radius."""
         return rows_of_columns(self.as_columns)
 
 
@@ -75,7 +75,7 @@ class SimilarityBounds:
         self.scale = float(np.linalg.norm(spread)) or 1.0
 
     def factors(self, embeddings: np.ndarray, rows: np.ndarray, dtype: type[np.floating]) -> Factors:
-        """Return factors of the given rows, for products in `dtype` (float32 or float64)."""
+        """Return factors of rows, for products in `dtype` (float32 or float64)."""
         dim = embeddings.shape[1]
         gamma, gamma64 = ((1.01 * dim + 16) * np.finfo(kind).eps / 2 for kind in (dtype, np.float64))
         raw = embeddings[rows].astype(np.float64)
