@@ -11,7 +11,7 @@ ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
 THESIS_TESTS := $(addprefix tests/, common gsp_dml ccp_dml conformance documents_test.py) \
-  $(addprefix tests/experiments/, units protocols deployment preparation settings fair_eval_test.py evaluate_test.py)
+  $(addprefix tests/experiments/, runs protocols deployment preparation settings fair_eval_test.py evaluate_test.py)
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Two workers fill two cores: threads of their libraries would only wait for one another, which counts as work.

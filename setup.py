@@ -46,8 +46,8 @@ setup(
     packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
     package_data={
         **{package: ["py.typed"] for package in ("common", "gsp_dml", "ccp_dml", "experiments")},
-        "experiments.photo_page": ["page.*"],
-        "experiments.reports": ["published/*.csv"],
+        "experiments.photos": ["page.*"],
+        "experiments.published": ["*.csv"],
         "experiments.site": ["style.css"],
     },
     install_requires=[

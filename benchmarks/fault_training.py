@@ -25,10 +25,10 @@ from common.files import atomic
 from common.records import run_directory
 from common.training import EmbeddingModel
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import resolve
-from experiments.units.unit_runs import UnitRuns
 
 keras = tf.keras
 

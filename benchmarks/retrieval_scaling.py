@@ -24,7 +24,7 @@ from benchmarks import measure
 from benchmarks.retrieval_data import clustered_embeddings, full_product
 from common.errors import check_given
 from common.retrieval import evaluate_retrieval, score_queries
-from experiments.analyses.query_shards import Shard
+from experiments.protocols.query_shards import Shard
 
 _ITEMS_PER_CLASS = 5.346  # Stanford Online Products' test half: 60,502 images of 11,316 classes
 _BUDGET_GB = 1.0  # the aim for the largest size

@@ -47,10 +47,10 @@ from common.data import CenterCrop, Dataset, Examples
 from common.errors import check_choice
 from common.retrieval import evaluate_retrieval
 from common.training import CoupledWeightDecay, EmbeddingModel, FusedAdam, ProxyRateOptimizer
+from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.settings.flags import run_command
 from experiments.settings.recipes import resolve
 from experiments.settings.run_settings import DECODED_IMAGES_MB
-from experiments.units.evaluation_inputs import EvaluationInputs
 
 keras = tf.keras
 MEASURED = ("embedding", "overlap")

@@ -17,8 +17,8 @@ import pathlib
 from absl import flags
 
 from common.errors import check_choice
-from experiments.evidence.recording import record_finished
 from experiments.protocols.one_split import write_tables
+from experiments.rows.recording import record_finished
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import (

@@ -22,9 +22,9 @@ from absl import flags
 
 from common.data import Dataset
 from experiments.deployment.writing import model_writer
-from experiments.evidence.recording import record_finished
 from experiments.protocols.conventional import DEFAULT_REPEATS
 from experiments.protocols.conventional_evaluation import define_flags, evaluate
+from experiments.rows.recording import record_finished
 from experiments.settings import flags as experiment_flags
 
 DEFAULT_POOLING = "gap+gmp"

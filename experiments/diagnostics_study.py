@@ -22,7 +22,7 @@ from absl import flags
 from common.errors import InvalidInput, check_choice
 from common.files import write_text
 from experiments import reports
-from experiments.analyses.diagnostics import correlation_table, points_of, runs_table, training_diagnostics
+from experiments.protocols.diagnostics import correlation_table, points_of, runs_table, training_diagnostics
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import CONVENTIONAL_PROTOCOLS

@@ -36,8 +36,8 @@ from common.errors import InvalidInput, invalid
 from common.files import write_json
 from common.retrieval.query_sample import FEWEST
 from common.retrieval.search.similarity_bounds import SIMILARITIES
-from experiments.analyses.embedding_files import HOW_TO_WRITE, scores, table
-from experiments.analyses.query_shards import check_shard_flags, merged_figures, write_shard
+from experiments.protocols.embedding_files import HOW_TO_WRITE, scores, table
+from experiments.protocols.query_shards import check_shard_flags, merged_figures, write_shard
 from experiments.settings.flags import refuse_flags, run_command
 
 

@@ -25,10 +25,10 @@ def main() -> None:
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     from experiments.deployment.writing import model_writer
-    from experiments.evidence.recording import record_finished
+    from experiments.plans.launched_cells import cell_tasks, fair_cells
     from experiments.protocols.fair import FairProtocol, check_unit_flags
-    from experiments.studies.launched_cells import cell_tasks, fair_cells
-    from experiments.units.start_checks import check_configurations
+    from experiments.rows.recording import record_finished
+    from experiments.runs.start_checks import check_configurations
 
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
     launcher = launcher_from_flags(not values.report_only, TRAINS_NOTHING)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from absl import flags
 
+from experiments.plans.study_command import define_study_flags, run_study
 from experiments.settings import flags as experiment_flags
 from experiments.studies.external_figures import EXTERNAL_FIGURES, run_external_figure
 from experiments.studies.figures import DEFAULTS, FIGURES, FULL_REPEATS
-from experiments.studies.study_command import define_study_flags, run_study
 
 
 def main() -> None:

@@ -17,7 +17,8 @@ from absl import flags
 
 from common import data
 from common.errors import check_choice
-from experiments.evidence.recording import record_runs
+from experiments.rows.recording import record_runs
+from experiments.runs.splits import unit_seed
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.recipes import BUDGETS
@@ -25,7 +26,6 @@ from experiments.studies.mnist_record import recordable
 from experiments.studies.mnist_report import StudyRun, write_report
 from experiments.studies.mnist_runs import as_long_as, trained
 from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
-from experiments.units.splits import unit_seed
 
 
 def main() -> None:

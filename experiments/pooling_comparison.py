@@ -17,13 +17,13 @@ import pathlib
 from absl import flags
 
 from common.errors import check_choice
-from experiments.evidence.recording import record_finished
 from experiments.protocols.one_split import trained_units
+from experiments.rows.recording import record_finished
+from experiments.runs.start_checks import check_configurations
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import start_notes
 from experiments.studies.pooling_comparison import comparison_configuration, report
-from experiments.units.start_checks import check_configurations
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from absl import flags
 
 from common.diagnostics.posterior_refinement import RESTRAINTS
 from common.errors import InvalidInput, check_choice, check_given, check_positive
-from experiments.analyses.posterior_refinement import (
+from experiments.protocols.posterior_refinement import (
     DEFAULT_RATIOS,
     kept_arrays,
     kept_values,
@@ -33,11 +33,11 @@ from experiments.analyses.posterior_refinement import (
     runs_in,
     write_report,
 )
-from experiments.evidence.extras import Extras
-from experiments.evidence.recording import record_computed
+from experiments.rows.extras import Extras
+from experiments.rows.recording import record_computed
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.trunk import trunk_of
 from experiments.settings import flags as experiment_flags
-from experiments.units.trained_model import load_trained_model
-from experiments.units.trunk import trunk_of
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Appends runs that are on disk to a study's rows in `results/`; commands that train do it by themselves (`--record`).
 
-Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`, from which `experiments.documents`
+Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`, from which `tools.documents`
     makes the tables and pictures of the documents.
 Command: python -m experiments.record --runs=runs/fair/glyphs --study=results/table_5_1
 Expected: one row a finished run, and one a collection of concatenated models where every fold is finished; a second
@@ -13,8 +13,8 @@ from __future__ import annotations
 from absl import flags
 
 from common.errors import InvalidInput
-from experiments.evidence.extras import ExtrasReader
-from experiments.evidence.recording import Naming, methods_under, record
+from experiments.rows.extras import ExtrasReader
+from experiments.rows.recording import Naming, methods_under, record
 from experiments.settings import flags as experiment_flags
 
 

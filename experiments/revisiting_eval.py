@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.evidence.recording import record_finished
 from experiments.protocols.conventional_evaluation import define_flags, evaluate
 from experiments.protocols.revisiting_report import write_report
+from experiments.rows.recording import record_finished
 from experiments.settings import flags as experiment_flags
 from experiments.settings.revisiting_recipe import RECIPE
 

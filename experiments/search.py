@@ -18,7 +18,7 @@ from absl import flags
 
 from common.index.approximate import KINDS
 from common.index.similarity import METRICS
-from experiments.photo_search import actions
+from experiments.photos import actions
 from experiments.settings import flags as experiment_flags
 
 

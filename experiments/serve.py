@@ -20,7 +20,7 @@ from experiments.settings import flags as experiment_flags
 def main() -> None:
     """Serves the page until Ctrl-C or SIGTERM."""
     import_tensorflow()
-    from experiments.photo_page.starting import run
+    from experiments.photos.starting import run
 
     run()
 

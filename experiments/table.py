@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from absl import flags
 
+from experiments.plans.study_command import define_study_flags, run_study
 from experiments.settings import flags as experiment_flags
-from experiments.studies.study_command import define_study_flags, run_study
 from experiments.studies.tables import AGREEMENT, DEFAULTS, FULL_REPEATS, TABLES
 
 

@@ -13,13 +13,13 @@ import pathlib
 
 from absl import flags
 
+from experiments.runs.tracked_units import follow_pictures
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
 from experiments.tuning.command import searches_from_flags, spaces_from_flags
 from experiments.tuning.outcome import Outcome
 from experiments.tuning.search import PRUNERS, SEARCHES
-from experiments.units.tracked_units import follow_pictures
 
 
 def main() -> None:

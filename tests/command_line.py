@@ -99,7 +99,7 @@ def run_study_here(kind: str, *arguments: str) -> None:
     from absl.testing import flagsaver
 
     from experiments import figure, table
-    from experiments.studies.study_command import define_study_flags
+    from experiments.plans.study_command import define_study_flags
 
     if "id" not in flags.FLAGS:
         define_study_flags({**figure.EXTERNAL_FIGURES, **figure.FIGURES, **table.TABLES})

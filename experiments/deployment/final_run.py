@@ -18,13 +18,13 @@ from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
 from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.reports.deployed_models import METRICS, models_table
+from experiments.runs.same_data import data_of_run
+from experiments.runs.trained_model import stored_configuration
+from experiments.runs.unit import evaluate_embeddings, per_query_scores
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.run_settings import DECODED_IMAGES_MB
-from experiments.units.same_data import data_of_run
-from experiments.units.trained_model import stored_configuration
-from experiments.units.unit import evaluate_embeddings, per_query_scores
-from experiments.units.unit_runs import UnitRuns
 
 
 class FinishedStudy(NamedTuple):

@@ -13,9 +13,9 @@ import numpy as np
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.training.test_embeddings import read_test_embeddings
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.settings.config import ExperimentConfig
-from experiments.units.pooling_weights import image_batches
-from experiments.units.trained_model import TrainedModel, load_trained_model
 
 if TYPE_CHECKING:
     from tensorflow import keras

@@ -13,8 +13,8 @@ from common.errors import InvalidInput, check_choice, check_given, check_positiv
 from common.progress import write_notice
 from experiments.deployment.model_card import Written, check_card, write_card
 from experiments.deployment.run_model import Agreement, RunModel
+from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
-from experiments.units.trained_model import run_configuration
 
 if TYPE_CHECKING:
     from common.deployment.formats import Embed

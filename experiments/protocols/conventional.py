@@ -11,10 +11,10 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.conventional_report import ConventionalReport, write_report
 from experiments.protocols.fair import check_unit_flags
 from experiments.reports import collect_method
+from experiments.runs.tracked_units import follow_pictures
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import DECODED_IMAGES_MB
-from experiments.units.tracked_units import follow_pictures
-from experiments.units.unit_runs import UnitRuns
 
 MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
 DEFAULT_REPEATS = 3  # the tables print the best of three

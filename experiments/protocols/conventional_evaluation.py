@@ -13,10 +13,10 @@ from experiments.protocols.conventional import MONITORS, ConventionalProtocol
 from experiments.protocols.conventional_report import write_report
 from experiments.protocols.fair import check_unit_flags
 from experiments.reports import UnitRun
+from experiments.runs.start_checks import check_configurations
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
-from experiments.units.start_checks import check_configurations
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 

@@ -16,9 +16,9 @@ from experiments.protocols.one_split import SplitScores
 from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
 from experiments.reports.collect import check_same_queries
+from experiments.runs.unit import MONITORED, unit_label
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
-from experiments.units.unit import MONITORED, unit_label
 
 METRICS = ("P@1", "MAP@R")
 EXPLANATION = (

@@ -17,15 +17,15 @@ from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.report_files import write_report_files
+from experiments.published.values import DISSERTATION, dissertation_value
 from experiments.reports.collect import check_same_queries
 from experiments.reports.projection_runs import runs_without_problem
-from experiments.reports.published_values import DISSERTATION, dissertation_value
 from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT
+from experiments.runs.splits import few_validation_classes
+from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
-from experiments.units.splits import few_validation_classes
-from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 METRICS = ("P@1", "MAP@R")
 COMPARED = "MAP@R"

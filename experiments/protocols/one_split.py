@@ -15,9 +15,9 @@ from common.files import write_text
 from experiments import reports
 from experiments.protocols.fair import FairProtocol
 from experiments.reports.collect import UnitRun, check_same_queries
+from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import DECODED_IMAGES_MB
-from experiments.units.unit import evaluate_embeddings, per_query_scores
 
 
 def trained_units(

@@ -16,12 +16,12 @@ from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.feature_report import recall_of, write_parts
 from experiments.protocols.report_files import write_report_files
+from experiments.published.revisiting import printed_row, revisiting_conditions, revisiting_published
 from experiments.reports import best_of_repeats
 from experiments.reports.collect import UnitRun
 from experiments.reports.intervals import interval
-from experiments.reports.revisiting_values import printed_row, revisiting_conditions, revisiting_published
+from experiments.runs.unit import normalized_mutual_information
 from experiments.settings.recipes import departures, recall_at
-from experiments.units.unit import normalized_mutual_information
 
 PRINTED_REPEATS = 5
 _BEST, _BEST_EPOCH = "best test epoch of each metric", "epoch of the best R@1"

@@ -5,22 +5,15 @@ from typing import TYPE_CHECKING
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from experiments.reports.bars import interval_bars
-    from experiments.reports.class_scores import ClassScores
-    from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
-    from experiments.reports.comparisons import Comparison, compare, holm
-    from experiments.reports.conditions import (
+    from experiments.published.conditions import (
         FAIR_CONDITIONS,
         conditions_of,
         deviation_sentence,
         fair_conditions,
         incomparable_reasons,
     )
-    from experiments.reports.conventional_values import conventional_conditions, conventional_published, is_quoted
-    from experiments.reports.figures import Curve, mean_curve, validation_curves
-    from experiments.reports.intervals import Interval
-    from experiments.reports.plain_tables import PlainTable
-    from experiments.reports.published_values import (
+    from experiments.published.conventional import conventional_conditions, conventional_published, is_quoted
+    from experiments.published.values import (
         TABLES,
         PublishedValue,
         fair_published,
@@ -28,6 +21,13 @@ if TYPE_CHECKING:
         published_table,
         published_value,
     )
+    from experiments.reports.bars import interval_bars
+    from experiments.reports.class_scores import ClassScores
+    from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
+    from experiments.reports.comparisons import Comparison, compare, holm
+    from experiments.reports.figures import Curve, mean_curve, validation_curves
+    from experiments.reports.intervals import Interval
+    from experiments.reports.plain_tables import PlainTable
     from experiments.reports.statistics import (
         FairEstimate,
         class_clustered_interval,

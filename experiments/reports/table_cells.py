@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from experiments.published.values import PublishedValue
 from experiments.reports.comparisons import Comparison, Pair, compare
 from experiments.reports.intervals import Interval
-from experiments.reports.published_values import PublishedValue
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.verdicts import Target, Verdict, judge
 

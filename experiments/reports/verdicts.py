@@ -22,8 +22,8 @@ import math
 from dataclasses import dataclass
 
 from common.errors import check_given
+from experiments.published.values import PublishedValue
 from experiments.reports.intervals import Interval, Variance, joined_half_width, student_quantile
-from experiments.reports.published_values import PublishedValue
 
 TOLERANCE = 0.5  # points: the margin of a cell whose row has no printed effect
 SIDE = 0.05  # level of each of the two tests

@@ -45,7 +45,7 @@ def check_given(given: Given) -> Dataset | None:
     """Refuses what is wrong with a command line: names, ranges, files, and values that one's own data are too few for.
 
     Labels are read, images are not. What depends on the network or on data of others is left to
-    `experiments.units.start_checks`.
+    `experiments.runs.start_checks`.
 
     Returns:
         Images of one's own, as loaded; None for other data sets, and where none were named and nothing is trained.

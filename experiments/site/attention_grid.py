@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from common.errors import InvalidInput
-from experiments.analyses.attention import attention_of
+from experiments.protocols.attention import attention_of
 from experiments.reports import UnitRun
 from experiments.reports.attention import as_rgb, attention_overlay
+from experiments.runs.pooling_weights import has_weights
+from experiments.runs.trained_model import load_trained_model, run_configuration
 from experiments.site.drawings import Drawings
 from experiments.site.example_images import DataFolder
-from experiments.units.pooling_weights import has_weights
-from experiments.units.trained_model import load_trained_model, run_configuration
 
 UNIFORM = "Average pooling looks everywhere alike, so there is nothing to draw."
 

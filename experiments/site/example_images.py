@@ -7,10 +7,10 @@ import numpy as np
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.reports import UnitRun
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.same_data import data_of_run
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.units.pooling_weights import image_batches
-from experiments.units.same_data import data_of_run
 
 
 class DataFolder:

@@ -14,12 +14,12 @@ from experiments.protocols import revisiting_report
 from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
 from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, missing_lines
 from experiments.protocols.one_split import SplitScores, cell
+from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.conventional_recipe import HELD_OUT_FRACTION
 from experiments.settings.recipes import departures
 from experiments.settings.revisiting_recipe import RECIPE
 from experiments.site.markup import plural
-from experiments.units.trained_model import stored_configuration
 
 _TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more

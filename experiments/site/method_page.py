@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from common.diagnostics.diagnostic_names import NAMES
 from common.files import read_json
 from experiments.reports import UnitRun, deviation_sentence
+from experiments.runs.unit import unit_label
 from experiments.settings.config import all_settings, by_flag_names
 from experiments.site.charts import map_chart
 from experiments.site.groups import Method
 from experiments.site.markup import Markup, joined, tag
 from experiments.site.pages import page
-from experiments.units.unit import unit_label
 
 _METRICS = ("P@1", "MAP@R")
 _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untrained P@1", "untrained MAP@R", "training")

@@ -5,7 +5,7 @@ Regenerates: nothing that is printed: recorded studies (`results/`) beside thesi
     and the signs of paired effects (memory, CCP, GSP, regularisation).
 Command: python -m experiments.table --id=agreement --study=results/table_5_1
 Expected: a stand-in ranks as the printed data sets rank among each other: Spearman .28 to .71 over the 15 rows of table
-    5.1 (128-D MAP@R). The rule of the verdict stands in `experiments/reports/rank_agreement.py`, and below the table.
+    5.1 (128-D MAP@R). The rule of the verdict stands in `experiments/studies/rank_agreement.py`, and below the table.
 Cost: no training; seconds on 2 CPU cores.
 """
 
@@ -16,14 +16,14 @@ import pathlib
 from absl import flags
 
 from common.errors import InvalidInput
-from experiments.evidence.agreement import TableAgreement, study_agreement
-from experiments.evidence.agreement_tables import draw_agreements, ranking_table, sign_table
-from experiments.evidence.store import ROWS, StudyRows
 from experiments.launch.launch_flags import READ_BY
+from experiments.plans.study import write_table
+from experiments.rows.store import ROWS, StudyRows
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import all_settings
 from experiments.settings.tracker_flags import TRACKER_FLAGS
-from experiments.studies.study import write_table
+from experiments.studies.agreement_tables import draw_agreements, ranking_table, sign_table
+from experiments.studies.study_agreement import TableAgreement, study_agreement
 from experiments.studies.tables import AGREEMENT
 
 _TITLE = "Rank correlation of benchmarks with printed tables"

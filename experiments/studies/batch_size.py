@@ -10,9 +10,9 @@ Cost: `--budget=demo` on glyphs 8 runs, about 8 minutes on 2 CPU cores; `--budge
 
 from __future__ import annotations
 
+from experiments.plans.study import StudyOptions
+from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
-from experiments.studies.study import StudyOptions
-from experiments.studies.sweep import Sweep, SweepAxes, SweepPoint
 
 _SAMPLES_PER_CLASS = 4
 _BATCH_SIZES = {"full": (16, 32, 64, 128), "demo": (16, 32, 64, 128), "smoke": (16, 32)}

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import StudyOptions
 from experiments.studies.ccp_settings import row_settings
-from experiments.studies.fair_table import FairRow, FairTable
-from experiments.studies.study import StudyOptions
 
 _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}
 _WITH_MEMORY = ("c1", "c2")

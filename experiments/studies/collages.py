@@ -12,11 +12,11 @@ from common.errors import InvalidInput, check_choice, check_given
 from common.files import read_json, write_json
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, trained_units
+from experiments.runs.pooling_weights import image_batches, target_shares
+from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
-from experiments.units.pooling_weights import image_batches, target_shares
-from experiments.units.trained_model import load_trained_model
 
 GLYPHS = "glyph_collage"
 COLLAGES_OF_PHOTOGRAPHS = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")

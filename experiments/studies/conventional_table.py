@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 
 from common.errors import check_choice, check_given, invalid
 from experiments import reports
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.conventional import MONITORS
 from experiments.protocols.conventional_report import ConventionalReport, write_report
+from experiments.runs.unit import unit_label
 from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import PHOTOGRAPHS
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.units.unit import unit_label
 
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 

@@ -21,16 +21,16 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from experiments.reports.published_values import DISSERTATION
-from experiments.reports.revisiting_values import LATER_ROWS
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import Study, StudyOptions
+from experiments.published.revisiting import LATER_ROWS
+from experiments.published.values import DISSERTATION
 from experiments.settings.build import parse_method
 from experiments.settings.method_names import DANCE, INTRA, SHARED, parse_loss
 from experiments.settings.methods.features import BY_FEATURES, IN_TURN, JOINT
 from experiments.settings.methods.pads import FIXED, RANDOM
-from experiments.studies.fair_table import FairRow, FairTable
 from experiments.studies.final_sampling import FinalSamplingTable
 from experiments.studies.generalization_gap import GeneralizationGapTable
-from experiments.studies.study import Study, StudyOptions
 from experiments.studies.tuned_table import TunedRow, TunedTable
 from experiments.studies.warm_benchmark import RATES, warm_settings
 

@@ -23,12 +23,12 @@ from absl import flags
 from common.errors import InvalidInput, check_choice
 from common.files import write_text
 from experiments.launch.launch_flags import READ_BY
+from experiments.plans.cost import duration
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import all_settings
 from experiments.settings.recipes import BUDGETS
 from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
-from experiments.studies.cost import duration
 
 _PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.UNIT_FLAGS)
 _CONFIGURATION = tuple(each.name for each in all_settings())

@@ -10,12 +10,12 @@ import numpy as np
 
 from common.files import read_arrays
 from common.miners.distance_bins import SMALLEST
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, finished_units
 from experiments.reports import UnitRun
+from experiments.runs.sampling_teacher import SAMPLING
 from experiments.settings.methods.pads import FIXED
-from experiments.studies.fair_table import FairRow, FairTable
-from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, finished_units
 from experiments.studies.tuned_table import TunedTable
-from experiments.units.sampling_teacher import SAMPLING
 
 VARIANT = "fixed at the last p"
 

@@ -15,11 +15,11 @@ import pathlib
 from collections.abc import Sequence
 
 from experiments import reports
+from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.reports import UnitRun
-from experiments.reports.histograms import stacked_histograms
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
-from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
+from experiments.studies.histograms import stacked_histograms
 
 _LOSSES = {"full": ("c1", "c2", "ms", "triplet"), "demo": ("c1", "c2", "ms", "triplet"), "smoke": ("c2",)}
 _ALONE, _FIXED, _ALTERNATING = "loss alone", "fixed proxies", "alternating (CCP)"

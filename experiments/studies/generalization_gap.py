@@ -9,13 +9,13 @@ import numpy as np
 
 from common.errors import check_given
 from common.progress import progress_bar
-from experiments.analyses.representations import FEATURES, REDRAWN, generalization_of
+from experiments.plans.fair_table import FairTable
+from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, finished_units, write_table
+from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.published_values import dissertation_value
 from experiments.settings.loss_building import DISCRIMINATIVE
 from experiments.settings.method_names import SHARED
-from experiments.studies.fair_table import FairTable
-from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, finished_units, write_table
+from experiments.studies.representations import FEATURES, REDRAWN, generalization_of
 from experiments.studies.tuned_table import TunedTable
 
 _PRINTED = {

@@ -21,13 +21,13 @@ from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.geometry import average_covering_radius, mean_distance_between_classes
-from experiments.reports.plane_panels import PlanePanel, plane_panels
+from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_report import change, state_name
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.units.projection_snapshots import snapshot_path
+from experiments.studies.plane_panels import PlanePanel, plane_panels
 
 _NUM_PROBLEMS = 4  # (a) and three more
 _NUM_CLASSES, _EXAMPLES_PER_CLASS = 20, 30  # in the panels

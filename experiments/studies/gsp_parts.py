@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.studies.fair_table import FairRow, FairTable
-from experiments.studies.study import StudyOptions
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import StudyOptions
 
 _NO_PREDICTION: Mapping[str, object] = {"zero_shot_weight": 0.0}
 _AVERAGE: Mapping[str, object] = {"transport_ratio": 1.0}  # average pooling, with the attributes that L_ZS needs

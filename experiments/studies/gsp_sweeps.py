@@ -13,9 +13,9 @@ Cost: `--budget=demo` on glyphs 5, 9 and 6 runs, about a minute each on 2 CPU co
 
 from __future__ import annotations
 
+from experiments.plans.study import StudyOptions
+from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes, tuning_protocol
-from experiments.studies.study import StudyOptions
-from experiments.studies.sweep import Sweep, SweepAxes, SweepPoint
 
 _RATIOS = {
     "full": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),

@@ -11,8 +11,8 @@ Cost: `--budget=demo` on glyphs 60 runs, about 75 minutes on 2 CPU cores; `--bud
 
 from __future__ import annotations
 
-from experiments.studies.fair_table import FairRow, FairTable
-from experiments.studies.study import StudyOptions
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import StudyOptions
 
 _ROWS = (
     FairRow("c1+gap", "C1"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from experiments.plans.study import StudyOptions
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import LARGE_DATASETS, PHOTOGRAPHS
-from experiments.studies.study import StudyOptions
 
 NUM_BLOCKS, THESIS_REPEATS = 5, 3
 

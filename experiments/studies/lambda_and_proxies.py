@@ -19,13 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.reports import PlainTable, UnitRun
-from experiments.reports.surfaces import SurfaceGrid, regression_surface
-from experiments.settings.config import ExperimentConfig
-from experiments.settings.methods.ccp import ProjectionSettings
-from experiments.studies.bayesian_search import BayesianSearch, Surface
-from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
-from experiments.studies.study import (
+from experiments.plans.study import (
     Cell,
     FinishedCells,
     RecordedMethod,
@@ -35,6 +29,12 @@ from experiments.studies.study import (
     finished_units,
     write_table,
 )
+from experiments.reports import PlainTable, UnitRun
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.studies.bayesian_search import BayesianSearch, Surface
+from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
+from experiments.studies.surfaces import SurfaceGrid, regression_surface
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
 _NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all

@@ -12,8 +12,8 @@ Cost: `--budget=demo` on glyphs 52 runs of a minute or two on 2 CPU cores; `--bu
 
 from __future__ import annotations
 
-from experiments.studies.fair_table import FairRow, FairTable
-from experiments.studies.study import StudyOptions
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import StudyOptions
 
 _MARGIN, _N_PAIR = "margin+distance+gap", "npair+distance+gap"
 _ROWS = (

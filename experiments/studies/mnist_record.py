@@ -12,9 +12,9 @@ import numpy as np
 from common.data import Dataset
 from common.files import read_json
 from experiments import reports
-from experiments.evidence.extras import Extras
-from experiments.evidence.recording import Naming
 from experiments.reports import UnitRun
+from experiments.rows.extras import Extras
+from experiments.rows.recording import Naming
 from experiments.studies.mnist_report import State, StudyRun, drawn_digits, snapshot_of, states_of
 
 PROTOCOL, DATASET = "mnist_study", "mnist"

@@ -16,11 +16,11 @@ from common.files import read_arrays, read_json, write_json, write_text
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.reports.collect import UnitRun
-from experiments.reports.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.reports.plain_tables import PlainTable
-from experiments.reports.plane_panels import PlanePanel, plane_panels
+from experiments.runs.projection_snapshots import snapshot_path
+from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_settings import MnistSettings
-from experiments.units.projection_snapshots import snapshot_path
+from experiments.studies.plane_panels import PlanePanel, plane_panels
 
 PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
 _NUM_DRAWN = 3000

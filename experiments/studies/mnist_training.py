@@ -40,8 +40,8 @@ from common.training import (
     TrainingSchedule,
     train_in,
 )
+from experiments.runs.projection_snapshots import snapshot_recorder
 from experiments.studies.mnist_settings import MnistSettings
-from experiments.units.projection_snapshots import snapshot_recorder
 
 _EVALUATION_BATCH = 500
 

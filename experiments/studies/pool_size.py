@@ -11,9 +11,9 @@ Cost: `--budget=demo` on glyphs 12 runs, about 12 minutes on 2 CPU cores; `--bud
 
 from __future__ import annotations
 
+from experiments.plans.study import StudyOptions
+from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
-from experiments.studies.study import StudyOptions
-from experiments.studies.sweep import Sweep, SweepAxes, SweepPoint
 
 _GRIDS = {  # budget: numbers of proxies, pool sizes
     "full": ((1, 2, 4, 8), (1, 2, 4, 8, 12, 16, 24, 32)),

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import pathlib
 
+from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 from experiments.settings.build import MAP_POOLINGS
 from experiments.studies.collages import start_notes
 from experiments.studies.pooling_comparison import comparison_configuration, report
-from experiments.studies.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 
 _METHODS = {  # budget: losses, poolings
     "full": (("c2", "pnca"), tuple(MAP_POOLINGS)),

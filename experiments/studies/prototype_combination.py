@@ -21,10 +21,7 @@ import numpy as np
 
 from common.data import Dataset
 from common.errors import check_given
-from experiments.evidence.extras import Extras
-from experiments.reports import PlainTable, UnitRun
-from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
-from experiments.studies.study import (
+from experiments.plans.study import (
     Cell,
     FinishedCells,
     RecordedMethod,
@@ -33,8 +30,11 @@ from experiments.studies.study import (
     finished_units,
     write_table,
 )
-from experiments.units.pooling_weights import image_batches
-from experiments.units.trained_model import load_trained_model
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
+from experiments.rows.extras import Extras
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.trained_model import load_trained_model
 from gsp_dml import prototype_combination
 
 NUM_CLASSES, IMAGES_PER_CLASS = 10, 64

@@ -19,9 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments import reports
-from experiments.reports import PlainTable
-from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes, tuning_protocol
-from experiments.studies.study import (
+from experiments.plans.study import (
     Cell,
     FinishedCells,
     Study,
@@ -30,6 +28,8 @@ from experiments.studies.study import (
     finished_units,
     write_table,
 )
+from experiments.reports import PlainTable
+from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes, tuning_protocol
 
 
 class Factor(NamedTuple):

@@ -22,13 +22,13 @@ import numpy as np
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
 from common.errors import invalid
 from experiments import reports
-from experiments.analyses.token_plane import plane_of
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.protocols.one_split import SplitScores
+from experiments.protocols.token_plane import plane_of
 from experiments.reports import PlainTable
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.tables import MARKS, kind_notes
 from experiments.reports.token_panels import TokenPanel, token_panels
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 
 DATASET = "synthetic_tokens"
 PRINTED_GAIN = 70.0  # points of MAP@R

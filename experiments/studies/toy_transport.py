@@ -18,10 +18,10 @@ import numpy as np
 
 import gsp_dml
 from common.errors import check_fraction, check_given
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
 from experiments.process.exit_code import import_tensorflow
 from experiments.reports import PlainTable
-from experiments.reports.weight_maps import weight_maps
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, write_table
+from experiments.studies.weight_maps import weight_maps
 
 SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0, 1000.0)

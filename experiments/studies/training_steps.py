@@ -15,10 +15,10 @@ import pathlib
 import numpy as np
 
 from experiments import reports
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.reports import PlainTable, UnitRun
 from experiments.settings.build import PAIR_LOSSES
 from experiments.studies.ccp_settings import budget_notes, ccp_settings, row_settings
-from experiments.studies.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 
 _LOSSES = ("c1", "c1+xbm", "c2", "ms", "panchor", "pnca", "softtriple")
 _PRINTED = {  # our method: the row label that the lost one is guessed to be

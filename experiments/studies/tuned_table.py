@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from common.errors import InvalidInput
-from experiments.reports import PlainTable
-from experiments.settings.build import parse_method
-from experiments.studies.fair_table import FairRow, budget_notes, choose_rows, write_fair_table
-from experiments.studies.study import (
+from experiments.plans.fair_table import FairRow, budget_notes, choose_rows, write_fair_table
+from experiments.plans.study import (
     Cell,
     FinishedCells,
     RecordedMethod,
@@ -21,6 +19,8 @@ from experiments.studies.study import (
     trainings,
     write_table,
 )
+from experiments.reports import PlainTable
+from experiments.settings.build import parse_method
 
 
 class TunedRow(NamedTuple):

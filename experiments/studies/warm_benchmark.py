@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from common.errors import InvalidInput
+from experiments.plans.fair_table import FairRow
+from experiments.plans.study import StudyOptions
 from experiments.settings.recipes import PHOTOGRAPHS
-from experiments.studies.fair_table import FairRow
-from experiments.studies.study import StudyOptions
 from experiments.studies.tuned_table import TunedRow, TunedTable, best_place
 
 _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}

@@ -24,13 +24,7 @@ from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays, write_arrays
 from experiments import reports
-from experiments.analyses.attention import attention_of
-from experiments.evidence.extras import Extras
-from experiments.reports import PlainTable, UnitRun
-from experiments.reports.attention import ImageAttention
-from experiments.reports.intervals import interval
-from experiments.reports.zero_shot_panels import ZeroShotPanel, zero_shot_panels
-from experiments.studies.study import (
+from experiments.plans.study import (
     Cell,
     FinishedCells,
     RecordedMethod,
@@ -39,8 +33,14 @@ from experiments.studies.study import (
     finished_units,
     write_table,
 )
-from experiments.units.pooling_weights import image_batches
-from experiments.units.trained_model import load_trained_model
+from experiments.protocols.attention import attention_of
+from experiments.reports import PlainTable, UnitRun
+from experiments.reports.attention import ImageAttention
+from experiments.reports.intervals import interval
+from experiments.rows.extras import Extras
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.trained_model import load_trained_model
+from experiments.studies.zero_shot_panels import ZeroShotPanel, zero_shot_panels
 from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
 
 NUM_PROTOTYPES = 8

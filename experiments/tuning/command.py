@@ -12,6 +12,8 @@ from absl import flags
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
+from experiments.runs.start_checks import check_configurations
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.own_data import fitted_values
@@ -20,8 +22,6 @@ from experiments.settings.tuned_recipe import FILE_ENDING
 from experiments.tuning.optuna_library import open_storage, optuna
 from experiments.tuning.search import Search, SearchRules, search_folder
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
-from experiments.units.start_checks import check_configurations
-from experiments.units.unit_runs import UnitRuns
 
 
 def spaces_from_flags(configs: Sequence[ExperimentConfig]) -> dict[str, dict[str, Parameter]]:

@@ -16,11 +16,11 @@ from common import training
 from common.errors import InvalidInput
 from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.tuning.optuna_library import optuna
 from experiments.tuning.search_space import Parameter
 from experiments.tuning.trial_locks import TrialLocks
-from experiments.units.unit_runs import UnitRuns
 
 RANDOM_TRIALS = 6  # the recipe's own values and those drawn at random, before the sampler has something to go by
 SEARCHES = ("tpe", "random")

@@ -28,7 +28,7 @@ def test_the_list_is_long_and_goes_through_all_floors():
         *("gsp_dml", "ccp_dml", "experiments/settings", "experiments/reports"),
         *(
             f"experiments/{name}"
-            for name in ("launch", "tuning", "photo_search", "photo_page", "deployment", "evidence", "site")
+            for name in ("launch", "tuning", "photos", "deployment", "rows", "runs", "protocols", "site")
         ),
     }
 

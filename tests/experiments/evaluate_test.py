@@ -10,7 +10,7 @@ from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
 from common.errors import InvalidInput
 from common.files import write_arrays
 from common.retrieval import evaluate_retrieval
-from experiments.analyses.embedding_files import read_embeddings
+from experiments.protocols.embedding_files import read_embeddings
 from tests.command_line import check_clean_failure, run_module
 
 

@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 
 from common.data import load_image_folder
-from experiments.blocks.analysis_tables import refined_metrics
-from experiments.evidence.store import StudyRows
+from experiments.rows.store import StudyRows
 from tests.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
@@ -20,6 +19,7 @@ from tests.command_line import (
     run_small,
     start_small,
 )
+from tools.documents.analysis_tables import refined_metrics
 
 MODULE = "experiments.fair_eval"
 

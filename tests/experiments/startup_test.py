@@ -84,7 +84,7 @@ def test_merging_needs_no_tensorflow(tmp_path):
 
 
 def test_scores_start_without_scikit_learn():
-    program = "import sys, experiments.analyses.query_shards; sys.exit('sklearn' in sys.modules)"
+    program = "import sys, experiments.protocols.query_shards; sys.exit('sklearn' in sys.modules)"
     assert run_program(["-c", program], fresh="others have imported it").returncode == 0
 
 

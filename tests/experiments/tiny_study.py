@@ -7,11 +7,11 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.splits import split_of
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from experiments.units.pooling_weights import image_batches
-from experiments.units.splits import split_of
-from experiments.units.unit_runs import UnitRuns
 from gsp_dml.perplexity_callback import pooled_features
 
 OVERRIDES = {

@@ -17,7 +17,7 @@ from experiments.preparation import converted_weights
 from experiments.protocols.conventional import ConventionalProtocol
 from experiments.protocols.fair import FairProtocol
 from experiments.protocols.revisiting_report import write_report as write_revisiting_report
-from experiments.reports.revisiting_values import revisiting_published
+from experiments.published.revisiting import revisiting_published
 from experiments.settings.config import ExperimentConfig, identity_digest
 from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies
@@ -62,7 +62,7 @@ def dataset():
 @pytest.fixture(autouse=True)
 def no_images(monkeypatch):
     monkeypatch.setattr("experiments.settings.build.data_fingerprint", lambda *dataset: "0123456789abcdef")
-    monkeypatch.setattr("experiments.units.unit_runs.count_test_copies", lambda *dataset: 0)
+    monkeypatch.setattr("experiments.runs.unit_runs.count_test_copies", lambda *dataset: 0)
 
 
 def embeddings_with(share_right, labels):

@@ -14,7 +14,7 @@ from common.records import RunDirectory
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, number):
-    from experiments.evidence.store import locked
+    from experiments.rows.store import locked
 
     def refuse(file, kind):
         raise OSError(number, os.strerror(number))

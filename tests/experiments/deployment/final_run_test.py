@@ -12,9 +12,9 @@ from common.training.test_embeddings import read_test_embeddings
 from experiments import reports
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.protocols.fair_report import concatenated_embeddings
+from experiments.runs.splits import split_of
+from experiments.runs.unit import evaluate_embeddings
 from experiments.site.groups import read_studies
-from experiments.units.splits import split_of
-from experiments.units.unit import evaluate_embeddings
 from tests.experiments.tiny_study import TinyStudy
 
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")

@@ -5,9 +5,9 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.splits import split_of
 from experiments.settings import build
-from experiments.units.pooling_weights import image_batches
-from experiments.units.splits import split_of
 
 
 def finish_untrained(study, config, fold=0):

@@ -9,10 +9,10 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.conventional import ConventionalProtocol
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.splits import split_of
+from experiments.runs.trained_model import load_trained_model
 from experiments.settings.recipes import resolve
-from experiments.units.pooling_weights import image_batches
-from experiments.units.splits import split_of
-from experiments.units.trained_model import load_trained_model
 
 OVERRIDES = {
     "embedding_dim": 8,

@@ -6,7 +6,7 @@ import numpy as np
 
 from common.files import DamagedFile
 from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.reports.published_values import published_value
+from experiments.published.values import published_value
 
 
 def unit(folder, value=None, decisions=None):

@@ -10,8 +10,8 @@ from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.one_split import SplitScores, cell
 from experiments.reports.collect import UnitRun
+from experiments.runs.trained_model import run_configuration
 from experiments.studies.collages import without_unseen_letters
-from experiments.units.trained_model import run_configuration
 
 
 def unit(path, repeat, noise):

@@ -2,8 +2,8 @@ import csv
 
 import pytest
 
+from experiments.published.values import published_value
 from experiments.reports.intervals import interval
-from experiments.reports.published_values import published_value
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.table_cells import TableCell, TableRow, compared
 from experiments.reports.tables import render_csv, render_latex, render_markdown, render_text

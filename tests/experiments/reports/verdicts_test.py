@@ -6,8 +6,8 @@ import math
 import pytest
 from scipy import stats
 
+from experiments.published.values import published_value
 from experiments.reports.intervals import interval
-from experiments.reports.published_values import published_value
 from experiments.reports.verdicts import (
     TOLERANCE,
     Target,

@@ -9,10 +9,10 @@ from PIL import Image
 
 from common.data import CenterCrop, Dataset, Examples, choose_copies
 from common.errors import InvalidInput
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.runs.pooling_weights import has_weights, perplexity_callbacks, pooling_weights_of, target_shares
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from experiments.units.evaluation_inputs import EvaluationInputs
-from experiments.units.pooling_weights import has_weights, perplexity_callbacks, pooling_weights_of, target_shares
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")

@@ -10,11 +10,11 @@ import tensorflow as tf
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.records import RunDirectory
+from experiments.plans.study import StudyOptions
+from experiments.runs.unit import Unit
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from experiments.studies.gsp_table import gsp_table
-from experiments.studies.study import StudyOptions
-from experiments.units.unit import Unit
 from gsp_dml.zero_shot_halves import half_of
 
 # Training classes of the first two folds, and the fewest and most images of a class.

@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from common.errors import InvalidInput
-from experiments.evidence.store import ROWS
+from experiments.rows.store import ROWS
 from tests.command_line import check_clean_failure, run_module, run_study_here
-from tests.experiments.evidence.ranked_study import record_ranked
+from tests.experiments.rows.ranked_study import record_ranked
 
 LOSSES = ("c1+gap", "c1+xbm+gap", "c1+ccp+gap", "c2+gap", "ms+gap", "triplet+gap", "pnca+gap", "panchor+gap")
 NAMES = ("table_agreement", "table_agreement_signs")

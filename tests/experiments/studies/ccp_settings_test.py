@@ -2,8 +2,8 @@
 
 import pytest
 
+from experiments.plans.study import StudyOptions
 from experiments.studies.ccp_table import ccp_table
-from experiments.studies.study import StudyOptions
 from experiments.studies.training_steps import TrainingSteps
 
 

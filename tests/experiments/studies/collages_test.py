@@ -3,10 +3,10 @@
 import pytest
 
 from common.errors import InvalidInput
+from experiments.plans.study import StudyOptions
 from experiments.settings.recipes import resolve
 from experiments.studies.collages import COLLAGES_OF_PHOTOGRAPHS, start_notes, start_settings, starts_of
 from experiments.studies.poolings import Poolings
-from experiments.studies.study import StudyOptions
 
 
 @pytest.mark.parametrize("dataset", COLLAGES_OF_PHOTOGRAPHS)

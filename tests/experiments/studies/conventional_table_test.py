@@ -6,8 +6,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.studies.tables import DEFAULTS, TABLES
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from experiments import reports
-from experiments.reports.published_values import dissertation_value, published_table
+from experiments.plans.fair_table import FairTable
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
+from experiments.published.values import dissertation_value, published_table
 from experiments.settings.loss_building import feature_sizes_of
 from experiments.studies.dissertation_tables import dissertation_tables
-from experiments.studies.fair_table import FairTable
 from experiments.studies.final_sampling import VARIANT, last_probabilities
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
 from experiments.studies.tables import FULL_REPEATS, TABLES
 
 STUDIES = dissertation_tables()

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from experiments.plans.study import StudyOptions
 from experiments.studies.dissertation_tables import dissertation_tables
-from experiments.studies.study import StudyOptions
 
 KEPT = {
     "disc": {"dim": 64, "training": 0.9, "test": 0.7},

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from common.files import write_json
-from experiments.blocks.figure_tables import draw_mnist_problems, mnist_problems
-from experiments.blocks.study_tables import held_against
-from experiments.evidence.extras import ExtrasReader
-from experiments.evidence.recording import record
-from experiments.evidence.store import StudyRows
+from experiments.rows.extras import ExtrasReader
+from experiments.rows.recording import record
+from experiments.rows.store import StudyRows
 from experiments.studies.mnist_record import label_of, recordable
 from experiments.studies.mnist_report import problems_table, states_of
 from tests.experiments.studies.mnist_report_test import digits, finished_run
+from tools.documents.figure_tables import draw_mnist_problems, mnist_problems
+from tools.documents.study_tables import held_against
 
 
 def complete(run):

@@ -10,9 +10,9 @@ from common.data import Dataset, Examples
 from common.files import write_arrays
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
+from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report
 from experiments.studies.mnist_settings import MnistSettings
-from experiments.units.projection_snapshots import snapshot_path
 
 LABELS = np.repeat(np.arange(3), 20)
 CORNERS = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])

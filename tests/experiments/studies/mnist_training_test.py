@@ -12,10 +12,10 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import read_arrays
 from common.records import RunDirectory
+from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies import mnist_training
 from experiments.studies.mnist_settings import MnistSettings
 from experiments.studies.mnist_training import MnistTraining, hold_out
-from experiments.units.projection_snapshots import snapshot_path
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.reports.prototype_panels import (
     PrototypePlane,
     combination_panels,
@@ -15,8 +17,6 @@ from experiments.reports.prototype_panels import (
 from experiments.studies import prototype_combination as study_module
 from experiments.studies.figures import FIGURES
 from experiments.studies.prototype_combination import choose_prototypes, proposition_figures, proposition_table
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
 from gsp_dml import prototype_combination
 
 

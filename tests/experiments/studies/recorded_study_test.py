@@ -2,8 +2,8 @@
 
 import pytest
 
+from experiments.plans.study import StudyOptions
 from experiments.studies.figures import FIGURES
-from experiments.studies.study import StudyOptions
 
 
 def finished_with(drawn_cells, unfinished=None):

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.studies.screening import FACTORS, SIGNS, main_effects, printed_value
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
 from experiments.studies.tables import TABLES
 
 PRINTED_MEANS = {  # thesis table 5.4's main-effect means, low and high, in the order m, mu, eps, lambda

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
 from experiments.studies.figures import DEFAULTS, FIGURES
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
 from experiments.studies.token_selection import SELECTS_FROM, spread_of
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])

@@ -3,8 +3,8 @@
 import pytest
 
 from common.errors import InvalidInput
-from experiments.studies.fair_table import FairRow
-from experiments.studies.study import StudyOptions
+from experiments.plans.fair_table import FairRow
+from experiments.plans.study import StudyOptions
 from experiments.studies.tuned_table import TunedRow, TunedTable
 
 OPTIONS = StudyOptions(dataset="cars196", budget="full")

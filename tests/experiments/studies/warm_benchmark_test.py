@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from common.errors import InvalidInput
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.studies.tables import TABLES
 
 

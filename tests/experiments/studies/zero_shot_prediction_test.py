@@ -7,13 +7,13 @@ import pytest
 from matplotlib import colormaps
 from scipy import stats
 
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
-from experiments.reports.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
-from experiments.studies.study import StudyOptions
-from experiments.studies.study_runs import NothingFinished
+from experiments.studies.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
 from experiments.studies.zero_shot_prediction import (
     RIDGES,
     Attributes,

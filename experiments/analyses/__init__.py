@@ -1,1 +1,0 @@
-"""Analyses of finished runs and embeddings, besides the figures of their protocol."""

@@ -1,1 +1,0 @@
-"""Tables, values and pictures of documents, rebuilt from rows."""

@@ -1,1 +1,0 @@
-"""Published figures as data: one row per run in `results/`."""

@@ -1,1 +1,0 @@
-"""The local web page of `experiments.serve`: uploads checked, looked up in an index, answered as JSON."""

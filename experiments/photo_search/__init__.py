@@ -1,1 +1,0 @@
-"""The actions of `experiments.search`: photos embedded, indexed, looked up, and their near-duplicates."""

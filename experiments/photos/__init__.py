@@ -1,0 +1,1 @@
+"""Search in photos, and the page for people with photos."""

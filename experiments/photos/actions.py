@@ -1,0 +1,217 @@
+"""The actions of `experiments.search`, each from its flags to what is printed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from absl import flags
+
+from common.errors import InvalidInput, invalid
+from common.index import EmbeddingIndex, QueryExpansion, Reranking
+from experiments.photos import duplicates, neighbors
+from experiments.photos.embedding import embed_photos
+from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
+from experiments.photos.photos import Photos, find_photos
+from experiments.photos.shown import shown_threshold
+from experiments.process.exit_code import import_tensorflow
+from experiments.settings.flags import refuse_flags
+from experiments.site.markup import plural
+
+# The flags that each action reads; others are refused.
+FLAGS = {
+    "embed": ("model", "images", "output", "batch_size", "skip_unreadable"),
+    "index": (
+        *("index", "model", "images", "embeddings", "batch_size", "skip_unreadable"),
+        *("metric", "dtype", "approximate", "target_recall"),
+    ),
+    "neighbours": (
+        *("index", "model", "images", "embeddings", "batch_size", "skip_unreadable", "k", "search"),
+        *("expand", "rerank", "csv", "html", "shown"),
+    ),
+    "duplicates": ("index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
+}
+
+
+def run(action: str) -> None:
+    """Runs one of `FLAGS`' actions.
+
+    Raises:
+        InvalidInput: flags that it does not read, or whatever is wrong with what they name.
+    """
+    values = flags.FLAGS
+    others = sorted({name for names in FLAGS.values() for name in names} - set(FLAGS[action]))
+    refuse_flags(*others, because=f"{action} does not read it")
+    for name in ("csv", "html"):
+        place = getattr(flags.FLAGS, name)
+        if place and not pathlib.Path(place).absolute().parent.is_dir():
+            raise invalid(f"--{name}", received=place, expected="a file in a folder that exists")
+    {"embed": _embed, "index": _index, "neighbours": _neighbours, "duplicates": _duplicates}[action](values)
+
+
+def _embed(values: flags.FlagValues) -> None:
+    _need(values, "model", "images", "output")
+    check_table_name("--output", values.output)
+    if os.path.exists(values.output):
+        raise invalid("--output", received=values.output, expected="a file that does not exist yet")
+    table = _embedded(values, find_photos(values.images), f"{values.output}.parts")
+    write_table(values.output, table)
+    print(f"{values.output}: {len(table.paths)} embeddings of {table.embeddings.shape[1]} components.")
+
+
+def _index(values: flags.FlagValues) -> None:
+    _need(values, "index")
+    exists = pathlib.Path(values.index, "index.json").exists()
+    if exists:
+        refuse_flags("metric", "dtype", because="the index is there already and keeps its own")
+    index = EmbeddingIndex.load(values.index) if exists else None
+    if values.embeddings or values.images:
+        index = _with_photos(values, index)
+    if index is None:
+        raise InvalidInput("Missing --images (with --model) or --embeddings: expected photos to make the index of.")
+    if values.approximate:
+        built = index.build_approximate(values.approximate, target_recall=values.target_recall)
+        print(
+            f"Approximate index ({built.kind}): recall@10 {built.recall_at_10:.3f} against exact search, "
+            f"with {built.num_queries} of the photos as queries."
+        )
+        if built.recall_at_10 < values.target_recall:
+            print(f"This is below the {values.target_recall:g} that --target_recall asks for.")
+    rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
+    stored = f"{index.dim} components, {index.metric}, {index.embeddings.dtype}{rounding}"
+    print(f"{values.index}: {len(index)} photos, {stored}.")
+
+
+def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> EmbeddingIndex:
+    """The index, made or with the photos added that it lacks."""
+    known = set(index.ids) if index is not None else set()
+    table = _table(values, f"{values.index.rstrip(os.sep)}.parts", known, None if index is None else index.model_digest)
+    if index is None:
+        index = EmbeddingIndex.build(
+            table.embeddings,
+            table.paths,
+            table.labels,
+            metric=values.metric,
+            dtype=values.dtype,
+            model_digest=table.model_digest,
+        )
+        index.save(values.index)
+        return index
+    index.check_model(table.model_digest)
+    labels = table.labels
+    if index.labels is None and labels is not None:
+        labels = None
+        print("The index has no labels: those of the new photos are left out.")
+    elif index.labels is not None and labels is None:
+        labels = [""] * len(table.paths)
+    index.add(table.embeddings, table.paths, labels)
+    print(f"{len(table.paths)} photos added.")
+    return index
+
+
+def _neighbours(values: flags.FlagValues) -> None:
+    _need(values, "index")
+    index = EmbeddingIndex.load(values.index)
+    _check_search(values, index)
+    if not 0 < values.k <= len(index):
+        raise invalid("--k", received=values.k, expected=f"a number in [1, {len(index)}], the photos of the index")
+    if not (values.images or values.embeddings):
+        raise InvalidInput("Missing --images (with --model) or --embeddings: expected photos to look up.")
+    name = pathlib.Path(values.index).name
+    parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
+    queries = _table(values, parts, set(), index.model_digest)
+    found = neighbors.find_neighbors(
+        index,
+        queries,
+        values.k,
+        approximate=values.search == "approximate",
+        expansion=QueryExpansion(values.expand) if values.expand else None,
+        reranking=Reranking(values.rerank) if values.rerank else None,
+    )
+    print(neighbors.table(found))
+    precision = neighbors.precision_of(found)
+    if precision is not None:
+        print(f"{100 * precision:.1f} % of the neighbours are of their query's class.")
+    if values.csv:
+        neighbors.write_neighbors(values.csv, found)
+    if values.html:
+        neighbors.write_page(values.html, found, values.index, values.shown)
+    _say_written(values)
+
+
+def _duplicates(values: flags.FlagValues) -> None:
+    _need(values, "index")
+    if (values.threshold is None) == (values.pairs is None):
+        raise InvalidInput("Expected either --threshold, a similarity, or --pairs, labelled pairs that choose one.")
+    if values.pairs is None:
+        refuse_flags("precision", because="there are no --pairs to measure it")
+    index = EmbeddingIndex.load(values.index)
+    _check_search(values, index)
+    threshold = values.threshold
+    if values.pairs is not None:
+        calibrated = duplicates.calibrated(values.pairs, index, values.precision)
+        print(duplicates.sentence(calibrated))
+        threshold = calibrated.threshold
+    pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
+    if len(pairs.first):
+        print(duplicates.table(pairs, index))
+    similar, groups = plural(len(pairs.first), "pair"), plural(len(pairs.groups()), "group")
+    print(f"{similar} of {len(index)} photos, at least {shown_threshold(threshold)} similar; {groups}.")
+    if values.csv:
+        duplicates.write_pairs(values.csv, pairs, index)
+    if values.html:
+        duplicates.write_page(values.html, pairs, index, threshold, values.shown)
+    _say_written(values)
+
+
+def _table(values: flags.FlagValues, parts: str, known: set[str], digest: str | None) -> EmbeddingTable:
+    """Embeddings of `--embeddings`, or of `--images` by `--model`, without photos that are known."""
+    if values.embeddings:
+        refuse_flags(
+            "model", "images", "batch_size", "skip_unreadable", because="--embeddings has been embedded already"
+        )
+        table = read_table(values.embeddings)
+        kept = [row for row, path in enumerate(table.paths) if path not in known]
+        labels = None if table.labels is None else [table.labels[row] for row in kept]
+        return EmbeddingTable(table.embeddings[kept], [table.paths[row] for row in kept], labels, table.model_digest)
+    _need(values, "model", "images")
+    photos = find_photos(values.images)
+    new = photos.without(known)
+    if len(new.paths) < len(photos.paths):
+        print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")
+    return _embedded(values, new, parts, digest)
+
+
+def _embedded(values: flags.FlagValues, photos: Photos, parts: str, digest: str | None = None) -> EmbeddingTable:
+    import_tensorflow()
+    from common.deployment import load_embedder
+
+    embedder = load_embedder(values.model)
+    if digest is not None and embedder.digest != digest:
+        raise invalid(
+            "--model",
+            received=f"{values.model} with digest {embedder.digest}",
+            expected=f"the model that made the index, with digest {digest}",
+            fix="Embeddings of two models cannot be compared: take that model, or build a new index with this one.",
+        )
+    if not photos.paths:
+        return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
+    return embed_photos(photos, embedder, parts, batch_size=values.batch_size, skip=values.skip_unreadable)
+
+
+def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:
+    if values.search == "approximate" and index.approximate is None:
+        fix = f"`python -m experiments.search index --index={values.index} --approximate=hnsw` builds one."
+        raise invalid("--search", received="approximate", expected="an index that has an approximate one", fix=fix)
+
+
+def _say_written(values: flags.FlagValues) -> None:
+    for name in ("csv", "html"):
+        if values[name].value:
+            print(f"written: {values[name].value}")
+
+
+def _need(values: flags.FlagValues, *names: str) -> None:
+    missing = [f"--{name}" for name in names if not values[name].value]
+    if missing:
+        raise InvalidInput(f"Missing {', '.join(missing)}: expected a value. See --help.")

@@ -1,0 +1,117 @@
+"""Near-duplicates in an index, at a threshold or at one that labelled pairs ask for."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from common.data import read_csv_table
+from common.errors import InvalidInput, invalid
+from common.index import CalibratedThreshold, DuplicatePairs, EmbeddingIndex, calibrate_threshold
+from experiments.photos.shown import aligned, shown_path, shown_similarity, shown_threshold, write_csv
+from experiments.photos.strips import Tile, write_strips
+from experiments.site.markup import plural
+
+HEADER = ("group", "similarity", "first", "second")
+_PAIR_COLUMNS = ("first", "second", "same")
+_YES, _NO = ("1", "true", "yes", "same"), ("0", "false", "no", "different")
+
+
+def read_pairs(path: str, index: EmbeddingIndex) -> tuple[np.ndarray, np.ndarray]:
+    """Labelled pairs: similarities `[pairs]` in the index, and whether they are the same `[pairs]`, bool.
+
+    Args:
+        path: a CSV file with the columns `first`, `second` (paths, relative to the file's folder or absolute) and
+            `same` (1 or 0, true or false, yes or no).
+        index: has the photos.
+
+    Raises:
+        InvalidInput: no such file, a column that is missing, a photo that is not in the index; with the line.
+    """
+    if not os.path.isfile(path):
+        raise invalid("--pairs", received=path, expected=f"a CSV file with the columns {', '.join(_PAIR_COLUMNS)}")
+    row_of = {name: row for row, name in enumerate(index.ids)}
+    folder = os.path.dirname(os.path.abspath(path))
+    rows, same = [], []
+    places, columns = read_csv_table(path, _PAIR_COLUMNS)
+    for place, *photos, answer in zip(places, *(columns[name] for name in _PAIR_COLUMNS)):
+        rows.append([_row(f"--pairs ({place})", photo, folder, row_of) for photo in photos])
+        same.append(_is_same(f"--pairs ({place})", answer))
+    if not rows:
+        raise invalid("--pairs", received=f"{path} without a pair", expected="a line for each labelled pair")
+    left, right = np.array(rows).T
+    return index.similarities(left, right), np.array(same)
+
+
+def _row(place: str, text: str, folder: str, row_of: dict[str, int]) -> int:
+    for name in (text, os.path.normpath(os.path.join(folder, text))):
+        if name in row_of:
+            return row_of[name]
+    raise invalid(place, received=text, expected="the path of a photo that is in the index")
+
+
+def _is_same(place: str, text: str) -> bool:
+    word = text.lower()
+    if word not in (*_YES, *_NO):
+        raise invalid(place, received=text, expected="1 or 0 in the column same")
+    return word in _YES
+
+
+def calibrated(path: str, index: EmbeddingIndex, precision: float) -> CalibratedThreshold:
+    """The threshold for a precision on the pairs of a file; see `read_pairs` and `calibrate_threshold`."""
+    try:
+        return calibrate_threshold(*read_pairs(path, index), precision)
+    except InvalidInput as error:
+        raise InvalidInput(str(error).replace("Invalid target_precision:", "Invalid --precision:")) from error
+
+
+def sentence(found: CalibratedThreshold) -> str:
+    """What the labelled pairs say."""
+    return (
+        f"Threshold {shown_threshold(found.threshold)}: {100 * found.precision:.1f} % of the {found.num_accepted} "
+        f"labelled pairs that reach it are the same (95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}), "
+        f"and {100 * found.recall:.1f} % of the same pairs reach it."
+    )
+
+
+def table(pairs: DuplicatePairs, index: EmbeddingIndex) -> str:
+    """A line for each pair, in groups."""
+    rows = [
+        (str(group), shown_similarity(similarity), shown_path(first), shown_path(second))
+        for group, similarity, first, second in _lines(pairs, index)
+    ]
+    return aligned(HEADER, rows)
+
+
+def write_pairs(path: str, pairs: DuplicatePairs, index: EmbeddingIndex) -> None:
+    """Writes the same as a CSV file."""
+    write_csv(path, HEADER, _lines(pairs, index))
+
+
+def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshold: float, most: int) -> None:
+    """Writes a page with a strip for each of the first `most` groups."""
+    best: dict[int, float] = {}
+    for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist()):
+        for row in (first, second):
+            best[row] = max(similarity, best.get(row, -np.inf))
+    groups = pairs.groups()
+    labels = index.labels
+    strips = [
+        [Tile(index.ids[row], shown_similarity(best[row]), "" if labels is None else labels[row]) for row in group]
+        for group in groups[:most]
+    ]
+    shown = f"the first {most} of {len(groups)} groups" if len(groups) > most else plural(len(groups), "group")
+    reached = shown_threshold(threshold)
+    summary = f"Photos that are at least {reached} similar, {shown}; below each its largest similarity."
+    write_strips(path, "Near-duplicates", summary, strips)
+
+
+def _lines(pairs: DuplicatePairs, index: EmbeddingIndex) -> list[tuple[int, float, str, str]]:
+    """Group (from 1), similarity and the two ids of each pair, by group, then the most similar first."""
+    group_of = {row: number for number, group in enumerate(pairs.groups(), 1) for row in group}
+    lines = [
+        (group_of[first], similarity, index.ids[first], index.ids[second])
+        for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist())
+    ]
+    return sorted(lines, key=lambda line: (line[0], -line[1]))

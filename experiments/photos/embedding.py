@@ -1,0 +1,113 @@
+"""Embeds many photos in parts that are kept, so that a stopped run resumes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import zipfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from common.data.regular_files import contents_of, regular_status
+from common.errors import InvalidInput, check_positive
+from common.files import read_json, write_atomically, write_json
+from common.index import ImageEmbedder
+from common.progress import progress_bar
+from experiments.photos.embedding_tables import EmbeddingTable
+from experiments.photos.photos import Photos
+from experiments.photos.shown import shown_text
+
+PHOTOS_PER_PART = 512
+_NUM_NAMED = 5  # unreadable photos that an error names
+_PLAN = "plan.json"
+
+
+def embed_photos(
+    photos: Photos, embedder: ImageEmbedder, parts: str | os.PathLike, *, batch_size: int = 64, skip: bool = False
+) -> EmbeddingTable:
+    """Embeds photos in their order.
+
+    Every 512 photos are kept in the folder `parts`, which is removed at the end. The same call resumes there, if the
+    model and the photos (paths, sizes, times of change) are still the same; else it begins anew. Each file is decoded
+    to its end first, for a network would take the pixels that a damaged JPEG file lacks for grey ones.
+
+    Args:
+        photos: to embed.
+        embedder: the model.
+        parts: a folder for parts, made if need be.
+        batch_size: photos in a pass through the network.
+        skip: photos that cannot be read are left out, and named on the standard output; else they are an error.
+
+    Raises:
+        InvalidInput: photos that cannot be read, the first of them named, or none that can.
+    """
+    check_positive("--batch_size", batch_size)
+    folder = pathlib.Path(parts)
+    _keep_plan(folder, photos, embedder, skip)
+    starts = range(0, len(photos.paths), PHOTOS_PER_PART)
+    embedded, kept = [], []
+    with progress_bar(total=len(photos.paths), desc="embedding", unit="image") as bar:
+        for start in starts:
+            paths = photos.paths[start : start + PHOTOS_PER_PART]
+            rows, places = _part(folder / f"{start:09}.npz", paths, embedder, batch_size, skip)
+            embedded.append(rows)
+            kept += (start + places).tolist()
+            bar.update(len(paths))
+    if not kept:
+        raise InvalidInput(f"None of the {len(photos.paths)} photos can be read.")
+    shutil.rmtree(folder)
+    labels = None if photos.labels is None else [photos.labels[place] for place in kept]
+    return EmbeddingTable(np.concatenate(embedded), [photos.paths[place] for place in kept], labels, embedder.digest)
+
+
+def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
+    """The files that are no image that can be read to its end, and why."""
+    from common.data.image_files import decode_rgb
+
+    def complaint(path: str) -> str | None:
+        contents = contents_of(path)
+        image = contents if isinstance(contents, str) else decode_rgb(contents)
+        return image if isinstance(image, str) else None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return {path: found for path, found in zip(paths, pool.map(complaint, paths)) if found is not None}
+
+
+def _part(
+    file: pathlib.Path, paths: list[str], embedder: ImageEmbedder, batch_size: int, skip: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings `[readable, dim]` of some photos, and their places `[readable]`: read, or made and kept."""
+    with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(file) as archive:
+        return archive["embeddings"], archive["places"]
+    unreadable = unreadable_photos(paths)
+    if unreadable and not skip:
+        named = [f"{path} ({reason})" for path, reason in list(unreadable.items())[:_NUM_NAMED]]
+        more = f" and {len(unreadable) - _NUM_NAMED} more of these {len(paths)}" if len(unreadable) > _NUM_NAMED else ""
+        raise InvalidInput(
+            f"Cannot read {'; '.join(named)}{more}. Take them out, or leave them out by --skip_unreadable; what is "
+            "embedded already is kept."
+        )
+    for path, reason in unreadable.items():
+        print(shown_text(f"left out: {path} ({reason})"))
+    places = np.array([place for place, path in enumerate(paths) if path not in unreadable], np.int64)
+    embeddings = embedder.embed([paths[place] for place in places], batch_size=batch_size)
+    # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+    write_atomically(file, lambda target: np.savez(target, embeddings=embeddings, places=places))
+    return embeddings, places
+
+
+def _keep_plan(folder: pathlib.Path, photos: Photos, embedder: ImageEmbedder, skip: bool) -> None:
+    """Makes the folder for parts, without those of another model or of other photos."""
+    files = [(path, status.st_size, status.st_mtime_ns) for path in photos.paths for status in [regular_status(path)]]
+    basis = json.dumps([embedder.digest, skip, PHOTOS_PER_PART, files])
+    plan = {"digest": hashlib.sha256(basis.encode("utf-8", "surrogatepass")).hexdigest()}
+    if folder.exists() and read_json(folder / _PLAN) != plan:
+        for path in [*folder.glob("*.npz"), folder / _PLAN]:
+            path.unlink(missing_ok=True)
+    write_json(folder / _PLAN, plan)

@@ -1,0 +1,138 @@
+"""Photos of an index: looked up by an embedding or by a row, and shown by row number alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from common.data.regular_files import contents_of
+from common.errors import invalid
+from common.index import EmbeddingIndex, Neighbors
+from experiments.photos.shown import shown_text
+from experiments.photos.uploads import Refused, small_copy
+
+PICTURE_SIDE = 320  # most pixels of a picture's longer side
+_NUM_EXAMPLES = 12
+
+
+class Gallery:
+    """What the page knows of an index; clients name its photos by their rows, never by a path.
+
+    Args:
+        index: with at least one photo.
+        name: of the index, as it is shown.
+        max_pixels: photos with more of them are not shown.
+
+    Raises:
+        InvalidInput: the index is empty.
+    """
+
+    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int) -> None:
+        if not len(index):
+            raise invalid("--index", received=name, expected="an index with photos")
+        self.index, self.name, self._max_pixels = index, name, max_pixels
+        self._root = _common_folder(index.ids)
+        numbers: dict[str, int] = {}
+        labels = index.labels or ()
+        # Labels are compared as they are shown, which is how clients name them.
+        self._classes = np.array([numbers.setdefault(shown_text(label), len(numbers)) for label in labels], np.int32)
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def classes(self) -> list[dict[str, Any]]:
+        """The name and the number of photos of each class, by name; photos without a label are of none."""
+        counts = np.bincount(self._classes, minlength=len(self._numbers))
+        named = [(name, int(counts[number])) for name, number in self._numbers.items() if name]
+        return [{"name": name, "photos": photos} for name, photos in sorted(named)]
+
+    def examples(self) -> list[dict[str, Any]]:
+        """Some photos, evenly spaced over the index."""
+        rows = np.unique(np.linspace(0, len(self) - 1, _NUM_EXAMPLES).astype(int))
+        return [self.described(row) for row in rows.tolist()]
+
+    def nearest(self, embedding: np.ndarray, count: int, label: str | None) -> list[dict[str, Any]]:
+        """The nearest photos of an embedding `[1, dim]`, nearest first; fewer than `count` where there are fewer.
+
+        Args:
+            embedding: of the query.
+            count: how many.
+            label: only photos of this class; None for all.
+
+        Raises:
+            Refused: there is no such class.
+        """
+        among = None if label is None else self._rows_of(label)
+        count = min(count, len(self) if among is None else len(among))
+        return self._found(self.index.search(embedding, count, among=among))
+
+    def like(self, row: int, count: int, label: str | None) -> list[dict[str, Any]]:
+        """The same of a photo of the index, without itself."""
+        self.check_row(row)
+        if label is None:
+            count = min(count, len(self) - 1)
+            return self._found(self.index.neighbors_of([row], count)) if count else []
+        among = self._rows_of(label)
+        among = among[among != row]
+        count = min(count, len(among))
+        query = np.asarray(self.index.embeddings[[row]], np.float32)
+        return self._found(self.index.search(query, count, among=among)) if count else []
+
+    def described(self, row: int) -> dict[str, Any]:
+        """What is shown of a photo; `picture` is None where its file is gone."""
+        self.check_row(row)
+        path = self.index.ids[row]
+        label = "" if self.index.labels is None else shown_text(self.index.labels[row])
+        picture = f"/api/photos/{row}/picture" if os.path.isfile(path) else None
+        return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
+
+    def picture(self, row: int) -> bytes:
+        """A small copy of a photo, as JPEG.
+
+        Raises:
+            Refused: there is no such row, or its file is gone or no picture any more.
+        """
+        contents = self.contents(row)
+        copy = small_copy(contents, PICTURE_SIDE, self._max_pixels)
+        if isinstance(copy, str):
+            raise Refused(404, copy)
+        return copy
+
+    def contents(self, row: int) -> bytes:
+        """A photo's file.
+
+        Raises:
+            Refused: there is no such row, or its file is gone.
+        """
+        self.check_row(row)
+        contents = contents_of(self.index.ids[row])
+        if isinstance(contents, str):
+            raise Refused(404, f"The file of this photo cannot be read: {contents}. It is searched all the same.")
+        return contents
+
+    def check_row(self, row: int) -> None:
+        """Raises `Refused` unless the index has the row."""
+        if not 0 <= row < len(self):
+            raise Refused(404, f"Received row {row}; expected a number from 0 to {len(self) - 1}.")
+
+    def _rows_of(self, label: str) -> np.ndarray:
+        if not label or label not in self._numbers:
+            raise Refused(422, "Received a class that the index does not have; expected one of /api/index.")
+        return np.flatnonzero(self._classes == self._numbers[label])
+
+    def _found(self, found: Neighbors) -> list[dict[str, Any]]:
+        rows, similarities = found.rows[0].tolist(), found.similarities[0].tolist()
+        return [
+            {"rank": rank, "similarity": round(similarity, 6), **self.described(row)}
+            for rank, (row, similarity) in enumerate(zip(rows, similarities), 1)
+        ]
+
+
+def _common_folder(paths: Sequence[str]) -> int:
+    """The length of the folder that all paths begin with, with its separator."""
+    beginning = os.path.commonprefix([min(paths), max(paths)])
+    return beginning.rfind(os.sep) + 1

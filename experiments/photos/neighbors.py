@@ -1,0 +1,119 @@
+"""Neighbours of photos in an index: searched, printed, written as a table and as a page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from common.index import EmbeddingIndex, Neighbors, QueryExpansion, Reranking
+from experiments.photos.embedding_tables import EmbeddingTable
+from experiments.photos.shown import aligned, shown_path, shown_similarity, shown_text, write_csv
+from experiments.photos.strips import Tile, write_strips
+from experiments.site.markup import plural
+
+HEADER = ("query", "rank", "similarity", "label", "path")
+
+
+class Found(NamedTuple):
+    """What was found for one query.
+
+    Attributes:
+        query: path.
+        label: the query's class, "" where it is unknown.
+        ids: of its neighbours, nearest first.
+        labels: their classes, "" for none.
+        similarities: with the query.
+    """
+
+    query: str
+    label: str
+    ids: list[str]
+    labels: list[str]
+    similarities: list[float]
+
+
+def find_neighbors(
+    index: EmbeddingIndex,
+    queries: EmbeddingTable,
+    k: int,
+    *,
+    approximate: bool = False,
+    expansion: QueryExpansion | None = None,
+    reranking: Reranking | None = None,
+) -> list[Found]:
+    """The k nearest photos of each query; a query that is in the index, by its path, does not find itself.
+
+    Args:
+        index: what is searched.
+        queries: photos of the model that made the index.
+        k, approximate, expansion, reranking: see `EmbeddingIndex.search`.
+
+    Raises:
+        InvalidInput: embeddings of another model or length, or k larger than the index.
+    """
+    index.check_model(queries.model_digest)
+    depth = k + 1 if k < len(index) else k
+    neighbors = index.search(
+        queries.embeddings, depth, approximate=approximate, expansion=expansion, reranking=reranking
+    )
+    labels = queries.labels or [""] * len(queries.paths)
+    return [_found(path, labels[row], neighbors, row, k) for row, path in enumerate(queries.paths)]
+
+
+def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int) -> Found:
+    rows = neighbors.rows[row].tolist()
+    ids = [neighbors.all_ids[each] for each in rows]
+    kept = [place for place, each in enumerate(ids) if each != path][:k]
+    known = neighbors.all_labels
+    return Found(
+        path,
+        label,
+        [ids[place] for place in kept],
+        ["" if known is None else known[rows[place]] for place in kept],
+        [float(neighbors.similarities[row, place]) for place in kept],
+    )
+
+
+def table(found: list[Found]) -> str:
+    """A line for each neighbour."""
+    lines = [
+        (shown_path(each.query), str(rank), shown_similarity(similarity), shown_text(label), shown_path(path))
+        for each in found
+        for rank, (path, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
+    ]
+    return aligned(HEADER, lines)
+
+
+def write_neighbors(path: str, found: list[Found]) -> None:
+    """Writes the same as a CSV file."""
+    lines = [
+        (each.query, rank, similarity, label, neighbor)
+        for each in found
+        for rank, (neighbor, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
+    ]
+    write_csv(path, HEADER, lines)
+
+
+def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:
+    """Writes a page with a strip for each of the first `most` queries."""
+    strips = [_strip(each) for each in found[:most]]
+    queries = plural(len(found), "query", "queries")
+    shown = f"the first {most} of {queries}" if len(found) > most else queries
+    write_strips(path, "Neighbours", f"Nearest photos in {index_name}, for {shown}, with their similarities.", strips)
+
+
+def _strip(found: Found) -> list[Tile]:
+    tiles = [Tile(found.query, "", found.label, "query")]
+    for path, label, similarity in zip(found.ids, found.labels, found.similarities):
+        role = ("right" if label == found.label else "wrong") if label and found.label else ""
+        tiles.append(Tile(path, shown_similarity(similarity), label, role))
+    return tiles
+
+
+def precision_of(found: list[Found]) -> float | None:
+    """Share of neighbours of the query's class, mean over queries; None where classes are unknown."""
+    shares = [
+        np.mean([label == each.label for label in each.labels]) for each in found if each.label and any(each.labels)
+    ]
+    return float(np.mean(shares)) if shares else None

@@ -1,0 +1,157 @@
+"""The server of the page: its address, and its end by Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import socket
+import warnings
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from common.errors import InvalidInput, invalid
+from experiments.photos.app import make_app
+from experiments.photos.guards import Guard, Hosts
+from experiments.photos.service import PhotoService
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_CONNECTIONS = 64
+_SECONDS_TO_END = 5
+_SECONDS_KEPT = 5  # of a connection without requests
+_SECONDS_FOR_HEADERS = 10.0
+
+
+def check_packages() -> None:
+    """Raises `InvalidInput` unless the packages of the extra "serve" are installed."""
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        try:
+            __import__(module)
+        except ImportError as error:
+            raise InvalidInput(
+                f"experiments.serve needs fastapi, uvicorn and python-multipart ({module} is missing). Install them: "
+                "pip install 'deep-metric-learning[serve]', or pip install -r requirements-serve.txt in a clone."
+            ) from error
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections.
+
+    Args:
+        host: name or address of this machine.
+        port: 0 for any that is free.
+
+    Raises:
+        InvalidInput: the port is taken or not allowed, or the host is none of this machine's.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise invalid("--host", received=host, expected=f"a name or an address of this machine ({error})") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise invalid("--host", received=host, expected="an address of this machine") from error
+        fix = "Another program uses it: end that, name another one, or take any that is free by --port=0."
+        reason = error.strerror or str(error)
+        raise invalid("--port", received=port, expected=f"a free port ({reason})", fix=fix) from error
+    return listener
+
+
+def address_of(listener: socket.socket, host: str) -> str:
+    """The address of the page, for a browser."""
+    port = listener.getsockname()[1]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether only programs of this machine can reach it."""
+    return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def make_server(service: PhotoService, listener: socket.socket, host: str) -> uvicorn.Server:
+    """What answers requests when its `run(sockets=[listener])` is called, until the process is told to end.
+
+    Requests that are under way then get a few seconds.
+
+    Args:
+        service: what answers.
+        listener: of `listen`.
+        host: as the user has given it.
+    """
+    from uvicorn import Config, Server
+
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # pixels are counted, see `uploads`
+    names = _LOOPBACK | {host.lower(), socket.gethostname().lower()}
+    hosts = Hosts(_LOOPBACK | {host.lower()}) if is_loopback(listener) else Hosts(names, any_address=True)
+    limits = service.limits
+    guard = Guard(
+        make_app(service),
+        hosts=hosts,
+        upload_bytes=limits.upload_bytes,
+        searches_per_minute=limits.searches_per_minute,
+    )
+    config = Config(
+        guard,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        http=_impatient_protocol(_SECONDS_FOR_HEADERS),
+        loop="asyncio",
+        lifespan="off",
+        limit_concurrency=_CONNECTIONS,
+        timeout_keep_alive=_SECONDS_KEPT,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+    )
+    return Server(config)
+
+
+def _impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's HTTP protocol with a time limit for headers."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class ImpatientProtocol(H11Protocol):
+        """Closes a connection whose headers are late."""
+
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+
+        def data_received(self, data: bytes) -> None:
+            if self._timer is None and self._is_waiting():
+                self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+            super().data_received(data)
+            if not self._is_waiting():
+                self._stop_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def _is_waiting(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _close_if_waiting(self) -> None:
+            self._timer = None
+            if self._is_waiting():
+                self.transport.close()
+
+    return ImpatientProtocol

@@ -1,0 +1,134 @@
+"""Answers of the page: dictionaries that are its JSON, one photo computed at a time."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.photos.gallery import Gallery
+from experiments.photos.network import Attention, PhotoNetwork
+from experiments.photos.uploads import FORMATS, Refused, read_photo
+
+MOST_NEIGHBOURS = 100
+_CACHED_PICTURES = 512  # about 20 kB each
+
+
+class Limits(NamedTuple):
+    """Bounds on requests.
+
+    Attributes:
+        upload_bytes: most bytes of an uploaded file.
+        pixels: most pixels of a photo, width times height.
+        searches_per_minute: over all clients.
+    """
+
+    upload_bytes: int
+    pixels: int
+    searches_per_minute: int
+
+
+class PhotoService:
+    """Everything that the page can be asked.
+
+    Args:
+        gallery: the photos that are searched.
+        network: the model of the index; None: only photos of the index can be looked up.
+        limits: on photos and requests.
+    """
+
+    def __init__(self, gallery: Gallery, network: PhotoNetwork | None, limits: Limits) -> None:
+        self.gallery, self.limits = gallery, limits
+        self._network = network
+        self._one_photo = threading.Lock()
+        self._few_pictures = threading.Semaphore(2)
+        self._cached = functools.lru_cache(_CACHED_PICTURES)(gallery.picture)
+
+    def describe(self) -> dict[str, Any]:
+        """The index, its classes, some of its photos, and the limits."""
+        return {
+            "index": self.gallery.name,
+            "photos": len(self.gallery),
+            "metric": self.gallery.index.metric,
+            "classes": self.gallery.classes(),
+            "examples": self.gallery.examples(),
+            "takes_uploads": self._network is not None,
+            "has_attention": self._network is not None and self._network.has_attention,
+            "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
+        }
+
+    def search(self, contents: bytes, count: int, label: str | None) -> dict[str, Any]:
+        """The neighbours of an uploaded photo.
+
+        Args:
+            contents: of the file.
+            count: of neighbours.
+            label: only of this class; None for all.
+
+        Raises:
+            Refused: the file is no photo that can be read, or there is no such class.
+        """
+        if self._network is None:
+            raise Refused(409, "This page was started without --model, so it cannot embed photos.")
+        began = time.perf_counter()
+        with self._one_photo:
+            photo = read_photo(contents, self.limits.pixels, self._network.exif_orientation)
+            found = self.gallery.nearest(self._network.embedding_of(photo), count, label)
+            attention = self._network.attention_of(photo)
+        return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
+
+    def like(self, row: int, count: int, label: str | None) -> dict[str, Any]:
+        """The neighbours of a photo of the index, without itself; arguments and errors as in `search`."""
+        began = time.perf_counter()
+        with self._one_photo:
+            found = self.gallery.like(row, count, label)
+            attention = self._attention_in(row)
+        return _answer(self.gallery.described(row), attention, found, began)
+
+    def picture(self, row: int) -> bytes:
+        """A small copy of a photo of the index, as JPEG.
+
+        Raises:
+            Refused: there is no such row, or no picture any more.
+        """
+        with self._few_pictures:
+            return self._cached(row)
+
+    def warm_up(self) -> None:
+        """Runs the model once, which builds its graphs, before the first photo arrives."""
+        if self._network is not None:
+            photo = np.zeros((32, 32, 3), np.uint8)
+            self._network.embedding_of(photo)
+            self._network.attention_of(photo)
+
+    def _attention_in(self, row: int) -> Attention | None:
+        if self._network is None or not self._network.has_attention:
+            return None
+        try:
+            contents = self.gallery.contents(row)
+            return self._network.attention_of(read_photo(contents, self.limits.pixels, self._network.exif_orientation))
+        except Refused:  # the file is gone; the search needs only its embedding
+            return None
+
+
+def _answer(
+    query: dict[str, Any], attention: Attention | None, found: list[dict[str, Any]], began: float
+) -> dict[str, Any]:
+    return {
+        "query": {**query, "attention": None if attention is None else _described(attention)},
+        "neighbours": found,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+def _described(attention: Attention) -> dict[str, Any]:
+    weights = attention.weights
+    return {
+        "weights": weights.round(4).tolist(),
+        "lowest": round(float(weights.min()), 4),
+        "highest": round(float(weights.max()), 4),
+        "overlay": attention.overlay(),
+    }

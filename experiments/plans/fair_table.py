@@ -1,0 +1,221 @@
+"""A table of the fair protocol: rows of methods, each beside its printed figures and compared with its baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from common.errors import check_choice
+from experiments import reports
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
+from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines, write_recall_of_methods
+from experiments.protocols.report_files import write_report_files
+from experiments.published.values import DISSERTATION
+from experiments.settings.build import parse_method
+
+THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter
+
+
+@dataclasses.dataclass(frozen=True)
+class FairRow:
+    """One row.
+
+    Attributes:
+        method: as `build.parse_method` reads it.
+        printed: the row's label in the table's print; None: what the thesis prints for the method anywhere, if it does.
+        baseline: the label of the row that it is compared with; None: it is a baseline itself.
+        settings: values of configuration fields that tell the row from others of the same method.
+        variant: what the settings are, in a word or two; part of the label.
+    """
+
+    method: str
+    printed: str | None = None
+    baseline: str | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    variant: str = ""
+
+    @property
+    def label(self) -> str:
+        """The row's name here."""
+        return f"{self.method}, {self.variant}" if self.variant else self.method
+
+
+class FairTable(Study):
+    """Rows of the fair protocol on one data set; all folds at any budget, for their models are concatenated.
+
+    Args:
+        title: of the table.
+        table: the thesis' number; None for rows that no table of the thesis has together.
+        rows: in the thesis' order; `--loss` keeps those of some losses.
+        options: of the study.
+        chapter: whose settings the rows follow, 3 or 5.
+        notes: footnotes.
+
+    Raises:
+        InvalidInput: a pooling or chapter given by hand, or a loss that no row has.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        table: str | None,
+        rows: Sequence[FairRow],
+        options: StudyOptions,
+        chapter: int,
+        notes: Sequence[str] = (),
+    ):
+        self.title, self.table, self.repeats = title, table, options.repeats
+        # Two folds are the fewest that concatenate anything.
+        settings = {"num_folds": 2} if options.budget == "smoke" else {}
+        self.rows = {row.label: row for row in choose_rows(rows, options.losses)}
+        self._cells: dict[str, list[Cell]] = {}
+        for label, row in self.rows.items():
+            loss, method, pooling = parse_method(row.method)
+            config = options.with_pooling(pooling).configuration(
+                loss, method, settings=settings, chapter=chapter, **row.settings
+            )
+            self._cells[label] = options.cells(label, config, all_folds=True)
+        self.num_cells = sum(map(len, self._cells.values()))
+        of_thesis = table is not None and not table.startswith(DISSERTATION)
+        self.protocol = _protocol(config.num_folds, options.repeats, chapter) if of_thesis else ""
+        baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
+        compared = [f"Compared as 'minus baseline', paired: {'; '.join(baselines)}."] if baselines else []
+        self.notes = (*notes, *compared, *budget_notes(options))
+
+    def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
+        """The cells of a row."""
+        del finished
+        return self._cells[label]
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, row by row, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table of complete rows and their picture, and says what the others have reached."""
+        return write_fair_table(
+            self.rows,
+            self._cells,
+            finished,
+            folder,
+            name,
+            title=self.title,
+            table=self.table,
+            repeats=self.repeats,
+            notes=self.notes,
+        )
+
+
+def write_fair_table(
+    rows: Mapping[str, FairRow],
+    cells: Mapping[str, Sequence[Cell]],
+    finished: FinishedCells,
+    folder: pathlib.Path,
+    name: str,
+    *,
+    title: str,
+    table: str | None,
+    repeats: int,
+    notes: Sequence[str],
+) -> str:
+    """Writes the table of complete rows and their picture; returns the text for the terminal.
+
+    Args:
+        rows: by label.
+        cells: of each row, by label.
+        finished: what has been trained.
+        folder, name: of the files.
+        title: of the table.
+        table: the thesis' number, or None.
+        repeats: of each fold in a complete row.
+        notes: footnotes.
+    """
+    methods = {}
+    for label, of_row in cells.items():
+        units = finished_units(of_row, finished)
+        if units:
+            methods[label] = _method(rows[label], table, repeats, of_row[0], units)
+    complete = {label: method for label, method in methods.items() if not method.missing}
+    before = next((row for method in methods.values() if (row := method.untrained_row())), None)
+    lines = [before] if before else []
+    for label, method in complete.items():
+        baseline = rows[label].baseline
+        lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
+    text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
+    recall = write_recall_of_methods([*methods.values()], folder, name)
+    said = [recall] if recall else []
+    said += [f"warning: {warning}" for method in complete.values() for warning in method_warnings(method)]
+    said += [line for method in methods.values() for line in partial_lines(method)]
+    if complete:
+        figures = {metric: cell.estimate.mean for (_, metric), cell in before.cells.items()} if before else {}
+        drawn = [line for line in lines if line is not before]
+        draw_rows(drawn, folder / f"{name}.png", title=title, untrained=figures.get("MAP@R"))
+        said.append(f"Figure: {folder / f'{name}.png'}")
+    return "\n".join([text, *said])
+
+
+def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
+    path = units[0].path.parent
+    runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
+    printed = (table, row.printed) if table and row.printed else None
+    return MethodReport(cell.config, runs, repeats, row.label, printed, row.settings)
+
+
+def draw_rows(
+    rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str, untrained: float | None = None
+) -> None:
+    """Bars of MAP@R: single and concatenated models of every complete row.
+
+    Args:
+        rows: of the table.
+        path: where the PNG goes.
+        title: above the bars.
+        untrained: MAP@R of the network before training, as a fraction, where it is known.
+    """
+    groups: dict[str, dict[str, reports.Interval]] = {}
+    for row in rows:
+        for (size, metric), cell in row.cells.items():
+            if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
+                groups.setdefault(size, {})[row.method] = cell.estimate.interval
+    reports.interval_bars(groups, path, title=title, untrained=untrained)
+
+
+def choose_rows(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
+    """The rows of some losses; `c1` stands for all its rows, `c1+xbm` for those with the memory.
+
+    Args:
+        rows: of a table.
+        losses: names; none: all rows.
+
+    Raises:
+        InvalidInput: a loss that no row has.
+    """
+    known = {row.label: _forms(parse_method(row.method)[0]) for row in rows}
+    for loss in losses:
+        check_choice("--loss", loss, list(dict.fromkeys(form for forms in known.values() for form in forms)))
+    return [row for row in rows if not losses or set(known[row.label]) & set(losses)]
+
+
+def _forms(loss: str) -> list[str]:
+    """What a loss may be called: `margin+distance+rho` is also a `margin+distance` and a `margin`."""
+    parts = loss.split("+")
+    return ["+".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _protocol(num_folds: int, repeats: int, chapter: int) -> str:
+    """What each row has, beside what the thesis' rows have (sections 3.3.2.1 and 5.3.4.1)."""
+    of_thesis = trainings(THESIS_REPEATS[chapter])
+    return (
+        f"Each row: {num_folds} folds, {trainings(repeats)} each; thesis chapter {chapter}: 4 folds, {of_thesis} each."
+    )
+
+
+def budget_notes(options: StudyOptions) -> tuple[str, ...]:
+    """What a small budget leaves out of a table of the fair protocol."""
+    if options.budget == "full":
+        return ()
+    folds = ", two folds" if options.budget == "smoke" else ""
+    return (f"Budget {options.budget}: short runs{folds}. It shows a direction, not the thesis' figures.",)

@@ -1,0 +1,79 @@
+"""Cells of a study, or units of the fair protocol, as tasks of a launcher."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable
+
+from absl import flags
+
+from common.errors import InvalidInput
+from experiments.launch.launch_flags import Launcher
+from experiments.launch.unit_task import Failure, UnitTask
+from experiments.plans.study import Cell, Study
+from experiments.plans.study_runs import StudyRuns
+from experiments.plans.unit_command import unit_command
+from experiments.runs.unit import unit_label
+from experiments.runs.unit_runs import UnitRuns
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.flags import PLACE_FLAGS, UNIT_FLAGS
+from experiments.settings.tracker_flags import given_tracker_flags
+
+
+def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]:
+    """Units of a protocol as cells, named after their method.
+
+    Args:
+        units: (configuration, fold, repeat) each.
+    """
+    return [
+        Cell(f"{config.name} {unit_label(config, fold, repeat)}", config, fold, repeat)
+        for config, fold, repeat in units
+    ]
+
+
+def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> list[UnitTask]:
+    """What a launcher starts for cells; cells of one run directory are one task.
+
+    Args:
+        runs: whose folders hold the results.
+        cells: in the order of starting.
+        export_model: whether each finished run gets its `model.keras`.
+    """
+    values = flags.FLAGS
+    places = {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags()
+    tasks: dict[pathlib.Path, UnitTask] = {}
+    for cell in cells:
+        folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)
+        command = unit_command(cell, {**places, "export_model": export_model})
+        tasks.setdefault(folder, UnitTask(cell.label, command, folder))
+    return list(tasks.values())
+
+
+def launch_missing(study: Study, runs: StudyRuns, launcher: Launcher, max_cells: int | None) -> list[Failure]:
+    """Trains missing cells, all that are known at once; a search is asked again when these have ended.
+
+    Args:
+        study: whose cells.
+        runs: where they are.
+        launcher: trains them.
+        max_cells: train at most so many; None: all.
+
+    Returns:
+        Cells that left no result.
+
+    Raises:
+        InvalidInput: a result that was left cannot be read.
+    """
+    failures: list[Failure] = []
+    tried: list[Cell] = []
+    while True:
+        missing = [cell for cell in study.cells(runs) if runs.unit(cell) is None and cell not in tried]
+        missing = missing[: None if max_cells is None else max_cells - len(tried)]
+        if not missing:
+            return failures
+        ended = launcher.run(cell_tasks(runs.unit_runs, missing, export_model=False))
+        failures += ended
+        tried += missing
+        if len(ended) == 0 and any(runs.unit(cell) is None for cell in missing):
+            raise InvalidInput("\n".join(runs.problems) or "A unit left no result. Run the command again.")

@@ -1,0 +1,262 @@
+"""`experiments.figure` and `experiments.table`: lists a study's cells, runs those that are missing, draws the rest."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from absl import flags
+
+from common.backbones import conversion_command
+from common.errors import InvalidInput, check_choice
+from common.training.trackers import TrackerChoice
+from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
+from experiments.launch.unit_task import Failure, check_no_failures
+from experiments.plans.cost import duration, estimated_seconds, rate_of
+from experiments.plans.launched_cells import launch_missing
+from experiments.plans.study import Cell, Study, StudyOptions, finished_units
+from experiments.plans.study_runs import NothingFinished, StudyRuns
+from experiments.plans.unit_command import DATA_DIR, unit_command
+from experiments.reports import UnitRun
+from experiments.rows.recording import record_methods
+from experiments.runs.start_checks import check_configurations
+from experiments.runs.tracked_units import follow_pictures
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
+from experiments.settings.initial_weights import file_to_make
+from experiments.settings.recipes import BUDGETS
+from experiments.settings.tracker_flags import (
+    TRACKER_FLAGS,
+    define_tracker_flags,
+    given_tracker_flags,
+    tracker_from_flags,
+)
+
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
+Studies = Mapping[str, Callable[[StudyOptions], Study]]
+_ABOUT_TRAINING = (
+    *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
+    *("record", "replace"),
+    *experiment_flags.UNIT_FLAGS,
+    *("launch", *READ_BY, *TRACKER_FLAGS),
+)
+
+
+def define_study_flags(studies: Collection[str]) -> None:
+    """Defines `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
+    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_place_flags()
+    define_launch_flags()
+    define_tracker_flags()
+    flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
+    flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
+    flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
+    flags.DEFINE_integer(
+        "repeats",
+        1,
+        "Runs of each fold, with different seeds; with --budget=full the default is the thesis' number.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer("fold", None, "Block of classes that validates, for studies of one split.", lower_bound=0)
+    flags.DEFINE_list(
+        "monitor", None, "What stops the runs of tables 3.2 and 5.2: test_set, or test_set,held_out (default)."
+    )
+    flags.DEFINE_list(
+        "study", None, "For --id=agreement: folders of recorded studies (default: all below results that it can take)."
+    )
+
+
+def run_study(
+    kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, object]], full_repeats: Mapping[str, int]
+) -> None:
+    """Does what the flags say.
+
+    Args:
+        kind: `figure` or `table`; names folders and files.
+        studies: by number in the thesis.
+        defaults: of flags that the user does not give, by number in the thesis, where a study has its own.
+        full_repeats: `--repeats` of the full budget where the user gives none, likewise.
+
+    Raises:
+        InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
+    """
+    values = flags.FLAGS
+    study_id = check_choice("--id", values.id, studies)
+    experiment_flags.refuse_flags("study", because="only --id=agreement reads recorded studies")
+    for name, value in defaults.get(study_id, {}).items():
+        flags.FLAGS.set_default(name, value)
+    if values.budget == "full" and study_id in full_repeats:
+        flags.FLAGS.set_default("repeats", full_repeats[study_id])
+    if values.max_cells and not values.run:
+        raise InvalidInput("--max_cells would have no effect without --run.")
+    options = options_from_flags()
+    study = studies[study_id](options)
+    _refuse_unused(study, options)
+    trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
+    launcher, tracker = launcher_from_flags(*trains), tracker_from_flags(options.dataset, *trains)
+    if values.run:
+        check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
+    runs = _runs(options, tracker) if study.needs_data else NothingFinished()
+    failures: list[Failure] = []
+    if values.run and study.num_cells and isinstance(runs, StudyRuns):
+        failures = _run_missing(study, runs, values.max_cells, launcher)
+    known = study.cells(runs)
+    if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
+        places = {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}
+        print(listing(study, runs, {**places, **given_tracker_flags()}))
+    if finished_units(known, runs) or not study.num_cells:
+        folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
+        if study.needs_data:
+            folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
+        print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
+        print(f"Folder: {folder}")
+        follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
+    record_methods(study.recorded(runs))
+    check_no_failures(failures)
+
+
+def options_from_flags() -> StudyOptions:
+    """The options that the flags give, after a check of all names."""
+    values = flags.FLAGS
+    experiment_flags.refuse_flags("method")
+    experiment_flags.check_dataset_flags()
+    check_choice("--budget", values.budget, BUDGETS)
+    losses = tuple(values.loss) if values["loss"].present else ()
+    experiment_flags.check_distinct("--loss", losses)
+    for loss in losses:
+        build.check_loss_name(loss)
+    if len(values.pooling) != 1:
+        raise InvalidInput(f"Invalid --pooling: received {len(values.pooling)} names, expected one.")
+    return StudyOptions(
+        dataset=values.dataset,
+        budget=values.budget,
+        recipe=values.recipe,
+        pooling=check_choice("--pooling", values.pooling[0], build.POOLINGS),
+        losses=losses,
+        repeats=values.repeats,
+        fold=values.fold,
+        monitors=tuple(values.monitor or ()),
+        overrides=experiment_flags.overrides_from_flags(),
+    )
+
+
+def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str, object]) -> str:
+    """All cells that are known: done with their figures, or missing with their cost and command."""
+    known = study.cells(runs)
+    done = finished_units(known, runs)
+    costs = {cell: estimated_seconds(cell.config, rate_of(cell.config, done)) for cell in known}
+    missing = [cell for cell in known if runs.unit(cell) is None]
+    lines = [study.title, *(f"warning: {problem}" for problem in runs.problems)]
+    summary = f"{study.num_cells} cells: {len(done)} done, {study.num_cells - len(done)} missing"
+    if missing:
+        average = sum(costs[cell] for cell in missing) / len(missing)
+        total = average * (study.num_cells - len(done))
+        summary += f", about {duration(total)} on {rate_of(missing[0].config, done).hardware}"
+    lines.append(f"{summary}. --run trains what is missing." if missing else f"{summary}.")
+    lines += [study.protocol] if study.protocol else []
+    lines += _what_commands_need(missing, places)
+    for cell in known:
+        unit = runs.unit(cell)
+        if unit is None:
+            lines += [
+                f"missing  {cell.label} (about {duration(costs[cell])})",
+                f"         {unit_command(cell, places)}",
+            ]
+        else:
+            lines.append(f"done     {cell.label}: {_figures(unit)}")
+    if len(known) < study.num_cells:
+        lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
+    return "\n".join(lines)
+
+
+def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -> list[str]:
+    """Notes on files that the missing cells' commands name and that may have to be made first."""
+    notes = []
+    began_with = dict.fromkeys((cell.config.backbone, cell.config.weights) for cell in missing)
+    for backbone, weights in began_with:
+        if made := file_to_make(backbone, weights):
+            notes.append(
+                f"note: the commands begin with the published ImageNet weights in {made}, which this one makes: "
+                f"{conversion_command(backbone)}. Give --weights={made} here, too: then this command counts what they "
+                "train, and --run can train it."
+            )
+    datasets = dict.fromkeys(cell.config.dataset for cell in missing)
+    for dataset in datasets if places.get("data_dir") is None else ():
+        if dataset not in (*build.EMBEDDED_DATASETS, "folder", "manifest"):
+            notes.append(
+                f"note: the commands read {dataset} from --data_dir={DATA_DIR}; this one puts it there: python -m "
+                f"experiments.prepare_data --dataset={dataset} --data_dir={DATA_DIR}"
+            )
+    return notes
+
+
+def _figures(unit: UnitRun) -> str:
+    best = unit.measured["validation"]["best"]
+    ((monitor, value),) = ((name, value) for name, value in best.items() if name != "step")
+    return (
+        f"validation {monitor} {100 * value:.2f} at step {best['step']:,} of {unit.measured['steps']:,}, "
+        f"test MAP@R {100 * unit.measured['test']['MAP@R']:.2f}, {duration(unit.measured['train_seconds'])}"
+    )
+
+
+def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
+    """What is on disk. Without --data_dir the cells can still be listed.
+
+    Embedded data are made only where a run of them may have finished.
+    """
+    values = flags.FLAGS
+    is_embedded = options.dataset in build.EMBEDDED_DATASETS
+    if is_embedded and not values.run and not any(pathlib.Path(values.runs_dir).glob(f"*/{options.dataset}")):
+        return NothingFinished()
+    try:
+        drawn = options.overrides.get("seed", 0), options.overrides.get("train_fraction")
+        dataset = build.load_dataset(options.dataset, values.data_dir, values.cache_dir, *drawn)
+    except InvalidInput as error:
+        if values.run or values.data_dir:
+            raise
+        print(f"note: no data set, so every cell counts as missing. {error}", file=sys.stderr)
+        return NothingFinished()
+    return StudyRuns(
+        dataset,
+        values.runs_dir,
+        cache_dir=values.cache_dir,
+        checkpoint_seconds=values.checkpoint_seconds,
+        tracker=tracker,
+        decoded_images_mb=values.decoded_images_mb,
+    )
+
+
+def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher: Launcher | None) -> list[Failure]:
+    """Trains missing cells, by a launcher or one by one; then a search is asked again after each of them."""
+    num_trained = 0
+    runs.check(study.cells(NothingFinished()))
+    if launcher is not None:
+        return launch_missing(study, runs, launcher, max_cells)
+    while max_cells is None or num_trained < max_cells:
+        known = study.cells(runs)
+        missing = next((cell for cell in known if runs.unit(cell) is None), None)
+        if missing is None:
+            break
+        num_done = len(finished_units(known, runs))
+        print(f"[{num_done + 1}/{study.num_cells}] {missing.label}", file=sys.stderr)
+        runs.run(missing)
+        if runs.unit(missing) is None:
+            raise InvalidInput("\n".join(runs.problems) or f"{missing.label} left no result. Run the command again.")
+        num_trained += 1
+    return []
+
+
+def _refuse_unused(study: Study, options: StudyOptions) -> None:
+    """Refuses a flag that no cell of the study takes up."""
+    if not study.needs_data:
+        experiment_flags.refuse_flags(*_ABOUT_TRAINING, because="nothing is trained for this one")
+    cells: Sequence[Cell] = study.cells(NothingFinished())
+    if options.fold is not None and any(cell.fold != options.fold for cell in cells):
+        raise InvalidInput("--fold would have no effect: this study chooses its folds. Remove it.")
+    if options.monitors and all(cell.config.protocol is None for cell in cells):
+        raise InvalidInput("--monitor would have no effect: validation stops the runs of this study. Remove it.")
+    for name, value in options.overrides.items():
+        if not any(getattr(cell.config, name) == value for cell in cells):
+            raise InvalidInput(f"--{name} would have no effect on any cell of this study. Remove it.")

@@ -1,0 +1,79 @@
+"""A study's cells on disk: which are finished, and training those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from common.data import Dataset
+from common.training.trackers import TENSORBOARD, TrackerChoice
+from experiments import reports
+from experiments.plans.study import Cell
+from experiments.reports import UnitRun
+from experiments.runs.unit_runs import UnitRuns
+from experiments.settings.run_settings import DECODED_IMAGES_MB
+
+
+class StudyRuns:
+    """Finds the units of cells by configuration hash, and trains them.
+
+    Args:
+        dataset: as loaded.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or None for the default.
+        checkpoint_seconds: shortest time between two checkpoints.
+        tracker: what follows the cells that are trained.
+        decoded_images_mb: see `UnitRuns`.
+
+    Attributes:
+        dataset: as loaded.
+        cache_dir: as given.
+        unit_runs: the run directories.
+        problems: one line for each result on disk that cannot be used.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        runs_dir: str,
+        *,
+        cache_dir: str | None,
+        checkpoint_seconds: float = 30.0,
+        tracker: TrackerChoice = TENSORBOARD,
+        decoded_images_mb: int = DECODED_IMAGES_MB,
+    ):
+        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb)
+        self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, cache_dir, checkpoint_seconds
+        self.problems: list[str] = []
+        self._finished: dict[Cell, UnitRun] = {}
+
+    def unit(self, cell: Cell) -> UnitRun | None:
+        """The finished unit of a cell, or None."""
+        if cell not in self._finished:
+            runs = reports.collect_method(self.unit_runs.method_dir(cell.config))
+            self.problems += [problem for problem in runs.problems if problem not in self.problems]
+            unit = runs.finished.get((cell.fold, cell.repeat))
+            if unit is None:
+                return None
+            self._finished[cell] = unit
+            self.unit_runs.complete_tracking(cell.config, cell.fold, cell.repeat, unit.measured)
+        return self._finished[cell]
+
+    def check(self, cells: Iterable[Cell]) -> None:
+        """Refuses cells that cannot be trained, before an image is read or a folder is made."""
+        self.unit_runs.check((cell.config, cell.fold, cell.repeat) for cell in cells)
+
+    def run(self, cell: Cell) -> None:
+        """Trains a cell, from its last checkpoint if it was stopped."""
+        self.unit_runs.train(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
+
+
+class NothingFinished:
+    """Stands in for `StudyRuns` where the data are not there: every cell is missing."""
+
+    dataset = None
+    cache_dir = None
+    problems: tuple[str, ...] = ()
+
+    def unit(self, cell: Cell) -> None:
+        """Nothing has been trained."""
+        del cell

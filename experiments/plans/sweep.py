@@ -1,0 +1,179 @@
+"""A study of one hyper-parameter on the x axis, and one line for each value of another."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from experiments.plans.study import (
+    Cell,
+    FinishedCells,
+    RecordedMethod,
+    Study,
+    StudyOptions,
+    best_validation,
+    finished_units,
+    write_table,
+)
+from experiments.protocols.one_split import SplitScores
+from experiments.reports import Interval, PlainTable
+from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
+from experiments.settings.config import ExperimentConfig
+
+SWEEP = "sweep"  # of a row's extras: the point's place and axes
+INTERVAL = "95 % interval, "
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One configuration of a sweep: the line that it is on, its place on the x axis, and the configuration."""
+
+    series: str
+    x: float
+    config: ExperimentConfig
+
+
+@dataclass(frozen=True)
+class SweepAxes:
+    """What the axes show.
+
+    Attributes:
+        x_label: the hyper-parameter, in words.
+        held_out: `"validation"` (the best MAP@R on the held-out training classes of one split; a bar is the range over
+            repeats) or `"test"` (MAP@R on the test classes, all folds; a bar is the 95 % interval).
+        logarithmic: whether x doubles from point to point.
+    """
+
+    x_label: str
+    held_out: str
+    logarithmic: bool = False
+
+
+class Sweep(Study):
+    """Points on lines.
+
+    Args:
+        title: of the study.
+        points: in the order of running.
+        options: say which split and how many repeats there are.
+        axes: what is drawn.
+        notes: footnotes.
+        protocol: see `Study`.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        points: Sequence[SweepPoint],
+        options: StudyOptions,
+        axes: SweepAxes,
+        notes: Sequence[str] = (),
+        protocol: str = "",
+    ):
+        self.title, self.axes, self.notes, self.protocol = title, axes, tuple(notes), protocol
+        one_split = axes.held_out == "validation"
+        self._cells = {
+            point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config, one_split=one_split)
+            for point in points
+        }
+        self.num_cells = sum(map(len, self._cells.values()))
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """All cells, whatever is finished."""
+        del finished
+        return [cell for cells in self._cells.values() for cell in cells]
+
+    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+        """Each point's runs, with its place on the axes."""
+        methods = []
+        for place, (point, cells) in enumerate(self._cells.items()):
+            units = tuple(finished_units(cells, finished))
+            axes = dataclasses.asdict(self.axes)
+            extras = {SWEEP: {"place": place, "series": point.series, "x": point.x, **axes}}
+            if units:
+                methods.append(RecordedMethod(units, f"{point.series}, {self.axes.x_label} {point.x:g}", extras))
+        return methods
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Writes the table and the picture of what is finished."""
+        points = []
+        for point, cells in self._cells.items():
+            units = finished_units(cells, finished)
+            if units:
+                validations = best_validation(units)
+                scores = SplitScores(units) if self.axes.held_out == "test" else None
+                points.append(MeasuredPoint(point.series, sweep_value(point.x, validations, scores), len(units)))
+        text = write_table(sweep_table(self.title, self.axes, points, self.notes), folder, name)
+        path = folder / f"{name}.png"
+        draw_sweep(self.title, self.axes, points, path)
+        return f"{text}Figure: {path}"
+
+
+class MeasuredPoint(NamedTuple):
+    """A point of a sweep: the line that it is on, its value, and how many runs it has."""
+
+    series: str
+    value: SweepValue
+    num_trainings: int
+
+
+class EstimatedScores(Protocol):
+    """Test scores of some runs, of folders or of rows."""
+
+    def estimate(self, metric: str) -> Interval:
+        """The mean with its interval."""
+
+
+def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores | None) -> SweepValue:
+    """The value of a point: MAP@R of the test classes with its interval, or of validation with the runs' range.
+
+    Args:
+        x: its place.
+        validations: the best validation MAP@R of each run, fractions.
+        scores: of the test classes; None: validation is drawn.
+    """
+    if scores is not None:
+        interval = scores.estimate("MAP@R")
+        return SweepValue(x, interval.estimate, *interval.ends(), INTERVAL + interval.kind)
+    mean = float(np.mean(validations))
+    if len(validations) == 1:
+        return SweepValue(x, mean)
+    return SweepValue(x, mean, min(validations), max(validations), "range of runs")
+
+
+def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], notes: Sequence[str] = ()) -> PlainTable:
+    """One line for each point.
+
+    Args:
+        title: of the table.
+        axes: what x is, and what was measured.
+        points: in the table's order.
+        notes: footnotes, after those on the intervals.
+    """
+    lines = []
+    for series, value, num_trainings in points:
+        mark = MARKS.get(value.kind.removeprefix(INTERVAL), "")
+        bounds = (
+            "-" if value.low is None or value.high is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
+        )
+        lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
+    spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
+    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "runs"]
+    is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points)
+    kinds = {point.value.kind.removeprefix(INTERVAL) for point in points}
+    return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
+
+
+def draw_sweep(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], path: pathlib.Path) -> None:
+    """The points as lines; arguments as of `sweep_table`, and where the PNG goes."""
+    series: dict[str, list[SweepValue]] = {}
+    for point in points:
+        series.setdefault(point.series, []).append(point.value)
+    labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
+    sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)

@@ -1,0 +1,153 @@
+"""Diagnostics of finished runs, and their rank correlations with retrieval."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from common import diagnostics, retrieval
+from common.diagnostics.diagnostic_names import NAMES
+from common.errors import check_given
+from common.files import read_json, write_json
+from experiments import reports
+from experiments.reports.collect import UnitRun
+from experiments.reports.correlations import spearman_interval
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.splits import split_of
+from experiments.runs.trained_model import load_trained_model
+
+METRICS = ("MAP@R", "P@1")
+GAP = "generalisation gap"
+FEWEST_METHODS = 5  # that a bootstrap over methods can say anything about
+
+
+class Point(NamedTuple):
+    """One run.
+
+    Attributes:
+        method: the configuration that it belongs to.
+        fold: of the run, 0-based.
+        label: method, fold and repeat in words.
+        scores: test metrics, as fractions.
+        figures: diagnostics by name; those of training embeddings begin with "training ".
+    """
+
+    method: str
+    fold: int
+    label: str
+    scores: dict[str, float]
+    figures: dict[str, float]
+
+
+def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clustering: bool) -> dict[str, float]:
+    """Diagnostics of the images that a run learnt from, and their metrics; kept in `training_diagnostics.json`.
+
+    Args:
+        unit: finished.
+        dataset: as loaded.
+        cache_dir: the folder for prepared images, or None for the default.
+        clustering: also NMI.
+    """
+    path = unit.path / "training_diagnostics.json"
+    stored = read_json(path)
+    if stored is not None and ("NMI" in stored["figures"] or not clustering):
+        return stored
+    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+    training = split_of(trained.dataset, trained.config, unit.fold, unit.repeat).training
+    embeddings = trained.model.embed(image_batches(training, trained.config, trained.dataset))
+    figures = diagnostics.diagnose(embeddings, training.labels, clustering=clustering).as_dict()
+    scores = retrieval.evaluate_retrieval(embeddings, training.labels).as_dict()
+    write_json(path, {"figures": figures, "scores": {metric: scores[metric] for metric in METRICS}})
+    return check_given("diagnostics", read_json(path))
+
+
+def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, clustering: bool) -> list[Point]:
+    """The finished runs as points.
+
+    Args:
+        methods: what is on disk.
+        training: called with a run, gives what `training_diagnostics` does; or None.
+        clustering: also NMI.
+    """
+    points = []
+    for method in methods:
+        for (fold, repeat), unit in method.finished.items():
+            arrays, scores = unit.test_embeddings(), unit.test_metrics()
+            found = diagnostics.diagnose(arrays["queries"], arrays["query_labels"], clustering=clustering)
+            figures = dict(found.figures)
+            if training is not None:
+                of_training = training(unit)
+                figures |= {
+                    f"training {name}": value for name, value in of_training["figures"].items() if name in NAMES
+                }
+                figures |= {f"{GAP} of {name}": scores[name] - of_training["scores"][name] for name in METRICS}
+            label = f"{method.method} fold {fold} repeat {repeat}"
+            of_test = {name: scores[name] for name in METRICS}
+            points.append(Point(method.path.name, fold, label, of_test, figures))
+    return points
+
+
+def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTable:
+    """Spearman's coefficient of each diagnostic with each metric, and its interval.
+
+    An interval that excludes zero is marked only where every method has repeats: with one run per fold, the place of a
+    method in the ranking may be that of its seed.
+
+    Args:
+        points: of three methods or more.
+        dataset: their data set.
+    """
+    groups = [point.method for point in points]
+    names = [name for name in points[0].figures if all(name in point.figures for point in points)]
+    objections = _objections(points)
+    rows = []
+    for name in names:
+        values = [point.figures[name] for point in points]
+        cells = [f"{min(values):.3f} to {max(values):.3f}"]
+        for metric in METRICS:
+            if len(set(values)) == 1:
+                cells.append("does not vary")
+                continue
+            found = spearman_interval(values, [point.scores[metric] for point in points], groups)
+            mark = "*" if found.excludes_zero and not objections else ""
+            cells.append(f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{mark}")
+        rows.append([name, *cells])
+    best = {metric: [100 * point.scores[metric] for point in points] for metric in METRICS}
+    count = f"{len(points)} runs of {len(set(groups))} methods"
+    notes = [
+        f"Spearman's rank correlation over {count}; in brackets the 95 % percentile bootstrap interval over whole "
+        "methods.",
+        *(objections or ["* the interval excludes zero. With this many rows, one in twenty would do so by chance."]),
+        *(f"{metric} of these runs: {min(values):.1f} to {max(values):.1f} %." for metric, values in best.items()),
+    ]
+    return reports.PlainTable(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *METRICS], rows, notes)
+
+
+def _objections(points: Sequence[Point]) -> list[str]:
+    """Why no interval of these runs may be marked; empty where one may."""
+    said = []
+    if (count := len({point.method for point in points})) < FEWEST_METHODS:
+        said.append(f"{count} methods are too few: the intervals are too short, and none is marked.")
+    repeats = Counter((point.method, point.fold) for point in points)
+    once = {method for method, _ in repeats} - {method for (method, _), count in repeats.items() if count > 1}
+    if once:
+        said.append(
+            f"Methods with one run per fold: {len(once)}. No interval is marked; --repeats=2 adds a second run."
+        )
+    return said
+
+
+def runs_table(points: Sequence[Point]) -> reports.PlainTable:
+    """Every run with its metrics, in per cent, and diagnostics."""
+    names = list(points[0].figures)
+    rows = [
+        [
+            point.label,
+            *(f"{100 * point.scores[metric]:.2f}" for metric in METRICS),
+            *(f"{point.figures[name]:.4f}" if name in point.figures else "-" for name in names),
+        ]
+        for point in points
+    ]
+    units = [f"{name} (share)" if name.startswith(GAP) else name for name in names]
+    return reports.PlainTable("", ["run", *(f"{metric} (%)" for metric in METRICS), *units], rows)

@@ -1,0 +1,315 @@
+"""Other metric matrices between the features of trunks: refined, ranked, reported."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from common import retrieval
+from common.diagnostics import bilinear_embeddings, matrix_properties, metric_matrix
+from common.diagnostics.posterior_refinement import (
+    MatrixProperties,
+    principal_axes,
+    random_axes,
+    refine,
+)
+from common.errors import InvalidInput, check_fraction, check_given, invalid
+from common.files import write_json, write_text
+from experiments import reports
+from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.runs.trunk import Trunk
+from experiments.runs.unit import per_query_scores
+
+if TYPE_CHECKING:
+    from common.retrieval import RetrievalResult
+
+MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
+METRICS = ("MAP@R", "P@1", "P@R")
+DRAWN = ("MAP@R", "P@1")
+COMPARED_MODE = "normalised"  # for which r = 0 is what the model was trained with
+KEPT = "posterior_refinement"  # the name among a row's extras
+_DIGITS = 6  # of figures in rows: other machines round the last ones in another way
+DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
+_PRINTED_METRICS = {"MAP@R": "MAP@R", "P@1": "P@1", "P@R": "RP"}
+_PRINTED = {"pnca": "ProxyNCA", "triplet": "Triplet", "arcface": "ArcFace"}
+_PRINTED_ROWS = (
+    ("as trained", "", "128 (trained W)"),
+    ("identity", " + identity (*)", "1024 (trunk, refined M)"),
+    ("best restraint", " + best restraint (dagger)", "1024 (trunk, refined M)"),
+)
+
+
+class Refinement(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        label: what it is called.
+        restraint: `D`, `R`, or None for all that has no ratio.
+        ratio: r, or None.
+        properties: of the first run's first draw's matrix.
+        scores: by mode, then metric: the figure of each run and draw, as fractions `[runs * draws]`.
+        class_sums: by metric of `DRAWN`, when normalised: the scores' sum over the queries of each test class
+            `[classes]`, mean of the draws; of several runs, the first one's.
+    """
+
+    label: str
+    restraint: str | None
+    ratio: float | None
+    properties: MatrixProperties
+    scores: dict[str, dict[str, list[float]]]
+    class_sums: dict[str, np.ndarray]
+
+
+def parse_ratios(texts: Sequence[str]) -> list[float]:
+    """The ratios r of `--ratio`, increasing.
+
+    Raises:
+        InvalidInput: none, or one that is no number in [0, 1].
+    """
+    try:
+        ratios = sorted({check_fraction("--ratio", float(text), zero_allowed=True) for text in texts})
+    except ValueError as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise invalid("--ratio", received=list(texts), expected="numbers in [0, 1], separated by commas") from error
+    if not ratios:
+        raise InvalidInput("Invalid --ratio: received an empty list, expected numbers in [0, 1].")
+    return ratios
+
+
+def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float], draws: int, seed: int) -> list:
+    """Every row: as trained, the restraints over r, the identity, and the two controls.
+
+    Args:
+        trunk: features and neck.
+        restraints: of `RESTRAINTS`.
+        ratios: r of D and R.
+        draws: seeds of each D(r) and R(r) between 0 and 1.
+        seed: of the first draw.
+    """
+    trained, dim = metric_matrix(trunk.neck), trunk.neck.shape[1]
+    channels = len(trained)
+
+    def row(label: str, restraint: str | None, ratio: float | None, make: Callable, count: int = 1) -> Refinement:
+        matrices = [make(seed + index) for index in range(count)]
+        results = [ranked(trunk, matrix) for matrix in matrices]
+        scores = {mode: [of[mode].as_dict() for of in results] for mode in MODES}
+        merged = {mode: {metric: [one[metric] for one in scores[mode]] for metric in METRICS} for mode in MODES}
+        sums = [_class_sums(of[COMPARED_MODE], trunk.query_labels) for of in results]
+        means = {metric: np.mean([of[metric] for of in sums], axis=0) for metric in DRAWN}
+        return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged, means)
+
+    rows = [row(f"as trained, {min(dim, channels)} of {channels} dimensions", None, None, lambda seed: trained)]
+    for restraint in ("D", "R"):
+        for ratio in ratios if restraint in restraints else ():
+            label = f"{restraint}({ratio:g})"
+            if ratio == 0:
+                rows.append(rows[0]._replace(label=label, restraint=restraint, ratio=0.0))
+                continue
+            count = 1 if ratio == 1 else draws  # nothing is left to chance there
+            rows.append(row(label, restraint, ratio, lambda s, n=restraint, r=ratio: refine(trained, n, r, s), count))
+    if "identity" in restraints:
+        rows.append(row(f"identity, all {channels}", None, None, lambda seed: refine(trained, "identity")))
+    if dim < channels:
+        axes = metric_matrix(principal_axes(trunk.training, dim))
+        rows.append(row(f"PCA of the trunk, {dim}", None, None, lambda seed: axes))
+        rows.append(
+            row(f"random axes, {dim}", None, None, lambda s: metric_matrix(random_axes(channels, dim, s)), draws)
+        )
+    return rows
+
+
+def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinement]:
+    """The same rows of several runs as one list, the figures of all runs side by side; each run has as many.
+
+    Args:
+        rows_of_runs: what `refinements` gives for each run, with the same restraints, ratios and draws.
+    """
+    merged = []
+    for same in zip(*rows_of_runs, strict=True):
+        scores = {
+            mode: {metric: [score for row in same for score in row.scores[mode][metric]] for metric in METRICS}
+            for mode in MODES
+        }
+        merged.append(same[0]._replace(scores=scores))
+    return merged
+
+
+def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
+    """Retrieval on the test set when `x^T M x'` decides, by mode.
+
+    Args:
+        trunk: features and labels.
+        matrix: M, symmetric `[channels, channels]`.
+    """
+    results = {}
+    for mode, normalization in MODES.items():
+        queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
+        exclude_same_row = trunk.gallery is None
+        if trunk.gallery is not None:
+            others = bilinear_embeddings(trunk.gallery, matrix, normalization)[1]
+        labels = trunk.query_labels if exclude_same_row else trunk.gallery_labels
+        results[mode] = retrieval.evaluate_retrieval(
+            queries, trunk.query_labels, others, labels, similarity="inner_product", exclude_same_row=exclude_same_row
+        )
+    return results
+
+
+def _class_sums(result: RetrievalResult, labels: np.ndarray) -> dict[str, np.ndarray]:
+    scores, counted = per_query_scores(result), labels[result.query_rows]
+    return {metric: reports.ClassScores.from_queries(scores[metric][None], counted).sums[0] for metric in DRAWN}
+
+
+def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:
+    """The rows as a table: the matrix, then the metrics in per cent, mean of the runs and draws."""
+    header = ["M'", "rank", "trace", "||M'||_F", "trace/||M'||_F", "smallest eigenvalue"]
+    header += [f"{metric} {mode}" for mode in MODES for metric in METRICS]
+    lines = []
+    for row in rows:
+        of = row.properties
+        matrix = [of.trace, of.frobenius_norm, of.trace / of.frobenius_norm if of.frobenius_norm else 0.0]
+        cells = [str(of.rank), *(f"{value:.4g}" for value in matrix), f"{of.smallest_eigenvalue:.2g}"]
+        cells += [f"{100 * np.mean(row.scores[mode][metric]):.2f}" for mode in MODES for metric in METRICS]
+        lines.append([row.label, *cells])
+    return reports.PlainTable(title, header, lines, notes)
+
+
+def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
+    """What one has to know to read the table, and what the paper prints for this loss and data set.
+
+    Args:
+        trunk: of the first run.
+        draws: seeds of each D(r) and R(r).
+        num_runs: that the figures are means of.
+    """
+    channels, dim = trunk.neck.shape
+    controls = (
+        f"The identity ranks {channels} dimensions, the trained neck {dim}: only PCA and random axes are identities of "
+        "the embedding's own size. PCA is fitted on the images that the run learnt from."
+    )
+    if dim >= channels:
+        controls = (
+            f"The trunk has {channels} dimensions and the embedding {dim}: the neck leaves none out, and PCA or random "
+            "axes of the embedding's size would be the identity."
+        )
+    notes = [
+        controls,
+        "A negative smallest eigenvalue: M' is no metric, and principle 1 (a smaller trace) says nothing of it.",
+    ]
+    if draws > 1:
+        notes.append(f"D(r), R(r) and random axes: mean of {draws} draws; the picture shows their range.")
+    if num_runs > 1:
+        notes.append(
+            f"Mean of {num_runs} runs (folds and repeats); rank, trace and norms are of the first one's matrix."
+        )
+    config = trunk.config
+    printed = []
+    for name, suffix, dimensions in _PRINTED_ROWS:
+        row = _PRINTED.get(config.loss, "") + suffix
+        place = ("PR-1", config.dataset, row, dimensions)
+        values = [reports.published_value(*place, _PRINTED_METRICS[metric]) for metric in METRICS]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            printed.append(f"{name} " + " / ".join(f"{value.value:.2f}" for value in known))
+    if printed:
+        notes.append(
+            f"The paper prints for {_PRINTED[config.loss]} on {config.dataset} ({' / '.join(METRICS)}; BN-Inception, "
+            f"mean of four folds): {'; '.join(printed)}."
+        )
+    return notes
+
+
+def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[pathlib.Path]:
+    """A picture a metric and mode: D(r) and R(r) over r, level lines without an r; none with less than two ratios."""
+    ratios = sorted({row.ratio for row in rows if row.ratio is not None})
+    if len(ratios) < 2:
+        return []
+    paths = []
+    for mode, metric in itertools.product(MODES, DRAWN):
+        series: dict[str, list[SweepValue]] = {}
+        for row in rows:
+            values = row.scores[mode][metric]
+            places = [check_given("ratio", row.ratio)] if row.restraint else [ratios[0], ratios[-1]]
+            points = [
+                SweepValue(place, float(np.mean(values)), min(values), max(values), "range of draws")
+                for place in places
+            ]
+            series.setdefault(f"{row.restraint}(r)" if row.restraint else row.label, []).extend(points)
+        paths.append(folder / f"posterior_refinement_{metric}_{mode.replace(' ', '_')}.png")
+        sweep_lines(series, paths[-1], x_label="r", y_label=f"{metric} (%)", title=f"{title}, {mode}")
+    return paths
+
+
+def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path, draws: int, num_runs: int = 1) -> str:
+    """Writes `posterior_refinement.md`, `.csv`, `.json` and the pictures; returns the text for the terminal.
+
+    Args:
+        trunk: of the first run.
+        rows: the table's.
+        folder: for the files.
+        draws: seeds of each D(r) and R(r).
+        num_runs: that the rows are of.
+    """
+    title = f"Posterior refinement of {trunk.config.name} on {trunk.config.dataset}"
+    title += f", mean of {num_runs} runs" if num_runs > 1 else ""
+    found = table(rows, title, notes_on(trunk, draws, num_runs))
+    name = "posterior_refinement"
+    write_text(folder / f"{name}.md", found.as_markdown())
+    write_text(folder / f"{name}.csv", found.as_csv())
+    stored = [{**row._asdict(), "properties": row.properties._asdict()} for row in rows]
+    write_json(folder / f"{name}.json", {"rows": [_without(row, "class_sums") for row in stored]})
+    pictures = draw(rows, folder, title)
+    return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
+
+
+def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
+    """What the row of a run keeps in a study of `results/`: each matrix and its figures, JSON values.
+
+    Args:
+        rows: of one run.
+        draws: seeds of each D(r) and R(r).
+    """
+    matrices = [
+        {
+            "label": row.label,
+            **row.properties._asdict(),
+            "scores": {
+                mode: {metric: round(float(np.mean(row.scores[mode][metric])), _DIGITS) for metric in METRICS}
+                for mode in MODES
+            },
+        }
+        for row in rows
+    ]
+    return {KEPT: {"draws": draws, "matrices": matrices}}
+
+
+def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
+    """What intervals need beside: by `kept_name` of a metric, the class sums of each matrix `[matrices, classes]`.
+
+    Args:
+        rows: of one run.
+    """
+    return {
+        kept_name(metric): np.stack([row.class_sums[metric] for row in rows]).astype(np.float32) for metric in DRAWN
+    }
+
+
+def kept_name(metric: str) -> str:
+    """The name of the class sums of a metric of `DRAWN` among a row's arrays."""
+    return f"refined {metric}"
+
+
+def _without(values: dict, name: str) -> dict:
+    return {key: value for key, value in values.items() if key != name}
+
+
+def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    """A run's folder itself, or the finished runs of a method's folder, in the order of folds and repeats."""
+    if (folder / "config.json").exists():
+        return [folder]
+    finished = reports.collect_method(folder).finished if folder.is_dir() else {}
+    return [finished[unit].path for unit in sorted(finished)] or [folder]

@@ -1,0 +1,277 @@
+"""Shards of an evaluation: the scores of some of the queries in a file each, and the figures of all of them."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import json
+import pathlib
+import re
+import zipfile
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from absl import flags
+
+from common import retrieval
+from common.backbones.parameter_files import parameters_digest
+from common.errors import InvalidInput, check_given, invalid
+from common.files import Array, Maybe, Number, checked, parsed_object, read_arrays, write_arrays
+from common.retrieval.query_scores import QueryScores
+from common.retrieval.search.similarity_bounds import SIMILARITIES
+from experiments.protocols.embedding_files import evaluation_options, figures_of, read_files
+from experiments.settings.flags import refuse_flags
+
+_ABOUT = "about"  # the entry of a file that says what was scored, as JSON
+_OF_ALL_QUERIES = ("sample_queries", "clustering", "diagnostics", "training", "seed")
+_SETTINGS = ("embeddings", "gallery", "similarity", "recall_at", "map")
+# What reading another file as a shard may raise.
+_UNREADABLE = (
+    *(OSError, EOFError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+_MOST_NAMED = 10  # missing shards in a message
+_MOST_SHARDS = 999_999_999
+_REPEAT = "Score this shard again."
+_DATA = {"shape": (Number(int, 0), Number(int, 0)), "sha256": re.compile("[0-9a-f]{64}")}
+_DESCRIPTION = {
+    "shard": (Number(int, 1, _MOST_SHARDS), Number(int, 1, _MOST_SHARDS)),
+    "num_excluded_queries": Number(int, 0),
+    "settings": {
+        "embeddings": _DATA,
+        "gallery": Maybe(_DATA),
+        "similarity": set(SIMILARITIES),
+        "recall_at": [Number(int, 1)],
+        "map": bool,
+    },
+}
+_FRACTIONS, _BOUNDS = Array("f", ("scored",), 0, 1), Array("f", ("metrics", "tied"), 0, 1)
+_SCORES = {
+    "rows": Array("i", ("scored",), 0),
+    "precision_at_1": _FRACTIONS,
+    "r_precision": _FRACTIONS,
+    "map_at_r": _FRACTIONS,
+    "first_hit": Array("i", ("scored",), 0),
+    "average_precision": Maybe(_FRACTIONS),
+    "tied_rows": Array("i", ("tied",), 0),
+    "lowest": _BOUNDS,
+    "highest": _BOUNDS,
+}
+
+
+class Shard(NamedTuple):
+    """One of `total` contiguous parts of the queries; `number` is in 1..total."""
+
+    number: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"
+
+    def rows(self, num_queries: int) -> range:
+        """The rows of its queries; of more shards than queries some have none."""
+        return range(num_queries * (self.number - 1) // self.total, num_queries * self.number // self.total)
+
+
+class ShardFile(NamedTuple):
+    """What a file holds."""
+
+    path: str
+    shard: Shard
+    settings: dict  # by the flag: what all shards of an evaluation have in common
+    scores: QueryScores
+
+
+def parse_shard(text: str) -> Shard:
+    """The shard that "2/4" names.
+
+    Raises:
+        InvalidInput: the text is no such pair, or the first number not in 1..second.
+    """
+    number, _, total = text.partition("/")
+    if all(part.isascii() and part.isdecimal() and len(part) < 10 for part in (number, total)):
+        shard = Shard(int(number), int(total))
+        if 1 <= shard.number <= shard.total:
+            return shard
+    raise invalid("--shard", received=text, expected="K/N with K in 1..N, such as 2/4 for the second of four")
+
+
+def check_shard_flags(values: flags.FlagValues) -> None:
+    """Refuses flags of `experiments.evaluate` that do not go together, before anything is read.
+
+    Raises:
+        InvalidInput: see above; a --shard that is none, or a --shard_file that holds something else.
+    """
+    if values.merge is not None:
+        because = "--merge takes everything from the files of the shards"
+        refuse_flags(*_SETTINGS, *_OF_ALL_QUERIES, "shard", "shard_file", because=because)
+    elif values.shard is None:
+        refuse_flags("shard_file", because="only --shard writes one")
+    else:
+        shard = parse_shard(values.shard)
+        refuse_flags(*_OF_ALL_QUERIES, because="a shard has the scores of its queries and nothing else")
+        refuse_flags("json", because="--merge gives the figures, of all shards")
+        _check_output(values.shard_file, shard)
+
+
+def _check_output(path: str | None, shard: Shard) -> None:
+    if not path:
+        raise InvalidInput(f"Missing --shard_file: expected the .npz file to write the scores of shard {shard} to.")
+    if not pathlib.Path(path).absolute().parent.is_dir():
+        raise invalid("--shard_file", received=path, expected="a file in a folder that exists")
+    if pathlib.Path(path).exists() and _shard_in(path) != shard:
+        raise InvalidInput(
+            f"Invalid --shard_file: {path} does not hold shard {shard} and would be overwritten. Give another file."
+        )
+
+
+def _shard_in(path: str) -> Shard | None:
+    """Which shard a file holds, or None for any other file."""
+    if not pathlib.Path(path).is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return Shard(*json.loads(archive[_ABOUT].item())["shard"])
+    except _UNREADABLE:
+        return None
+
+
+def write_shard(values: flags.FlagValues) -> str:
+    """Scores the shard that the flags of `experiments.evaluate` name and writes its file; returns what to print."""
+    shard, options = parse_shard(values.shard), evaluation_options(values)
+    data, gallery = read_files(values)
+    rows = shard.rows(len(data[0]))
+    scores = retrieval.score_queries(*data, *gallery, query_rows=rows, **options)
+    about = {
+        "shard": shard,
+        "num_excluded_queries": scores.num_excluded_queries,
+        "settings": {
+            "embeddings": _identity(*data),
+            "gallery": _identity(*gallery) if gallery else None,
+            "similarity": values.similarity,
+            "recall_at": scores.recall_at,
+            "map": values.map,
+        },
+    }
+    write_arrays(values.shard_file, {_ABOUT: np.array(json.dumps(about)), **scores.arrays()})
+    return (
+        f"{values.shard_file} holds shard {shard}: the scores of {len(rows)} of {len(data[0])} queries. "
+        f"With all {shard.total}: python -m experiments.evaluate --merge=FILE,FILE,..."
+    )
+
+
+def _identity(embeddings: np.ndarray, labels: np.ndarray) -> dict:
+    digest = parameters_digest({"embeddings": embeddings, "labels": labels})
+    return {"shape": embeddings.shape, "sha256": digest}
+
+
+def merged_figures(patterns: Sequence[str]) -> dict:
+    """The figures of all queries from the files of their shards, as `embedding_files.scores` gives them.
+
+    Args:
+        patterns: files that `write_shard` has written, in any order; `*` and `?` stand for several.
+
+    Raises:
+        InvalidInput: a file is missing, damaged or another one; files belong to different embeddings, settings or
+            numbers of shards; a shard is missing or there twice.
+    """
+    files = [_read(path) for path in _expanded(patterns)]
+    for file in files[1:]:
+        _check_same(files[0], file)
+    _check_complete(files)
+    settings = files[0].settings
+    queries, gallery = settings["embeddings"]["shape"], (settings["gallery"] or {}).get("shape")
+    result = retrieval.merge_scores([file.scores for file in files]).result()
+    return figures_of(result, queries, gallery, settings["similarity"])
+
+
+def _expanded(patterns: Sequence[str]) -> list[str]:
+    paths = []
+    for pattern in patterns:
+        found = [pattern] if pathlib.Path(pattern).is_file() else sorted(glob.glob(pattern))
+        if not found:
+            raise invalid("--merge", received=pattern, expected="a file that --shard has written, or a pattern of some")
+        paths += found
+    if not paths:
+        raise invalid("--merge", received="", expected="the files of all shards, separated by commas, or a pattern")
+    return paths
+
+
+def _read(path: str) -> ShardFile:
+    if not pathlib.Path(path).is_file():
+        raise invalid("--merge", received=path, expected="a file that --shard has written")
+    arrays, place = read_arrays(path, cure=_REPEAT), f"--merge file {path}"
+    checked(arrays, {_ABOUT: Array("U", ()), **_SCORES}, place, fix=_REPEAT)
+    about = checked(parsed_object(arrays[_ABOUT].item()), _DESCRIPTION, f"{place}, {_ABOUT}", fix=_REPEAT)
+    settings = {name: about["settings"].get(name) for name in _SETTINGS}
+    of_queries = {name: arrays[name] for name in _SCORES if name in arrays}
+    scores = QueryScores(tuple(settings["recall_at"]), about["num_excluded_queries"], **of_queries)
+    file = ShardFile(path, Shard(*about["shard"]), settings, scores)
+    if not (file.shard.number <= file.shard.total and _are_scores_of_shard(file)):
+        expected = "the rows and scores of its queries"
+        raise invalid(
+            place, received=f"other rows or scores than of shard {file.shard}", expected=expected, fix=_REPEAT
+        )
+    return file
+
+
+def _are_scores_of_shard(file: ShardFile) -> bool:
+    """Tell whether the scores are those of a shard's queries, in order."""
+    queries, scores = file.shard.rows(file.settings["embeddings"]["shape"][0]), file.scores
+    low, high = check_given("lowest", scores.lowest), check_given("highest", scores.highest)
+    tied = check_given("tied_rows", scores.tied_rows)
+    return (
+        _are_increasing(scores.rows, queries)
+        and len(scores.rows) + scores.num_excluded_queries == len(queries)
+        and np.array_equal(scores.precision_at_1, scores.first_hit == 1)
+        and (scores.average_precision is not None) == file.settings["map"]
+        and _are_increasing(tied, queries)
+        and bool(np.isin(tied, scores.rows).all())
+        and len(low) == len(high) == len(scores.names)
+        and bool(np.all(low <= high + 1e-9))
+    )
+
+
+def _are_increasing(rows: np.ndarray, within: range) -> bool:
+    return not len(rows) or bool(np.all(np.diff(rows) > 0) and within.start <= rows[0] and rows[-1] < within.stop)
+
+
+def _check_same(first: ShardFile, other: ShardFile) -> None:
+    for name, value in first.settings.items():
+        if other.settings[name] != value:
+            raise invalid(
+                "--merge",
+                received=f"{first.path} of --{name} {_shown(value)}, {other.path} of {_shown(other.settings[name])}",
+                expected="shards of the same embeddings, gallery and settings",
+                fix="Score the shards of one of them again.",
+            )
+    if other.shard.total != first.shard.total:
+        received = f"{first.path} of shard {first.shard}, {other.path} of {other.shard}"
+        raise invalid("--merge", received=received, expected="shards of the same number of shards")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{value['shape']} with SHA-256 {value['sha256'][:12]}..."
+    return json.dumps(value)
+
+
+def _check_complete(files: Sequence[ShardFile]) -> None:
+    total, paths = files[0].shard.total, dict[int, str]()
+    for file in files:
+        if file.shard.number in paths:
+            received = f"shard {file.shard} twice, {paths[file.shard.number]} and {file.path}"
+            raise invalid("--merge", received=received, expected="each shard once", fix="Leave out one of the two.")
+        paths[file.shard.number] = file.path
+    num_missing = total - len(paths)
+    if num_missing:
+        missing = (str(Shard(number, total)) for number in range(1, total + 1) if number not in paths)
+        more = f" and {num_missing - _MOST_NAMED} more" if num_missing > _MOST_NAMED else ""
+        raise invalid(
+            "--merge",
+            received=f"{len(paths)} of {total} shards",
+            expected="all of them",
+            fix=f"Missing: --shard={', '.join(itertools.islice(missing, _MOST_NAMED))}{more}.",
+        )

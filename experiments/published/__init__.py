@@ -1,0 +1,1 @@
+"""Published values, their remarks and their conditions."""

@@ -1,0 +1,1 @@
+"""Stored rows of runs and their scores."""

@@ -1,0 +1,95 @@
+"""Additional records of a run that tables and pictures of some data sets need."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from common.data import Dataset
+from common.files import read_json
+from experiments.protocols.token_plane import plane_of
+from experiments.reports import UnitRun
+from experiments.runs.pooling_weights import image_batches, target_shares
+from experiments.runs.trained_model import load_trained_model
+from experiments.settings import build
+
+_TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
+_DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
+
+
+class Extras(NamedTuple):
+    """Numbers for the row, JSON values by name, and arrays for pictures by name, of any shape."""
+
+    values: dict
+    arrays: dict[str, np.ndarray]
+
+
+def no_extras(unit: UnitRun) -> Extras:
+    """Of runs whose study keeps nothing beside what was measured."""
+    del unit
+    return Extras({}, {})
+
+
+class ExtrasReader:
+    """Reads extras of runs; data sets are loaded where a run needs one, and once.
+
+    Args:
+        data_dir: the folder of the data set's official files; None for embedded data sets.
+        cache_dir: the folder for prepared images, or None for the default.
+        computed: what a command has computed of runs, by their folders; it joins what is read.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        cache_dir: str | None = None,
+        computed: Mapping[pathlib.Path, Extras] = {},
+    ):
+        self._places = data_dir, cache_dir
+        self._computed = computed
+        self._datasets: dict[tuple, Dataset] = {}
+
+    def read(self, unit: UnitRun) -> Extras:
+        """The extras of a finished run; of most data sets there are none. Nothing is written into its folder."""
+        read, computed = self._of_data(unit), self._computed.get(unit.path, Extras({}, {}))
+        return Extras({**read.values, **computed.values}, {**read.arrays, **computed.arrays})
+
+    def _of_data(self, unit: UnitRun) -> Extras:
+        name = str(unit.config.get("dataset"))
+        if name == _TOKENS:
+            return self._of_tokens(unit)
+        if name.startswith(_COLLAGES):
+            return Extras({**self._target_shares(unit), "validation_curve": _curve_of(unit)}, {})
+        return no_extras(unit)
+
+    def _of_tokens(self, unit: UnitRun) -> Extras:
+        plane = plane_of(unit, self._dataset(unit), self._places[1])
+        values = {"weight_on_own": plane.weight_on_own, "in_other_hulls": plane.in_other_hulls}
+        values = {name: round(value, _DIGITS) for name, value in values.items()}
+        # The picture shows the first training of each method.
+        arrays = {"tokens": plane.tokens, "samples": plane.samples, "labels": plane.labels}
+        return Extras(values, arrays if unit.fold == unit.repeat == 0 else {})
+
+    def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
+        """`target_shares` of collages; nothing where the images are the target alone."""
+        shares = read_json(unit.path / "target_shares.json")
+        if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
+            dataset = self._dataset(unit)
+            trained = load_trained_model(unit.path, dataset=dataset, cache_dir=self._places[1])
+            shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
+        rounded = {name: round(value, _DIGITS) for name, value in (shares or {}).items()}
+        return {"target_shares": rounded} if rounded else {}
+
+    def _dataset(self, unit: UnitRun) -> Dataset:
+        key = unit.config["dataset"], unit.config.get("seed", 0), unit.config.get("train_fraction")
+        if key not in self._datasets:
+            self._datasets[key] = build.load_dataset(key[0], *self._places, *key[1:])
+        return self._datasets[key]
+
+
+def _curve_of(unit: UnitRun) -> list[list[float]]:
+    """Pairs of step and MAP@R of the validation set."""
+    return [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]

@@ -1,0 +1,87 @@
+"""Tables of the fair protocol from rows: single and concatenated models, and differences between methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments import reports
+from experiments.protocols.one_split import cell
+from experiments.rows.rows import TRAINING
+from experiments.rows.scores import collection_scores, scores_of_trainings, training_scores
+from experiments.rows.store import StudyRows
+
+SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
+
+
+def complete_repeats(study: StudyRows, label: str) -> int:
+    """How many repeats of a method every fold has; 0 for a method that is not there, or not in every fold.
+
+    Args:
+        study: its rows.
+        label: of the method.
+    """
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
+    places = {(row["fold"], row["repeat"]) for row in rows}
+    folds = range(rows[0]["configuration"]["num_folds"]) if rows else []
+    repeats = 0
+    while rows and all((fold, repeats) in places for fold in folds):
+        repeats += 1
+    return repeats
+
+
+def method_row(study: StudyRows, label: str, baseline: str | None = None) -> reports.TableRow:
+    """A method's figures, and its MAP@R minus that of a baseline over the repeats that both have.
+
+    Args:
+        study: its rows.
+        label: of a method with every fold.
+        baseline: of another one, or None.
+    """
+    repeats = complete_repeats(study, label)
+    single, concatenated = training_scores(study, label, repeats), collection_scores(study, label, repeats)
+    kinds = {SINGLE: single, CONCATENATED: concatenated}
+    cells = {
+        (kind, metric): cell(scores.estimate(metric))
+        for kind, scores in kinds.items()
+        for metric in ("P@1", "MAP@R")
+        if scores is not None
+    }
+    if baseline is not None:
+        difference = method_difference(study, label, baseline)
+        cells[MINUS, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
+    return reports.TableRow(label, cells)
+
+
+def method_difference(study: StudyRows, label: str, baseline: str) -> reports.Interval:
+    """A method's MAP@R minus that of another one, over the repeats that both have.
+
+    Args:
+        study: its rows.
+        label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
+
+    Raises:
+        InvalidInput: they are other runs, or were tested on other queries.
+    """
+    common = min(complete_repeats(study, label), complete_repeats(study, baseline)) or None
+    ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
+    return ours.difference(theirs, "MAP@R")
+
+
+def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, float]:
+    """Mean metrics, as fractions, of the backbone's average features before training, over the runs of methods."""
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels]
+    return {metric: float(np.mean([row["untrained"][metric] for row in rows])) for metric in ("P@1", "MAP@R")}
+
+
+def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[reports.TableRow]:
+    """The rows of a table, those of methods that are complete, with the tests of their differences.
+
+    Args:
+        study: its rows.
+        baselines: by label, in the table's order, what the method is compared with.
+    """
+    complete = [label for label in baselines if complete_repeats(study, label)]
+    held = {label: baselines[label] if baselines[label] in complete else None for label in complete}
+    return reports.compared([method_row(study, label, baseline) for label, baseline in held.items()])

@@ -1,0 +1,146 @@
+"""Rows of a study: what one run, or one concatenated collection of runs, was asked and has measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from common.errors import InvalidInput
+from experiments import reports
+from experiments.rows.labels import label_of
+
+METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
+TRAINING, COLLECTION = "training", "collection"
+_ENVIRONMENT = (
+    *("commit", "python", "tensorflow", "keras", "numpy", "system", "cpu", "cores", "vector_instructions"),
+    *("threads", "onednn", "gpus", "deterministic_ops"),
+)  # what older runs did not record is null
+_PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoredRow:
+    """A row and the class sums behind its metrics.
+
+    Args:
+        row: JSON values, as `training_row` and `collection_row` make them.
+        sums: by metric of `METRICS`, the sum of the queries' scores by class `[classes]`.
+        labels: the classes `[classes]`, ascending.
+        counts: queries of each class `[classes]`.
+        arrays: what a picture needs beside, by name, any shape.
+    """
+
+    row: dict
+    sums: Mapping[str, np.ndarray]
+    labels: np.ndarray
+    counts: np.ndarray
+    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+
+def row_id(row: Mapping) -> str:
+    """Key that identifies a row: the configuration's hash (which includes the data), fold and repeat.
+
+    Args:
+        row: of a run or a collection.
+    """
+    if row["kind"] == COLLECTION:
+        return f"{row['config_hash']}/collection/{'-'.join(str(repeat) for _, repeat in row['members'])}"
+    return f"{row['config_hash']}/{row['fold']}-{row['repeat']}"
+
+
+def order_of(row: Mapping) -> tuple:
+    """By which rows are sorted: label, configuration, runs before collections, fold, repeat."""
+    place = row["members"] if row["kind"] == COLLECTION else [[row["fold"], row["repeat"]]]
+    return row["dataset"], row["label"], row["config_hash"], row["kind"] == COLLECTION, place
+
+
+def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str | None, command: str | None) -> dict:
+    """The row of a finished run.
+
+    Args:
+        unit: the run.
+        runs: its configuration's.
+        label: what the method is called in tables; None: what `label_of` makes of its configuration.
+        command: what trained it, without places; None: not known.
+
+    Raises:
+        InvalidInput: its `config.json` is missing or damaged, or names no data.
+    """
+    if not isinstance(unit.config.get("data"), str):
+        raise InvalidInput(
+            f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
+            "unknown. Repeat the command that made the run."
+        )
+    result, environment = unit.measured, unit.measured.get("environment") or {}
+    configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
+    best = dict(result["validation"]["best"])
+    extras = {name: result[name] for name in ("diagnostics", "problems", "features") if name in result}
+    extras |= _perplexities(unit, best.get("step"))
+    return {
+        "kind": TRAINING,
+        "command": command,
+        "protocol": runs.protocol,
+        "dataset": runs.dataset,
+        "method": runs.method,
+        "label": label or label_of(configuration),
+        "config_hash": runs.config_hash,
+        "configuration": configuration,
+        "data": unit.config["data"],
+        "fold": unit.fold,
+        "repeat": unit.repeat,
+        "seed": result.get("seed"),
+        "steps": result["steps"],
+        "best_step": best.pop("step", None),
+        "validation": best,
+        "train_seconds": result["train_seconds"],
+        "environment": {name: environment.get(name) for name in _ENVIRONMENT},
+        "deviations": list(result.get("deviations", ())),
+        "test": unit.test_metrics(),
+        "untrained": unit.untrained_metrics(),
+        "extras": extras,
+    }
+
+
+def _perplexities(unit: reports.UnitRun, step: int | None) -> dict[str, float]:
+    """Of the weights of GSP, at the validation that was selected; empty for other poolings."""
+    curves = {name: unit.validation_curve(name) for name in ("position_perplexity", "prototype_perplexity")}
+    return {name: float(values[steps == step][0]) for name, (steps, values) in curves.items() if step in steps}
+
+
+def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str, float]) -> dict:
+    """The row of one model per fold, whose embeddings are concatenated.
+
+    Args:
+        training: the row of any of its runs.
+        repeats: which repeat of each fold.
+        test: metrics of the concatenated embedding, as fractions.
+    """
+    shared = ("protocol", "dataset", "method", "label", "config_hash", "data")
+    members = [[fold, repeat] for fold, repeat in enumerate(repeats)]
+    return {"kind": COLLECTION, **{name: training[name] for name in shared}, "members": members, "test": dict(test)}
+
+
+def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Sums of scores by class, the classes and the number of their queries.
+
+    Args:
+        scores: by metric, of every query `[queries]`.
+        labels: of the queries `[queries]`.
+
+    Returns:
+        Sums by metric `[classes]`, float32; classes `[classes]`, ascending; counts `[classes]`.
+    """
+    classes, counts = np.unique(labels, return_counts=True)
+    sums = {
+        name: reports.ClassScores.from_queries(values[None], labels).sums[0].astype(np.float32)
+        for name, values in scores.items()
+    }
+    return sums, classes.astype(np.int64), counts.astype(np.int64)
+
+
+def as_line(row: Mapping) -> str:
+    """A row as one line of JSON; NaN is refused (`ValueError`)."""
+    return json.dumps(row, sort_keys=True, allow_nan=False, ensure_ascii=False)

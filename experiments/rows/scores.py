@@ -1,0 +1,113 @@
+"""Estimates and differences of recorded runs, from their class sums alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.errors import InvalidInput, check_given
+from experiments import reports
+from experiments.rows.rows import COLLECTION, TRAINING
+from experiments.rows.store import StudyRows
+
+
+class RecordedScores:
+    """Class sums of the runs, or of the collections, of one method.
+
+    Args:
+        study: that has the rows.
+        rows: of one kind, at least one.
+
+    Attributes:
+        rows: in the order of fold and repeat, or of the collections' repeats.
+        places: fold and repeat of each run; of collections, all their members.
+        members: the runs behind each row, as `reports.class_clustered_interval` takes them.
+    """
+
+    def __init__(self, study: StudyRows, rows: Sequence[dict]):
+        self.rows = sorted(rows, key=lambda row: row.get("members", (row.get("fold"), row.get("repeat"))))
+        self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
+        self.members = _members(self.rows)
+        self._scored = [study.scored(row) for row in self.rows]
+        self._counts = self._scored[0].counts
+
+    def estimate(self, metric: str) -> reports.Interval:
+        """The mean over queries and runs with its interval.
+
+        Args:
+            metric: `MAP@R` or `P@1`.
+        """
+        return reports.class_clustered_interval(self.class_scores(metric), members=self.members)
+
+    def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
+        """The mean of self - reference with its interval, paired class by class and training by training.
+
+        Args:
+            reference: the same runs of another method.
+            metric: `MAP@R` or `P@1`.
+
+        Raises:
+            InvalidInput: they are other runs, or were tested on other queries.
+        """
+        if self.places != reference.places or not np.array_equal(self._counts, reference._counts):
+            raise InvalidInput(
+                f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of "
+                "other folds, repeats or test classes. Record the same runs of both."
+            )
+        return reports.paired_difference(
+            self.class_scores(metric), reference.class_scores(metric), members=self.members
+        )
+
+    def class_scores(self, metric: str) -> reports.ClassScores:
+        """The class sums themselves, a row of each run or collection.
+
+        Args:
+            metric: `MAP@R` or `P@1`.
+        """
+        return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
+
+
+def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
+    """The scores of a method's runs; None without any.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        repeats: only those below; None: all.
+    """
+    return _scores(study, TRAINING, label, lambda row: repeats is None or row["repeat"] < repeats)
+
+
+def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores:
+    """`training_scores` of a method that has some; `InvalidInput` for another."""
+    return check_given(f"runs of {label}", training_scores(study, label, repeats))
+
+
+def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
+    """The scores of a method's concatenated models; None without any.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        repeats: only collections of repeats below; None: all.
+    """
+    return _scores(
+        study, COLLECTION, label, lambda row: repeats is None or all(repeat < repeats for _, repeat in row["members"])
+    )
+
+
+def labels_of(study: StudyRows) -> list[str]:
+    """The methods of a study, in the order of its rows."""
+    return list(dict.fromkeys(row["label"] for row in study.rows))
+
+
+def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> RecordedScores | None:
+    rows = [row for row in study.rows if row["kind"] == kind and row["label"] == label and is_wanted(row)]
+    return RecordedScores(study, rows) if rows else None
+
+
+def _members(rows: Sequence[dict]) -> list[list[tuple[int, int]]]:
+    if rows[0]["kind"] == COLLECTION:
+        return [[tuple(member) for member in row["members"]] for row in rows]
+    return reports.training_members([(row["fold"], row["repeat"]) for row in rows])

@@ -1,0 +1,297 @@
+"""A study's folder: `rows.jsonl`, the class sums behind its intervals, and the arrays that its pictures need.
+
+`class_scores.npz` holds for each data hash `<hash>/labels` and `<hash>/counts` `[classes]`, `<hash>/rows` `[rows]` (ids
+of rows) and `<hash>/<metric>` `[rows, classes]` (sums over the queries of a class, float32). `pictures.npz` holds
+`<id of a row>/<name>`. Equal rows make equal files: sorted, without times, written atomically.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+from common.errors import InvalidInput
+from common.files import (
+    Array,
+    Maybe,
+    Number,
+    checked,
+    difference,
+    lock_file,
+    parsed_object,
+    read_arrays,
+    sync_folder,
+    write_atomically,
+    write_text,
+)
+from experiments.rows.rows import COLLECTION, METRICS, TRAINING, ScoredRow, as_line, order_of, row_id
+
+ROWS, CLASS_SCORES, PICTURES = "rows.jsonl", "class_scores.npz", "pictures.npz"
+_TOLERANCE = 1e-6  # between a row's metric and the mean of its class sums, which are float32
+_HASH, _COUNT = re.compile("[0-9a-f]{6,64}"), Number(int, 0)
+_ROW = {
+    **dict.fromkeys(("protocol", "dataset", "label", "data"), str),
+    "kind": {TRAINING, COLLECTION},
+    "config_hash": _HASH,
+    "test": {str: float},
+}
+_ROW_OF = {
+    TRAINING: {
+        **dict.fromkeys(("fold", "repeat"), _COUNT),
+        **dict.fromkeys(("configuration", "environment"), dict),
+        **dict.fromkeys(("validation", "untrained"), Maybe({str: float})),
+        **dict.fromkeys(("steps", "best_step", "seed"), Maybe(_COUNT)),
+        "extras": Maybe(dict),
+        "command": Maybe(str),
+        "train_seconds": Maybe(Number(float, 0)),
+        "deviations": Maybe([str]),
+    },
+    COLLECTION: {"members": [(_COUNT, _COUNT)]},
+}
+
+
+class StudyRows:
+    """The rows of one study.
+
+    Args:
+        folder: `results/<study>`; one that does not exist has no rows.
+
+    Attributes:
+        folder: as given.
+        rows: by id, in their order.
+
+    Raises:
+        InvalidInput: a file is damaged, or a row's metrics are not those of its class sums.
+    """
+
+    def __init__(self, folder: str | os.PathLike):
+        self.folder = pathlib.Path(folder)
+        self._scored = {}
+        scores, arrays = self._arrays(CLASS_SCORES), self._arrays(PICTURES)
+        rows = list(self._read_rows())
+        for data in {row["data"] for row in rows if f"{row['data']}/rows" in scores}:
+            fix = f"Restore both: git checkout -- {self.folder}"
+            checked(scores, _scores_on(data), str(self.folder / CLASS_SCORES), fix=fix)
+        for row in rows:
+            self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
+
+    @property
+    def name(self) -> str:
+        """The study's name: its folder's."""
+        return self.folder.name
+
+    @property
+    def rows(self) -> list[dict]:
+        """All rows, in their order."""
+        return [scored.row for scored in self._scored.values()]
+
+    def scored(self, row: Mapping) -> ScoredRow:
+        """A row's class sums and arrays."""
+        return self._scored[row_id(row)]
+
+    def merge(self, found: Iterable[ScoredRow], *, replace: bool = False) -> int:
+        """Adds rows; those that are there already change nothing. Returns how many were added or replaced.
+
+        Args:
+            found: rows of this study.
+            replace: whether a row takes the place of one with another result.
+
+        Raises:
+            InvalidInput: a row has the key of another with another result and `replace` is not given, or two
+                configurations have one label. Then none is added.
+        """
+        merged, changed = dict(self._scored), 0
+        for scored in found:
+            key, known = row_id(scored.row), merged.get(row_id(scored.row))
+            differing = _differences(known, scored) if known else ["key"]
+            if known and differing and not replace:
+                raise InvalidInput(
+                    f"{self.folder / ROWS} has another result of {key} ({known.row['label']}; differs in: "
+                    f"{', '.join(differing)}). Give --replace to take the new one, or record into another folder."
+                )
+            if (
+                known is None
+                or differing
+                or (known.row.get("command") is None and scored.row.get("command") is not None)
+            ):
+                merged[key] = scored
+                changed += 1
+        _check_labels([scored.row for scored in merged.values()], self.folder)
+        self._scored = dict(sorted(merged.items(), key=lambda item: order_of(item[1].row)))
+        return changed
+
+    def save(self) -> None:
+        """Write the changed files as one step.
+
+        A kill leaves all old ones or all new ones. They are written beside the old ones. Once `rows.jsonl.new` is
+        there, which comes last, readers take the new ones.
+        """
+        text = "".join(f"{as_line(row)}\n" for row in self.rows)
+        arrays = {f"{key}/{name}": value for key, of in self._scored.items() for name, value in of.arrays.items()}
+        contents = {CLASS_SCORES: self._class_scores(), PICTURES: arrays}
+        if self._is_pending:  # of a writer that was killed
+            self._rename()
+        changed = {name: content for name, content in contents.items() if not _equal(self._arrays(name), content)}
+        path = self._path(ROWS)
+        if changed or not path.exists() or path.read_text(encoding="utf-8") != text:
+            for name in contents:
+                self._new(name).unlink(missing_ok=True)
+            for name, content in changed.items():
+                _write_compressed(self._new(name), content)
+            write_text(self._new(ROWS), text)
+            self._rename()
+        for name in [name for name, content in contents.items() if not content]:
+            self._path(name).unlink(missing_ok=True)
+
+    def _new(self, name: str) -> pathlib.Path:
+        return self.folder / f"{name}.new"
+
+    @property
+    def _is_pending(self) -> bool:
+        return self._new(ROWS).exists()
+
+    def _path(self, name: str) -> pathlib.Path:
+        """The file that counts."""
+        return self._new(name) if self._is_pending and self._new(name).exists() else self.folder / name
+
+    def _rename(self) -> None:
+        for name in (CLASS_SCORES, PICTURES, ROWS):
+            sync_folder(self.folder)  # the rows are renamed last, after a power cut, too
+            if self._new(name).exists():
+                os.replace(self._new(name), self.folder / name)
+        sync_folder(self.folder)
+
+    def _class_scores(self) -> dict[str, np.ndarray]:
+        content: dict[str, np.ndarray] = {}
+        for data in sorted({row["data"] for row in self.rows}):
+            chosen = [scored for scored in self._scored.values() if scored.row["data"] == data]
+            if any(not _same_classes(chosen[0], scored) for scored in chosen):
+                raise InvalidInput(
+                    f"Runs of {self.folder} on the data {data} were tested on other queries than one another. Record "
+                    "those of one test set in one study."
+                )
+            content |= {f"{data}/labels": chosen[0].labels, f"{data}/counts": chosen[0].counts}
+            content[f"{data}/rows"] = np.array([row_id(scored.row) for scored in chosen])
+            content |= {f"{data}/{name}": np.stack([scored.sums[name] for scored in chosen]) for name in METRICS}
+        return content
+
+    def _arrays(self, name: str) -> dict[str, np.ndarray]:
+        path = self._path(name)
+        return read_arrays(path, cure=f"Restore it: git checkout -- {path}") if path.exists() else {}
+
+    def _read_rows(self) -> Iterator[dict]:
+        path = self._path(ROWS)
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+        for number, line in enumerate(lines, start=1):
+            row = parsed_object(line) or {}
+            found = difference(row, _ROW) or difference(row, _ROW_OF[row["kind"]])
+            if found:
+                said = f"{found.entry}: received {found.received or 'nothing'}, expected {found.expected}"
+                raise InvalidInput(
+                    f"{path}, line {number}, is no row ({said}). Restore the file: git checkout -- {path}"
+                )
+            yield row
+
+    def _with_scores(self, row: dict, scores: Mapping[str, np.ndarray], arrays: Mapping) -> ScoredRow:
+        prefix, key = row["data"], row_id(row)
+        places = np.flatnonzero(scores.get(f"{prefix}/rows", np.array([], str)) == key)
+        if len(places) != 1:
+            raise InvalidInput(
+                f"{self.folder / CLASS_SCORES} has no scores of {key}, which {ROWS} names. Restore both: git checkout "
+                f"-- {self.folder}"
+            )
+        sums = {name: scores[f"{prefix}/{name}"][places[0]] for name in METRICS}
+        labels, counts = scores[f"{prefix}/labels"], scores[f"{prefix}/counts"]
+        for name, of_classes in sums.items():
+            mean = float(of_classes.sum(dtype=np.float64) / counts.sum())
+            if not abs(mean - row["test"].get(name, np.nan)) <= _TOLERANCE:
+                raise InvalidInput(
+                    f"{self.folder / ROWS} says {name} {row['test'].get(name)!r} of {key}, its class sums give "
+                    f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
+                )
+        return ScoredRow(row, sums, labels, counts, arrays)
+
+
+def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
+    """The rows of several studies as one, under the name of the first; a run that several of them have counts once.
+
+    Args:
+        folders: `results/<study>`, at least one.
+
+    Raises:
+        InvalidInput: see `StudyRows`; or two studies have different results of one run.
+    """
+    joined = StudyRows(folders[0])
+    for folder in folders[1:]:
+        joined.merge(StudyRows(folder)._scored.values())
+    return joined
+
+
+@contextlib.contextmanager
+def locked(folder: str | os.PathLike) -> Iterator[None]:
+    """Hold a study's folder, once other processes have released it."""
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    with open(pathlib.Path(folder) / ".lock", "a") as file:
+        lock_file(file)
+        yield
+
+
+def _scores_on(data: str) -> dict[str, Array]:
+    """Describe the class scores of the runs on some data."""
+    of_data = {
+        "labels": Array("iu", ("classes",)),
+        "counts": Array("iu", ("classes",), 1),
+        "rows": Array("U", ("rows",)),
+        **dict.fromkeys(METRICS, Array("f", ("rows", "classes"), 0)),
+    }
+    return {f"{data}/{name}": wanted for name, wanted in of_data.items()}
+
+
+def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
+    """Names of what differs; a command that was not known, or is another for the same run, is no other result."""
+    names = sorted((known.row.keys() | found.row.keys()) - {"command"})
+    before, after = json.loads(as_line(known.row)), json.loads(as_line(found.row))
+    differing = [name for name in names if before.get(name) != after.get(name)]
+    if not _same_classes(known, found) or not _equal(known.sums, found.sums):
+        differing.append("class sums")
+    return differing + ([] if _equal(known.arrays, found.arrays) else ["arrays"])
+
+
+def _same_classes(first: ScoredRow, second: ScoredRow) -> bool:
+    return np.array_equal(first.labels, second.labels) and np.array_equal(first.counts, second.counts)
+
+
+def _equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with `prefix/`, by what follows it."""
+    return {name.rpartition("/")[2]: value for name, value in arrays.items() if name.rpartition("/")[0] == prefix}
+
+
+def _check_labels(rows: Iterable[Mapping], folder: pathlib.Path) -> None:
+    owners: dict[tuple, str] = {}
+    for row in rows:
+        if row["kind"] == TRAINING:
+            owner = owners.setdefault((row["protocol"], row["dataset"], row["label"]), row["config_hash"])
+            if owner != row["config_hash"]:
+                raise InvalidInput(
+                    f"{folder} would have two configurations called {row['label']} ({owner} and {row['config_hash']}). "
+                    "Give one of them a name by --label, or record it into another folder."
+                )
+
+
+def _write_compressed(path: pathlib.Path, content: Mapping[str, np.ndarray]) -> None:
+    def write(file: BinaryIO) -> None:
+        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+        np.savez_compressed(file, **content)  # type: ignore[arg-type]
+
+    write_atomically(path, write)

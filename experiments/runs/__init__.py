@@ -1,0 +1,1 @@
+"""One run of a fold and a seed: split, training, reading its folder."""

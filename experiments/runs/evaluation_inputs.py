@@ -1,0 +1,73 @@
+"""Inputs that a run evaluates again and again: one pipeline each, and decoded images within a budget of memory."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from common.data import Dataset, Examples
+from common.errors import check_non_negative
+from experiments.runs.pooling_weights import image_batches
+from experiments.settings.config import ExperimentConfig
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+MEGABYTE = 10**6
+
+
+class EvaluationInputs:
+    """`image_batches` of a run that asks for the same examples again and again: each pipeline is built once.
+
+    Args:
+        config: says how images are cut and batched.
+        dataset: that the examples are of, with prepared images.
+        decoded_images_mb: MB (10^6 bytes) of decoded images that `repeated` may keep in memory in all; 0: none.
+
+    Raises:
+        InvalidInput: a negative budget.
+    """
+
+    def __init__(self, config: ExperimentConfig, dataset: Dataset, decoded_images_mb: int = 0) -> None:
+        self.config, self.dataset = config, dataset
+        self._room = check_non_negative("decoded_images_mb", decoded_images_mb) * MEGABYTE
+        self._built: dict[int, tuple[Examples, tf.data.Dataset]] = {}  # examples are kept, so that no id comes again
+        self._kept: set[int] = set()
+
+    def __call__(self, examples: Examples) -> tf.data.Dataset:
+        """The inputs of examples, in order; it can be read as often as one likes."""
+        if id(examples) not in self._built:
+            self._built[id(examples)] = examples, image_batches(examples, self.config, self.dataset)
+        return self._built[id(examples)][1]
+
+    def repeated(self, examples: Examples) -> tf.data.Dataset:
+        """The same for examples that are asked for many times: read from files once, if the decoded images fit.
+
+        They are kept once they have been read to the end. What does not fit into what is left of the budget is decoded
+        at each reading. The inputs are the same, bit for bit.
+        """
+        batches = self(examples)
+        size = decoded_bytes(examples, batches)
+        if id(examples) not in self._kept and size is not None and size <= self._room:
+            self._room -= size
+            self._kept.add(id(examples))
+            self._built[id(examples)] = examples, batches.cache()
+        return self._built[id(examples)][1]
+
+    def release(self) -> None:
+        """Lets go of all pipelines, and of the memory that decoded images take in them."""
+        self._built.clear()
+        self._kept.clear()
+
+
+def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
+    """Memory of the inputs of examples in bytes; None for those that are in memory or memory-mapped already.
+
+    Args:
+        examples: in memory or as files.
+        batches: their inputs `[batch, height, width, channels]`, all of one size.
+    """
+    if examples.paths is None:
+        return None
+    spec = batches.element_spec
+    return len(examples) * math.prod(spec.shape[1:]) * spec.dtype.size

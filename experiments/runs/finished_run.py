@@ -1,0 +1,77 @@
+"""A finished run whose weights or test embeddings were lost or damaged since: it is said, and mended if it can be."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+
+from common.data import Dataset
+from common.errors import InvalidInput
+from common.files import DamagedFile, write_arrays
+from common.progress import write_notice
+from common.records import RunDirectory
+from common.records.run_directory import TEST_EMBEDDINGS
+from common.training.test_embeddings import read_test_embeddings
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.unit import embedded, evaluate_embeddings
+
+_TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
+
+
+def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:
+    """Makes test embeddings again, from the weights, where they are missing or damaged, and warns of damaged weights.
+
+    Nothing can make weights again but training. The run's figures do not need them; pictures of where it looks and
+    other metric matrices do.
+
+    Args:
+        run: a finished one.
+        result: what it says.
+        dataset: that it was trained on, as loaded.
+        cache_dir: the folder for prepared images, or `None` for the default.
+
+    Raises:
+        InvalidInput: both files are lost, or the weights on disk do not give the figures of the result.
+    """
+    try:
+        read_test_embeddings(run.path, cure="It is rebuilt from the weights.")
+    except DamagedFile as error:
+        _say(str(error))
+        with run.locked():
+            write_arrays(run.path / TEST_EMBEDDINGS, _embedded_again(run, result, dataset, cache_dir))
+        return
+    try:
+        run.read_weights()
+    except DamagedFile as error:
+        _say(f"{error} All figures of the run are whole.")
+
+
+def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> dict:
+    trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
+    test, gallery = trained.dataset.test, trained.dataset.gallery
+    arrays = embedded(trained.model, EvaluationInputs(trained.config, trained.dataset), test, gallery)
+    check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
+    return arrays
+
+
+def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
+    """Raises `InvalidInput` unless the metrics that a file of a run gives are, to rounding, those of its result.
+
+    Args:
+        folder: of the run.
+        what: the file holds, for people.
+        found: metrics by name.
+        stated: what `result.json` says of the test set, unchecked.
+    """
+    for metric in ("P@1", "MAP@R"):
+        value = stated.get(metric) if isinstance(stated, Mapping) else None
+        if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
+            raise InvalidInput(
+                f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
+                f"not of one run. Delete {folder} and repeat the command that trained this run."
+            )
+
+
+def _say(message: str) -> None:
+    write_notice(f"warning: {message}")

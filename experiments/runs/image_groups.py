@@ -1,0 +1,69 @@
+"""MIC's groups in a run: what they are found by, and how they relate to classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common import losses, training
+from common.data import Examples
+from common.errors import check_given
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.loss_building import feature_slices
+from experiments.settings.method_names import GROUPS
+from experiments.settings.methods.features import BY_FEATURES, BY_SLICE, STANDARDIZED, GroupSettings
+
+if TYPE_CHECKING:
+    from common.training import EmbeddingModel, Regrouping
+
+_FIRST = {STANDARDIZED: "standardized", BY_FEATURES: "none", BY_SLICE: "centred"}  # what is done to features
+
+
+def regrouping_of(
+    model: EmbeddingModel,
+    config: ExperimentConfig,
+    inputs: EvaluationInputs,
+    examples: Examples,
+    batches_per_epoch: int,
+    seed: int,
+) -> Regrouping | None:
+    """What groups the training images of a model, which has its first groups afterwards; None for other methods.
+
+    Args:
+        model: with all weights made, not trained yet.
+        config: its configuration.
+        inputs: of the data set.
+        examples: that the model learns from.
+        batches_per_epoch: of them.
+        seed: of the unit.
+    """
+    groups = config.find(GroupSettings)
+    if groups is None:
+        return None
+    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
+    columns = feature_slices(config)[GROUPS]
+
+    def vectors(number: int) -> np.ndarray:
+        """Of each training image, for a round."""
+        if groups.group_by == BY_SLICE and number:
+            return model.embed(inputs(examples))[:, columns]
+        features = model.embed(inputs(examples), output="features")
+        return training.without_classes(features, examples.labels, _FIRST[groups.group_by])
+
+    regrouping = training.Regrouping(loss, vectors, groups.num_groups, groups.group_epochs * batches_per_epoch, seed)
+    regrouping.group()
+    return regrouping
+
+
+def group_figures(model: EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
+    """How many groups the images of a trained model are in, and of how many classes the images of a group are.
+
+    Args:
+        model: trained with groups.
+        labels: classes of the training images `[images]`.
+    """
+    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
+    groups = np.array(loss.groups)
+    return {"groups": len(np.unique(groups)), "classes_per_group": training.classes_per_group(groups, labels)}

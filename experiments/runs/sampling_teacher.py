@@ -1,0 +1,46 @@
+"""PADS in a run: the policy that watches images held back, and the record of what it decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from common import losses, training
+from common.data import Examples
+from common.errors import check_given, invalid
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.methods.pads import PadsSettings
+
+if TYPE_CHECKING:
+    from common.training import EmbeddingModel, PolicyAdaptedSampling, SamplingRecord
+
+SAMPLING = "sampling.npz"  # the record, in a run's folder
+
+
+def teacher_of(
+    model: EmbeddingModel, config: ExperimentConfig, inputs: EvaluationInputs, watched: Examples | None, seed: int
+) -> tuple[PolicyAdaptedSampling, SamplingRecord] | None:
+    """The policy that adapts a model's sampling distribution, and its record; None for a method without PADS, or whose
+    distribution stays fixed.
+
+    Args:
+        model: with all weights made.
+        config: its configuration.
+        inputs: of the data set, built once and read for each decision.
+        watched: training images that are not learned from.
+        seed: of the unit.
+    """
+    pads = config.find(PadsSettings)
+    if pads is None:
+        return None
+    mined = check_given("MinedLoss", losses.loss_of_kind(model.metric_loss, losses.MinedLoss))
+    examples, distribution = check_given("watched", watched), mined.miner
+    if isinstance(distribution, str):
+        raise invalid("miner", received=distribution, expected="a SamplingDistribution")
+    record = training.SamplingRecord(distribution, pads.pads_steps)
+
+    def measure() -> dict[str, float]:
+        return training.held_back_figures(model.embed(inputs.repeated(examples)), examples.labels)
+
+    teacher = pads.teacher(distribution, measure, config.max_steps, seed, record.observe)
+    return None if teacher is None else (teacher, record)

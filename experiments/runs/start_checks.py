@@ -1,0 +1,224 @@
+"""Checks before a run begins: before an image is read, a folder is made or anything is traced."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+
+import numpy as np
+
+from common import backbones
+from common.backbones.network_names import HEAD
+from common.data import Dataset, Examples
+from common.errors import check_all, check_choice, invalid
+from experiments.process.exit_code import import_tensorflow
+from experiments.runs.splits import Split, split_of
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
+from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.methods.features import GroupSettings
+from experiments.settings.samplers import SAMPLERS_OF_CLASSES
+from experiments.settings.setting import Settings
+from experiments.settings.update_settings import may_be_transformer
+
+
+def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | None) -> None:
+    """Refuses what no data are needed to refuse: weights that cannot be had, and values that a layer does not take.
+
+    A data set whose folder is not there passes: loading it says what to fetch, which takes longest to mend.
+
+    Args:
+        configs: of units that shall be trained.
+        data_dir: where their data shall come from.
+
+    Raises:
+        InvalidInput: with everything that keeps a configuration from being trained on any data.
+    """
+    import_tensorflow()
+    checks = []
+    for config in dict.fromkeys(configs):
+        if config.dataset not in build.EMBEDDED_DATASETS and not os.path.exists(data_dir or ""):
+            continue
+        checks.append(functools.partial(_check_without_data, config))
+    check_all(checks)
+
+
+def _check_without_data(config: ExperimentConfig) -> None:
+    def network() -> None:
+        build.check_network(config)
+        weights = functools.partial(check_weights, config.backbone, config.weights)
+        check_all([weights, lambda: _check_cut(config), lambda: _check_fold(config)])
+
+    def parts() -> None:
+        _check_parts(config, max(2, config.classes_per_batch))
+
+    check_all([lambda: _check_devices(config), network, parts])
+
+
+def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
+    """Refuses a unit that cannot be trained on these data; labels are read, images are not.
+
+    Args:
+        config: the configuration.
+        dataset: as loaded.
+        fold, repeat: which unit of it.
+
+    Raises:
+        InvalidInput: too few classes or images of a class, an augmentation for other images, weights that cannot be had
+            or do not fit the network, a cut that the network does not have, a value that a layer does not take.
+    """
+    check_all(
+        [
+            lambda: _check_devices(config),
+            lambda: check_weights(config.backbone, config.weights),
+            lambda: _check_on_split(config, dataset, fold, repeat),
+            lambda: _check_backbone(config, dataset),
+        ]
+    )
+
+
+def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
+    split = split_of(dataset, config, fold, repeat)
+    training, projections = split.training, config.find(ProjectionSettings)
+
+    def projected() -> None:
+        if projections:
+            augmentation = build.build_augmentation(config, dataset)
+            projections.check(training, augmentation, config.seed, config.monitor)
+
+    check_all(
+        [
+            lambda: _check_split(split, dataset, config, fold),
+            lambda: build.build_augmentation(config, dataset),
+            lambda: _check_batches(config, training),
+            lambda: _check_parts(config, training.num_classes),
+            projected,
+        ]
+    )
+
+
+def _check_batches(config: ExperimentConfig, training: Examples) -> None:
+    if config.classes_per_batch > training.num_classes and config.sampler in SAMPLERS_OF_CLASSES:
+        raise invalid(
+            "--classes_per_batch",
+            received=config.classes_per_batch,
+            expected=f"at most the number of training classes, {training.num_classes}",
+            fix=f"Give --classes_per_batch={training.num_classes} or fewer.",
+        )
+    groups = config.find(GroupSettings)
+    if groups is not None:
+        groups.check(len(training))
+    build.build_batches(config, training.labels, 0)
+
+
+def _check_devices(config: ExperimentConfig) -> None:
+    """The devices of this host, which must be asked before TensorFlow begins to work."""
+    if config.replicas is None:
+        return
+    tf = import_tensorflow()
+
+    from common.training.devices import IS_KERAS_3, check_replicas
+
+    if not IS_KERAS_3 and not config.frozen_batch_norm:
+        expected = "--frozen_batch_norm on Keras 2 with --strategy=mirrored"
+        fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
+        raise invalid("--frozen_batch_norm", received=False, expected=expected, fix=fix)
+    check_replicas(config.replicas)
+    tf.get_logger().setLevel("WARNING")  # it tells of every sum over replicas that it traces
+
+
+def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
+    """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them again."""
+    from common.backbones.bn_inception import INPUT_MEANS
+
+    check_all(
+        [
+            lambda: check_choice("--input_mean", config.input_mean, INPUT_MEANS),
+            lambda: build.build_head(config),
+            lambda: build.build_loss(config, num_classes),
+            lambda: build.build_attribute_loss(config, num_classes),
+        ]
+    )
+
+
+def _check_split(split: Split, dataset: Dataset, config: ExperimentConfig, fold: int) -> None:
+    """Two classes on every side are the fewest among which anything can be wrong."""
+    sides = {"train": (split.training, None), "validate": (split.queries, split.gallery)}
+    for what, (examples, gallery) in {**sides, "test": (dataset.test, dataset.gallery)}.items():
+        count = len(np.unique((examples if gallery is None else gallery).labels))
+        if count < 2:
+            of_fold = what != "test" and config.protocol is None
+            raise invalid(
+                f"number of classes of {dataset.name}",
+                received=count,
+                expected=f"two or more to {what} on" + (f" in fold {fold} of {config.num_folds}" if of_fold else ""),
+                fix="Use fewer folds (--num_folds)." if of_fold else "Add classes.",
+            )
+        if what != "train" and not _has_relevant(examples, gallery):
+            raise invalid(
+                f"images of {dataset.name}",
+                received="classes of one image alone",
+                expected=f"a class with two, or with one in the gallery, to {what} on",
+            )
+
+
+def _has_relevant(queries: Examples, gallery: Examples | None) -> bool:
+    if gallery is not None:
+        return bool(np.isin(queries.labels, gallery.labels).any())
+    return bool(np.unique(queries.labels, return_counts=True)[1].max() > 1)
+
+
+def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
+    """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
+    build.check_backbone(config, dataset)
+    _check_cut(config)
+    _check_fold(config)
+    sized = config.backbone in backbones.KERAS_APPLICATIONS or may_be_transformer(config.backbone)
+    if config.weights == "none" and not sized and not config.own("backbone"):
+        return
+    content: object = weights_file(config.weights) if is_file(config.weights) else None
+    if backbones.is_preset(config.backbone):
+        content = preset_digest(config.backbone, config.weights)
+    tokens = build.tokens_of(config.pooling)
+    _fits(config.backbone, config.weights, content, config.image_size, dataset.channels, tokens, config.own("backbone"))
+
+
+@functools.lru_cache(maxsize=16)
+def _fits(
+    backbone: str, weights: str, content: object, image_size: int, channels: int, tokens: str, own: Settings | None
+) -> None:
+    del content  # what a file held when it was looked at
+    build.network(backbone, channels, weights=weights, image_size=image_size, tokens=tokens, own=own)
+
+
+def _check_cut(config: ExperimentConfig) -> None:
+    """Makes the network and cuts it, where a name says where; the images' channels make no difference to it."""
+    if config.trained_from not in (None, HEAD):
+        tokens = build.tokens_of(config.pooling)
+        _can_be_cut(config.backbone, config.trained_from, config.image_size, tokens, config.own("backbone"))
+
+
+@functools.lru_cache(maxsize=16)
+def _can_be_cut(backbone: str, trained_from: str, image_size: int, tokens: str, own: Settings | None) -> None:
+    network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
+    backbones.cut_network(network, trained_from)
+
+
+def _check_fold(config: ExperimentConfig) -> None:
+    """Makes the network, where batch normalisation shall be folded, and looks whether there is any."""
+    if not config.fold_batch_norm:
+        return
+    tokens = build.tokens_of(config.pooling)
+    if config.backbone == "token_embedding" or not _num_folded(
+        config.backbone, config.image_size, tokens, config.own("backbone")
+    ):
+        expected = f"off with --backbone={config.backbone}, which has no batch normalisation behind a convolution"
+        raise invalid("--fold_batch_norm", received=True, expected=expected)
+
+
+@functools.lru_cache(maxsize=16)
+def _num_folded(backbone: str, image_size: int, tokens: str, own: Settings | None) -> int:
+    network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
+    return backbones.folded_network(network)[1]

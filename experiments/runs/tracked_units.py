@@ -1,0 +1,55 @@
+"""Units and reports as runs that a tracker follows."""
+
+from __future__ import annotations
+
+import pathlib
+
+from common import records
+from common.training.trackers import RunDescription, TrackedRun, TrackerChoice
+from experiments.runs.unit import unit_label
+from experiments.settings.config import ExperimentConfig
+
+
+def tracked_unit(
+    choice: TrackerChoice, config: ExperimentConfig, fold: int, repeat: int, folder: pathlib.Path, data: str
+) -> TrackedRun:
+    """A unit as a tracker follows it; its group is its method with the configuration's hash.
+
+    Args:
+        choice: which tracker.
+        config, fold, repeat: of the unit.
+        folder: of the unit.
+        data: fingerprint of the data.
+    """
+    digest = config.hash(data)
+    tags = {
+        "commit": records.environment()["commit"] or "none",
+        "data": data,
+        "config": digest,
+        "dataset": config.dataset,
+        "protocol": config.protocol or "fair",
+        "fold": str(fold),
+        "repeat": str(repeat),
+    }
+    name = f"{config.name} {unit_label(config, fold, repeat)}"
+    return choice.tracked(RunDescription(name, f"{config.name}-{digest}", config.as_dict(), tags), folder)
+
+
+def follow_pictures(choice: TrackerChoice, folder: pathlib.Path, title: str) -> None:
+    """Adds the pictures of a report to a run of its own, which has nothing else; those that it has are left out.
+
+    Args:
+        choice: which tracker.
+        folder: of the report, with its PNG files; it may be missing.
+        title: of the report.
+    """
+    if not choice.takes_pictures:
+        return
+    description = RunDescription(title, "reports", tags={"commit": records.environment()["commit"] or "none"})
+    tracked = choice.tracked(description, folder)
+    pictures = [path for path in sorted(folder.glob("*.png")) if tracked.lacks_picture(path)]
+    if pictures:
+        tracked.start()
+        for path in pictures:
+            tracked.picture(path)
+        tracked.end()

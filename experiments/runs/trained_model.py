@@ -1,0 +1,137 @@
+"""A finished run as a model again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from common.data import Dataset, Examples
+from common.errors import InvalidInput, check_choice
+from common.files import difference, read_json
+from common.records import RunDirectory
+from common.records.run_directory import read_finished_result
+from experiments.process.exit_code import import_tensorflow
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.same_data import data_of_run
+from experiments.runs.splits import split_of
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig, all_settings, by_flag_names, changed_identity
+from experiments.settings.plugins import check_stored_plugins
+
+if TYPE_CHECKING:
+    from common.training import EmbeddingModel
+
+
+class TrainedModel(NamedTuple):
+    """What a run directory holds.
+
+    Attributes:
+        config: the run's configuration (initial weights "none": the trained ones replace them).
+        dataset: with prepared images.
+        model: with the run's best weights.
+        training: the images that the run learnt from.
+        loaded: the data set without prepared images, in the reading of the run (see `data_of_run`).
+    """
+
+    config: ExperimentConfig
+    dataset: Dataset
+    model: EmbeddingModel
+    training: Examples
+    loaded: Dataset | None = None
+
+
+def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
+    """The configuration of a run directory, and all that its `config.json` says.
+
+    Raises:
+        InvalidInput: there is no run, another version of the code wrote it, or its configuration was changed since.
+    """
+    identity = read_json(pathlib.Path(path) / "config.json")
+    if identity is None:
+        raise InvalidInput(
+            f"{path} is no run directory: it has no config.json. Expected a folder such as "
+            "runs/fair/<data set>/<method>-<hash>/fold0-repeat0."
+        )
+    result = read_finished_result(path)[0] or {}
+    stated: list[Any] = [result.get(name) for name in ("config_hash", "fold", "repeat")]
+    if isinstance(stated[0], str) and (changed := changed_identity(identity, *stated)):
+        raise InvalidInput(f"{path} cannot be used: {changed}. Delete the folder to run it again.")
+    return dataclasses.replace(stored_configuration(identity, path), weights="none"), identity
+
+
+def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
+    """The configuration as it was run; `weights` of a file are its digest.
+
+    Args:
+        identity: what `config.json` says.
+        path: the run directory, for the error.
+
+    Raises:
+        InvalidInput: another version of the code wrote it, or it is damaged.
+    """
+    check_stored_plugins(identity.get("plugins"), os.fspath(path))
+    stated = by_flag_names(identity)
+    kinds = {each.name: each.kind for each in all_settings()}
+    values = {name: value for name, value in stated.items() if name in kinds}
+    odd = [name for name, value in values.items() if difference(value, kinds[name])]
+    if odd:
+        raise InvalidInput(
+            f"{path}/config.json is damaged: {odd[0]} is {values[odd[0]]!r}. Delete the folder to run it again."
+        )
+    try:
+        config = ExperimentConfig.of(values)
+        for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS)):
+            check_choice(name, getattr(config, name), choices)
+        build.check_backbone_name(config.backbone)
+        build.check_loss_name(config.loss)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
+    return config
+
+
+def load_trained_model(
+    path: str | os.PathLike,
+    *,
+    dataset: Dataset | None = None,
+    data_dir: str | None = None,
+    cache_dir: str | None = None,
+) -> TrainedModel:
+    """Rebuilds the model of a finished run.
+
+    Args:
+        path: the run directory.
+        dataset: the data that it was trained on, as loaded; None to load them.
+        data_dir: the folder of the data set's files, for data that are not embedded.
+        cache_dir: the folder for prepared images, or None for the default.
+
+    Raises:
+        InvalidInput: the run has not finished, or the data on disk are not those of the run.
+    """
+    tf = import_tensorflow()
+
+    config, identity = run_configuration(path)
+    place: list[Any] = [identity.get(name) for name in ("fold", "repeat")]  # a damaged file may say anything
+    if not all(type(number) is int and number >= 0 for number in place) or place[0] >= config.num_folds:
+        raise InvalidInput(
+            f"{path}/config.json is damaged: it says fold {place[0]}, repeat {place[1]}. Delete the folder to run it "
+            "again."
+        )
+    if dataset is None:
+        dataset = build.load_dataset_of(config, data_dir, cache_dir)
+    loaded = data_of_run(dataset, cache_dir, identity.get("data"), os.fspath(path))
+    dataset = build.prepare_dataset(loaded, config, cache_dir)
+    weights = RunDirectory(path, identity).read_weights()
+    training = split_of(dataset, config, *place).training
+    model = build.build_model(config, dataset, training.num_classes, num_examples=len(training))
+    places = np.unique(training.labels, return_index=True)[1][:2]
+    two_classes = training.subset(places)
+    labels = np.stack([two_classes.labels, places], axis=1) if build.has_places(config) else two_classes.labels
+    model.build_from_batch(next(iter(image_batches(two_classes, config, dataset))), tf.constant(labels))
+    if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
+        raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
+    model.set_weights(weights)
+    return TrainedModel(config, dataset, model, training, loaded)

@@ -1,0 +1,96 @@
+"""Inputs of a trained model's linear neck (the pooled features of its backbone), and the neck itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from common import training
+from common.data import Examples
+from common.errors import InvalidInput, check_given
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.trained_model import TrainedModel
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.loss_building import feature_sizes_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from common.training import EmbeddingModel
+
+
+class Trunk(NamedTuple):
+    """A run as features and a neck.
+
+    Attributes:
+        config: the run's configuration.
+        neck: `[channels, dim]`; an embedding is `features @ neck`, then brought to length.
+        training: features of the images that the run learnt from `[items, channels]`.
+        queries, query_labels: of the test set, `[queries, channels]` and `[queries]`.
+        gallery, gallery_labels: where it is apart; else None.
+    """
+
+    config: ExperimentConfig
+    neck: np.ndarray
+    training: np.ndarray
+    queries: np.ndarray
+    query_labels: np.ndarray
+    gallery: np.ndarray | None
+    gallery_labels: np.ndarray | None
+
+
+def trunk_of(trained: TrainedModel) -> Trunk:
+    """The trunk of a trained run, with the features of its data.
+
+    Raises:
+        InvalidInput: a head that is no pooling with a linear neck behind it.
+    """
+    neck = _neck(trained)
+    dataset = trained.dataset
+
+    def features(examples: Examples) -> np.ndarray:
+        return pooled_features(trained.model, image_batches(examples, trained.config, dataset))
+
+    gallery = dataset.gallery
+    return Trunk(
+        trained.config,
+        neck,
+        features(trained.training),
+        features(dataset.test),
+        dataset.test.labels,
+        None if gallery is None else features(gallery),
+        None if gallery is None else gallery.labels,
+    )
+
+
+def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarray:
+    """What the pooling of a model's head gives, in inference mode: `[examples, channels]`, float32, of any length.
+
+    Args:
+        model: whose head pools first.
+        batches: inputs without labels.
+    """
+    import tensorflow as tf
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def pooled(inputs):
+        return model.head.pooling(model.backbone(inputs, training=False), training=False)
+
+    return np.concatenate([pooled(inputs).numpy() for inputs in batches]).astype(np.float32)
+
+
+def _neck(trained: TrainedModel) -> np.ndarray:
+    head, loss = trained.model.head, trained.config.loss
+    if feature_sizes_of(trained.config) is not None:
+        raise InvalidInput(
+            f"Invalid --run: received one with --loss={loss}, whose features are brought to length one by one, so "
+            "that no metric matrix has their norm. Expected a run with one feature."
+        )
+    if not isinstance(head, training.EmbeddingHead) or head.project_first:
+        raise InvalidInput(
+            f"Invalid --run: received one with --pooling={trained.config.pooling}, which projects before it pools, so "
+            "there is no metric matrix between its features. Expected a pooling with a linear neck behind it, such as "
+            "gap, gmp or gemean."
+        )
+    return np.asarray(check_given("projection", head.projection).kernel)

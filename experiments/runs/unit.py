@@ -1,0 +1,351 @@
+"""One unit of a protocol: train on its part of the data, with one seed, and embed the test set."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from common import data, diagnostics, records, retrieval, training
+from common.data import Dataset, Examples
+from common.errors import InvalidInput
+from common.files import read_json, write_arrays, write_json
+from common.progress import write_notice
+from common.records import RunDirectory
+from experiments.runs.cached_training import FeaturePlace, features_below_cut
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.runs.feature_figures import feature_figures
+from experiments.runs.image_groups import group_figures, regrouping_of
+from experiments.runs.pooling_weights import perplexity_callbacks
+from experiments.runs.projection_snapshots import snapshot_recorder
+from experiments.runs.sampling_teacher import SAMPLING, teacher_of
+from experiments.runs.splits import split_of, unit_seed
+from experiments.runs.update_rule import coupled_decay, update_rule
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.method_names import GROUPS
+from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.recipes import recall_at
+from experiments.settings.run_settings import FINAL
+from experiments.settings.update_settings import COSINE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ccp_dml import AlternatingProjections
+    from common.retrieval import RetrievalResult
+    from common.training import (
+        EmbeddingModel,
+        Regrouping,
+        SamplingRecord,
+        TracedFunctions,
+        Training,
+        TrainingSchedule,
+    )
+    from common.training.optimizers import GradientTransform
+    from common.training.trackers import TrackedRun
+
+Watcher: TypeAlias = Callable[[int, dict[str, float]], None]  # of a step and its validation metrics
+MONITORED = {
+    "conventional": "stops on the test set",
+    "held_out": "stops on held-out classes",
+    FINAL: "all training classes",
+}
+
+
+def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:
+    """What tells a unit from the others of its method."""
+    if config.protocol is None:
+        return f"fold {fold} repeat {repeat}"
+    return f"{MONITORED[config.protocol]}, repeat {repeat}"
+
+
+class Unit:
+    """Trains one unit of a configuration in its run directory.
+
+    Args:
+        config: the configuration.
+        dataset: with prepared images (see `build.prepare_dataset`).
+        fold: which block of classes validates, from 0; 0 where a protocol has no folds.
+        repeat: which seed, from 0.
+        run: the folder for this unit.
+        config_hash: the configuration's hash, kept in the result.
+        features: where cached features are kept; needed only by a configuration with some.
+        decoded_images_mb: of images that are read at each evaluation, see `EvaluationInputs`.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        dataset: Dataset,
+        fold: int,
+        repeat: int,
+        run: RunDirectory,
+        config_hash: str,
+        features: FeaturePlace | None = None,
+        decoded_images_mb: int = 0,
+    ):
+        self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
+        self.config_hash, self.features = config_hash, features
+        self._split(dataset)
+        self.image_names = self.training.paths
+        self.seed = unit_seed(config.seed, fold, repeat)
+        self.batches = build.build_batches(config, self.training.labels, self.seed)
+        self._inputs = EvaluationInputs(config, dataset, decoded_images_mb)
+
+    def _split(self, dataset: Dataset) -> None:
+        """Divides a data set into what is learned from, what validates, and what PADS' policy watches."""
+        parts = split_of(dataset, self.config, self.fold, self.repeat)
+        self.training, self.queries, self.gallery, self.watched = parts
+
+    def train(
+        self,
+        checkpoint_seconds: float = 30.0,
+        watch: Watcher | None = None,
+        tracked: TrackedRun | None = None,
+        traces: TracedFunctions | None = None,
+    ) -> dict:
+        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`.
+
+        Args:
+            checkpoint_seconds, watch, tracked: see there.
+            traces: of the units of this data set that the process has trained before; None: it is the only one.
+        """
+        traces = traces or training.TracedFunctions()
+        prepare = functools.partial(self._prepared, checkpoint_seconds, watch, traces)
+        try:
+            return training.train_in(self.run, self.seed, prepare, tracked)
+        except training.NotFinite as error:
+            raise InvalidInput(f"{error} {self._describe_batch(error.step)}") from error
+        finally:
+            traces.release()
+            self._inputs.release()
+
+    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None, traces: TracedFunctions) -> Training:
+        cost = records.TrainingCost()
+        model = whole = self._build_model()
+        if self.config.cached_features:
+            model = self._above_cut(whole)
+            cost = records.TrainingCost()  # without the features, which are computed once for many units
+        model.share_traces(traces, (self.config, self.training.num_classes, build.drawing_seed(self.config, self.seed)))
+        untrained = self._untrained_metrics(model)
+        figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
+        write_notice(f"before training, the backbone's average features on the test set: {figures}")
+        with model.distribute_strategy.scope():
+            transforms, callbacks, projections = self._training_parts(model)
+            taught = teacher_of(model, self.config, self._inputs, self.watched, self.seed)
+            regrouping = self._regrouping(model)
+        return training.Training(
+            model,
+            self._batches_from,
+            lambda: self._validation_metrics(model),
+            self._schedule(checkpoint_seconds),
+            functools.partial(update_rule, self.config, model),
+            lambda history: self._figures(model, untrained, projections, taught[1] if taught else None),
+            cost,
+            gradient_transforms=transforms,
+            callbacks=[*callbacks, *(taught or ()), *regrouping, *([projections] if projections is not None else [])],
+            description=f"{self.config.name} {unit_label(self.config, self.fold, self.repeat)}",
+            deviations=self.dataset.deviations,
+            whole=whole,
+            watch=watch,
+            jit_compile=self.config.jit_compile,
+        )
+
+    def _describe_batch(self, step: int) -> str:
+        """The examples of a training batch, for people: places in the unit's training part, or files."""
+        _, indices = next(iter(self.batches.from_step(step)))
+        names = indices if self.image_names is None else self.image_names[indices]
+        classes = np.unique(self.training.labels[indices])
+        return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
+
+    def _build_model(self) -> EmbeddingModel:
+        from common.training.devices import mirrored_strategy, synchronize_batch_normalization
+
+        with mirrored_strategy(self.config.replicas or 1).scope():
+            num_classes, num_examples = self.training.num_classes, len(self.training)
+            model = build.build_model(self.config, self.dataset, num_classes, self.seed, num_examples)
+            inputs, labels = next(iter(self._batches_from(0)))
+            model.build_from_batch(inputs, labels)
+        if self.config.replicas:
+            synchronize_batch_normalization(model)
+        return model
+
+    def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
+        """Goes over from images to features below the cut; the model that is trained begins there."""
+        place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
+        self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
+        self._split(self.dataset)
+        self._inputs = EvaluationInputs(self.config, self.dataset)
+        model = training.model_above_cut(whole)
+        model.build_from_batch(*next(iter(self._batches_from(0))))
+        return model
+
+    def _batches_from(self, step: int) -> tf.data.Dataset:
+        augmentation = build.build_augmentation(self.config, self.dataset)
+        with_places = build.has_places(self.config)
+        return data.training_batches(
+            self.training, self.batches, augmentation, self.seed, start_step=step, with_places=with_places
+        )
+
+    def _regrouping(self, model: EmbeddingModel) -> list[Regrouping]:
+        """The callback that groups the training images anew, for a method that has groups."""
+        batches_per_epoch = self.batches.batches_per_epoch
+        found = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
+        return [] if found is None else [found]
+
+    def _untrained_metrics(self, model: EmbeddingModel) -> dict:
+        """Metrics of the backbone's average features on the test set, before any training here."""
+        path = self.run.path / "untrained.json"
+        metrics = read_json(path)
+        if metrics is None:
+            metrics = self._evaluate(model, self.dataset.test, self.dataset.gallery, output="features").as_dict()
+            write_json(path, metrics)
+        return metrics
+
+    def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
+        return embedded(model, self._inputs, examples)["queries"]
+
+    def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
+        return embedded(model, self._inputs, queries, gallery, output)
+
+    def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
+        return evaluate_embeddings(self._arrays(model, queries, gallery, output), self.config.dataset)
+
+    def _validation_metrics(self, model) -> dict[str, float]:
+        """Metrics of the current weights; with NMI and every R@k if the protocol's table prints them."""
+        arrays = embedded(model, self._inputs.repeated, self.queries, self.gallery)
+        if not self.config.validates_clustering:
+            return evaluate_embeddings(arrays).as_dict()
+        metrics = evaluate_embeddings(arrays, self.config.dataset).as_dict()
+        metrics["NMI"] = normalized_mutual_information(arrays)
+        return metrics
+
+    def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
+        config = self.config
+        return training.TrainingSchedule(
+            max_steps=config.max_steps,
+            steps_per_evaluation=config.steps_per_evaluation,
+            patience=config.patience,
+            warm_up_steps=config.warm_up_steps or config.warm_up_epochs * self.batches.batches_per_epoch,
+            warm_up_trains_all=config.warm_up_trains_all,
+            plateau_patience=config.plateau_patience,
+            monitor=config.monitor,
+            selection_start=config.selection_start or 0,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+    def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
+        """What is done to gradients, in order, callbacks, and CCP's, which knows the problems for the result."""
+        transforms: list[GradientTransform] = coupled_decay(self.config, model)
+        callbacks = perplexity_callbacks(model, self.queries, self._inputs.repeated)
+        if self.config.learning_rate_schedule == COSINE:
+            callbacks.append(training.LearningRateRecord())
+        step, factor = self.config.rate_drop_step, self.config.rate_drop_factor
+        if step is not None and factor is not None:
+            callbacks.append(training.StepSchedule([step], factor))
+        projections = None
+        projected = self.config.find(ProjectionSettings)
+        if projected:
+            augmentation = build.build_augmentation(self.config, self.dataset)
+            recorder = snapshot_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+            on_problem_start = recorder if projected.ccp_keeps_problems else None
+            sizes = model.feature_sizes or (None,)  # the proxies are of the first feature
+            pools = projected.pools(
+                lambda inputs: model.embed(inputs)[:, : sizes[0]], self.training, augmentation, self.seed
+            )
+            term, projections = projected.training_parts(model, pools, self.config.monitor, on_problem_start)
+            transforms = [term, *transforms]
+        if self.config.clip_norm:
+            transforms.append(training.GradientClipping(self.config.clip_norm, self.config.clip_value))
+        return transforms, callbacks, projections
+
+    def _figures(
+        self,
+        model: EmbeddingModel,
+        untrained: dict,
+        projections: AlternatingProjections | None,
+        sampling: SamplingRecord | None,
+    ) -> tuple[dict, dict]:
+        """The figures of a trained model, and its embeddings of the test set."""
+        test, gallery = self.dataset.test, self.dataset.gallery
+        embeddings = self._arrays(model, test, gallery)
+        metrics = evaluate_embeddings(embeddings, self.config.dataset)
+        result: dict = {
+            "config_hash": self.config_hash,
+            "fold": self.fold,
+            "repeat": self.repeat,
+            "test": metrics.as_dict(),
+            "untrained": untrained,
+            "diagnostics": diagnostics.diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
+        }
+        result["validation_classes"] = self.queries.num_classes
+        if projections is not None:
+            result["problems"] = [problem.as_dict() for problem in projections.problems]
+        features = feature_figures(self.config, embeddings)
+        if features:
+            result["features"] = features
+        if build.has_places(self.config):
+            result["features"][GROUPS] |= group_figures(model, self.training.labels)
+        if sampling is not None:
+            write_arrays(self.run.path / SAMPLING, sampling.as_arrays())
+            result["sampling"] = {"decisions": len(sampling), "watched_images": len(self.watched or ())}
+        if "warning" in result["diagnostics"]:
+            write_notice(f"warning: test embeddings: {result['diagnostics']['warning']}")
+        return result, embeddings
+
+
+def embedded(
+    model: EmbeddingModel,
+    inputs: Callable[[Examples], tf.data.Dataset],
+    queries: Examples,
+    gallery: Examples | None = None,
+    output: str = "embeddings",
+) -> dict[str, np.ndarray]:
+    """Embeddings and labels of examples, as `evaluate_embeddings` takes them and `test_embeddings.npz` holds them.
+
+    Args:
+        model: with trained weights.
+        inputs: of examples, in order; see `EvaluationInputs`.
+        queries: what is searched for.
+        gallery: what is searched in; `None`: the queries themselves.
+        output: what of the model, see `EmbeddingModel.embed`.
+    """
+
+    def embed(examples: Examples) -> np.ndarray:
+        return model.embed(inputs(examples), output=output)
+
+    arrays = {"queries": embed(queries), "query_labels": queries.labels}
+    if gallery is not None:
+        arrays |= {"gallery": embed(gallery), "gallery_labels": gallery.labels}
+    return arrays
+
+
+def evaluate_embeddings(embeddings: dict[str, np.ndarray], dataset: str = "") -> RetrievalResult:
+    """Evaluate what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
+
+    Args:
+        embeddings: the arrays by name.
+        dataset: whose printed R@k stand beside R@1, R@2, R@4 and R@8; empty: these alone.
+    """
+    return retrieval.evaluate_retrieval(
+        embeddings["queries"],
+        embeddings["query_labels"],
+        embeddings.get("gallery"),
+        embeddings.get("gallery_labels"),
+        recall_at=sorted({1, 2, 4, 8, *recall_at(dataset)}),
+    )
+
+
+def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
+    """The scores that tables compare, of the queries that count `[queries]`, by metric."""
+    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+
+
+def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
+    """NMI of k-means and classes, of the queries of what `test_embeddings.npz` holds."""
+    return diagnostics.evaluate_clustering(
+        embeddings["queries"], embeddings["query_labels"]
+    ).normalized_mutual_information

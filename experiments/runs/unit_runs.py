@@ -1,0 +1,182 @@
+"""Folders of the units of a protocol, and training of those that have no result yet."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from common import training
+from common.data import Dataset, count_test_copies
+from common.errors import InvalidInput, check_all
+from common.files import write_json
+from common.progress import write_notice
+from common.records import RunDirectory
+from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
+from experiments.process.exit_code import import_tensorflow
+from experiments.runs.cached_training import FeaturePlace
+from experiments.runs.finished_run import mend_finished_run
+from experiments.runs.loaded_modules import spare_loaded_modules
+from experiments.runs.same_data import tell_of_other_data
+from experiments.runs.splits import few_validation_classes, split_of
+from experiments.runs.start_checks import check_unit
+from experiments.runs.tracked_units import tracked_unit
+from experiments.runs.unit import Unit, Watcher
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.run_settings import DECODED_IMAGES_MB
+
+if TYPE_CHECKING:
+    from common.training import TracedFunctions
+
+
+class UnitRuns:
+    """The run directories of units on one data set.
+
+    Layout: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`.
+
+    Args:
+        dataset: as loaded.
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images, or `None` for the default.
+        tracker: what follows the units that are trained.
+        decoded_images_mb: MB of decoded images that a unit may keep in memory for its evaluations; 0: none.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        runs_dir: str,
+        cache_dir: str | None,
+        tracker: TrackerChoice = TENSORBOARD,
+        decoded_images_mb: int = DECODED_IMAGES_MB,
+    ):
+        self.tracker, self.decoded_images_mb = tracker, decoded_images_mb
+        self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the data; images are read for it, so what can be refused is refused before."""
+        return build.data_fingerprint(self.dataset, self.cache_dir)
+
+    def data_notes(self) -> list[str]:
+        """Return sentences for the reader of figures on these data, by the digests that `fingerprint` has kept."""
+        copies = count_test_copies(self.dataset, build.image_cache(self.dataset, self.cache_dir))
+        if not copies:
+            return []
+        return [f"{copies:,} test images have a byte-identical copy among those they search, which is found trivially."]
+
+    @functools.cached_property
+    def _traces(self) -> TracedFunctions:
+        """Of the units, which this process trains one after the other."""
+        return training.TracedFunctions()
+
+    def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
+        """The folder of all units of one configuration; its name ends in the configuration's hash."""
+        return self._dataset_dir(config) / f"{config.name}-{config.hash(self.fingerprint)}"
+
+    def _dataset_dir(self, config: ExperimentConfig) -> pathlib.Path:
+        return self.runs_dir / (config.protocol or "fair") / config.dataset
+
+    def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
+        """The run directory of one unit."""
+        return self.method_dir(config) / f"fold{fold}-repeat{repeat}"
+
+    def report_dir(self, configs: list[ExperimentConfig]) -> pathlib.Path:
+        """The folder of a report on some configurations of one protocol."""
+        names = "-".join(config.hash(self.fingerprint) for config in configs)
+        digest = hashlib.sha256(names.encode()).hexdigest()[:10]
+        return self.runs_dir / (configs[0].protocol or "fair") / self.dataset.name / "reports" / digest
+
+    def check(self, units: Iterable[tuple[ExperimentConfig, int, int]]) -> None:
+        """Refuses units that cannot be trained, before an image is read or a folder is made.
+
+        A unit that may have a result already is passed over: `train` looks closer, and needs nothing for one that has.
+        Warns where a unit validates on few classes.
+
+        Args:
+            units: (configuration, fold, repeat) each.
+
+        Raises:
+            InvalidInput: with the objections to every configuration, see `start_checks.check_unit`.
+        """
+        num_validated: list[int] = []
+        refused: dict[ExperimentConfig, InvalidInput] = {}  # of each configuration's first unit: others say the same
+        for config, fold, repeat in units:
+            folder = self._dataset_dir(config)
+            pattern = f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json"
+            if config in refused or any(folder.glob(pattern)):
+                continue
+            try:
+                check_unit(config, self.dataset, fold, repeat)
+            except InvalidInput as error:
+                refused[config] = error
+            else:
+                num_validated.append(split_of(self.dataset, config, fold, repeat).queries.num_classes)
+        check_all(functools.partial(_raise, error) for error in refused.values())
+        if num_validated and (warning := few_validation_classes(min(num_validated))):
+            write_notice(f"warning: a run here {warning}")
+
+    def train(
+        self,
+        config: ExperimentConfig,
+        fold: int,
+        repeat: int,
+        checkpoint_seconds: float = 30.0,
+        watch: Watcher | None = None,
+    ) -> None:
+        """Trains a unit that has no result yet; one that was stopped resumes from its last checkpoint.
+
+        Of one that has finished, files that have been damaged since are rebuilt where possible.
+
+        Args:
+            config, fold, repeat: of the unit.
+            checkpoint_seconds: shortest time between two checkpoints.
+            watch: is told of every evaluation; see `common.training.fit`.
+        """
+        import_tensorflow()
+        path = self.unit_dir(config, fold, repeat)
+        if not (path / "result.json").exists():
+            check_unit(config, self.dataset, fold, repeat)
+        identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
+        tell_of_other_data(path, identity)
+        run = RunDirectory(path, identity)
+        finished = run.read_result()
+        if finished is not None:
+            mend_finished_run(run, finished, self.dataset, self.cache_dir)
+            self.complete_tracking(config, fold, repeat, finished)
+            return
+        spare_loaded_modules()
+        with run.locked():
+            if config.sources:
+                write_json(path / "sources.json", dict(config.sources))
+            try:
+                prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
+                features = FeaturePlace(self.cache_dir, self.fingerprint)
+                places = config.hash(self.fingerprint), features, self.decoded_images_mb
+                unit = Unit(config, prepared, fold, repeat, run, *places)
+                unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
+            except InvalidInput:  # a damaged image, or no room for features: nothing was begun
+                run.remove_if_begun_only()
+                raise
+
+    def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
+        """Tells the tracker what it has missed of a finished unit that it began to follow.
+
+        Args:
+            config, fold, repeat: of the unit.
+            result: of the unit.
+        """
+        if (self.unit_dir(config, fold, repeat) / JOURNAL).exists():
+            self._tracked(config, fold, repeat).complete(result)
+
+    def _tracked(self, config: ExperimentConfig, fold: int, repeat: int) -> TrackedRun:
+        folder = self.unit_dir(config, fold, repeat)
+        return tracked_unit(self.tracker, config, fold, repeat, folder, self.fingerprint)
+
+
+def _raise(error: InvalidInput) -> None:
+    raise error

@@ -1,0 +1,168 @@
+"""Tables and picture of how studies agree with published tables."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from common.errors import check_given
+from experiments import reports
+from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
+from experiments.studies.agreement_plot import RankedLine, agreement_plot
+from experiments.studies.rank_agreement import ALL, NO_CEILING, NO_STAND_IN, OPEN, STAND_IN, Bounds
+from experiments.studies.study_agreement import Effect, TableAgreement
+
+_COEFFICIENT_NOTE = (
+    "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
+    "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and "
+    "runs (of R repeats of a fold R - 1 are drawn; of runs that were not repeated, folds); test classes are "
+    "not resampled, and a method with GSP is drawn together with the same method without."
+)
+_CEILING_NOTE = (
+    "Ceiling: the same coefficient between this printed data set and the other printed ones, over the same methods: "
+    "mean, and lowest to highest. Row all: the mean over data sets, over the methods that all of them have."
+)
+_RULE_NOTE = (
+    "Rule: a stand-in has the lower end of Spearman's interval above half of the mean ceiling; no stand-in has the "
+    "upper end below it; anything between is inconclusive."
+)
+_SIGNS_NOTE = (
+    "Points of test MAP@R (beside Revisiting 2.2: of P@1), the method minus the same without the change; differences "
+    "are paired class by class and run by run, and starred if they are significant after Holm's correction over those "
+    "of one printed table. Agrees, contradicts: the difference is starred, and all printed differences have its sign "
+    "or none has; mixed: some have; open: it is not starred."
+)
+
+
+def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
+    """Rank correlations beside their ceilings, with the verdicts in a line below.
+
+    Args:
+        agreements: of one or more studies.
+        title: above the table.
+    """
+    lines = []
+    for of in agreements:
+        for dataset, ranks in of.ranks.items():
+            coefficients = [
+                (ranks.spearman, ranks.spearman_ceiling),
+                (ranks.kendall, ranks.kendall_ceiling),
+            ]
+            texts = [text for found, ceiling in coefficients for text in (_interval(found), _ceiling(ceiling))]
+            lines.append([f"{of.study}: {of.table}, {dataset}", str(ranks.num_methods), *texts, ranks.verdict])
+    header = [
+        "benchmark: published table",
+        "methods",
+        "Spearman",
+        "Spearman's ceiling",
+        "Kendall",
+        "Kendall's ceiling",
+        "verdict",
+    ]
+    notes = [*(verdict_line(of) for of in agreements), _RULE_NOTE, _COEFFICIENT_NOTE, _CEILING_NOTE]
+    return reports.PlainTable(title, header, lines, [*notes, *_left_out(agreements)])
+
+
+def verdict_line(of: TableAgreement) -> str:
+    """For which printed data sets a study may be called a stand-in, in one sentence.
+
+    Args:
+        of: the study beside one table.
+    """
+    datasets = {
+        verdict: [name for name, ranks in of.ranks.items() if ranks.verdict == verdict and name != ALL]
+        for verdict in (STAND_IN, NO_STAND_IN, OPEN, NO_CEILING)
+    }
+    clauses = [f"{STAND_IN} for {', '.join(datasets.pop(STAND_IN)) or 'none'}"]
+    clauses += [f"{verdict} for {', '.join(names)}" for verdict, names in datasets.items() if names]
+    clauses += [f"together: {of.ranks[ALL].verdict}"] if ALL in of.ranks else []
+    return f"Verdict on {of.study} beside {of.table} ({len(of.labels)} methods): {'; '.join(clauses)}."
+
+
+def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
+    """Paired effects here and as published.
+
+    Args:
+        agreements: of one or more studies.
+        title: above the table.
+    """
+    datasets = list(dict.fromkeys(name for of in agreements for effect in of.effects for name in effect.printed))
+    lines, notes = [], []
+    for of in agreements:
+        for effect in of.effects:
+            text = reports.cell_text(effect.cell)
+            printed = [f"{effect.printed[name]:+.2f}" if name in effect.printed else "-" for name in datasets]
+            name = f"{of.study}: {of.table}, {effect.label} - {effect.baseline}"
+            same = sum(effect.agrees_on(dataset) for dataset in effect.printed)
+            counted = f"{same} of {len(effect.printed)}"
+            lines.append([name, effect.kind, f"{text.figure} {text.interval}", *printed, counted, sign_word(effect)])
+        notes.append(_counts(of))
+    header = ["benchmark: published table, effect", "kind", "here", *datasets, "same sign", "in short"]
+    bounds = [check_given("interval", effect.cell.bounds) for of in agreements for effect in of.effects]
+    few = [FEW_CLASSES_NOTE] if any(of.has_few_classes for of in bounds) else []
+    return reports.PlainTable(
+        title, header, lines, [*notes, _SIGNS_NOTE, *kind_notes({of.kind for of in bounds}), *few]
+    )
+
+
+def sign_word(effect: Effect) -> str:
+    """`agrees`, `contradicts`, `mixed` or `open`; see the table's note.
+
+    Args:
+        effect: with at least one printed difference.
+    """
+    if not effect.cell.is_significant:
+        return "open"
+    same = [effect.agrees_on(dataset) for dataset in effect.printed]
+    return "agrees" if all(same) else "mixed" if any(same) else "contradicts"
+
+
+def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
+    """The picture of the ranking table.
+
+    Args:
+        agreements: of one or more studies.
+        path: where the PNG goes.
+        title: above it.
+    """
+    lines = [
+        RankedLine(of.study, f"{of.table}, {dataset}", ranks)
+        for of in agreements
+        for dataset, ranks in of.ranks.items()
+    ]
+    agreement_plot(lines, path, title=title)
+
+
+def _interval(found: Bounds) -> str:
+    return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def _ceiling(found: Bounds | None) -> str:
+    return f"{found.value:+.2f} ({found.low:+.2f} to {found.high:+.2f})" if found else "-"
+
+
+def _counts(of: TableAgreement) -> str:
+    """How many effects have the published sign, by data set and by kind."""
+    if not of.effects:
+        return (
+            f"{of.study} beside {of.table}: no method is there with and without a memory, CCP, GSP or regularisation."
+        )
+    by_dataset = []
+    for dataset in of.ranks:
+        signs = [effect.agrees_on(dataset) for effect in of.effects if dataset in effect.printed]
+        by_dataset += [f"{sum(signs)} of {len(signs)} on {dataset}"] if signs else []
+    words = [sign_word(effect) for effect in of.effects]
+    counted = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    return f"{of.study} beside {of.table}, signs as published: {', '.join(by_dataset)}; {counted}."
+
+
+def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
+    notes = []
+    for of in agreements:
+        if of.twins:
+            notes.append(
+                f"Of {of.study}, beside {of.table}, left out for a method closer to the same printed row: "
+                f"{', '.join(of.twins)}."
+            )
+    incomplete = {of.study: of.incomplete for of in agreements if of.incomplete}
+    return notes + [f"Of {study}, without every fold: {', '.join(labels)}." for study, labels in incomplete.items()]

@@ -1,0 +1,168 @@
+"""A recorded study beside the printed tables that rank its methods: rank correlations and the signs of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from common.errors import InvalidInput
+from experiments import reports
+from experiments.protocols.one_split import cell
+from experiments.rows.fair_rows import complete_repeats
+from experiments.rows.rows import TRAINING
+from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows
+from experiments.studies.printed_rankings import RANKINGS, Configuration, printed_methods
+from experiments.studies.rank_agreement import FEWEST_METHODS, RankAgreement, rank_agreements
+
+_FAIR = "fair"
+
+
+class Effect(NamedTuple):
+    """What one change does to a method, here and as published.
+
+    Attributes:
+        kind: of the change: `memory`, `CCP`, `GSP` or `regularisation`.
+        label: the method with it.
+        baseline: the same without.
+        cell: the difference label - baseline in the table's metric, with its interval, in fractions.
+        printed: the printed difference by data set, in points.
+    """
+
+    kind: str
+    label: str
+    baseline: str
+    cell: reports.TableCell
+    printed: Mapping[str, float]
+
+    def agrees_on(self, dataset: str) -> bool:
+        """Whether the estimate has the published sign on a data set; a difference of nothing agrees with none."""
+        return self.cell.estimate.mean * self.printed[dataset] > 0
+
+
+class TableAgreement(NamedTuple):
+    """A study beside one printed table.
+
+    Attributes:
+        study: its name.
+        table: a key of `RANKINGS`.
+        metric: compared.
+        labels: the study's methods that the table prints.
+        twins: methods that stand for a printed row which another one is nearer to.
+        incomplete: methods without every fold.
+        ranks: by printed data set, see `rank_agreements`.
+        effects: paired differences of these methods.
+    """
+
+    study: str
+    table: str
+    metric: str
+    labels: tuple[str, ...]
+    twins: tuple[str, ...]
+    incomplete: tuple[str, ...]
+    ranks: Mapping[str, RankAgreement]
+    effects: tuple[Effect, ...]
+
+
+def study_agreement(study: StudyRows) -> list[TableAgreement]:
+    """The study beside each printed table that shares at least `FEWEST_METHODS` methods with it.
+
+    Args:
+        study: rows of the fair protocol on one data set.
+
+    Raises:
+        InvalidInput: there are no such rows, they are of several data sets, or no printed table shares as many methods.
+    """
+    rows = _fair_rows(study)
+    configurations = {row["label"]: row["configuration"] for row in rows}
+    complete = [label for label in labels_of(study) if label in configurations and complete_repeats(study, label)]
+    incomplete = tuple(label for label in configurations if label not in complete)
+    found, most = [], 0
+    for table, ranking in RANKINGS.items():
+        printed = printed_methods(ranking, {label: configurations[label] for label in complete})
+        trainings = {label: _figures(study, label, ranking.metric) for label in complete}
+        ranks = rank_agreements(trainings, printed.figures)
+        labels = tuple(label for label in complete if any(label in of for of in printed.figures.values()))
+        most = max(most, len(labels))
+        if ranks:
+            of_labels = {label: configurations[label] for label in labels}
+            effects = tuple(_effects(study, of_labels, ranking.metric, printed.figures))
+            found.append(
+                TableAgreement(study.name, table, ranking.metric, labels, printed.twins, incomplete, ranks, effects)
+            )
+    if not found:
+        raise InvalidInput(
+            f"{study.folder} cannot be compared: received {len(complete)} methods with every fold "
+            f"({', '.join(complete) or 'none'}), of which a printed table has at most {most}; expected at least "
+            f"{FEWEST_METHODS} that one of {', '.join(RANKINGS)} has. Record more of its methods, such as those of "
+            "`experiments.table --id=5.1`."
+        )
+    return found
+
+
+def _fair_rows(study: StudyRows) -> list[dict]:
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["protocol"] == _FAIR]
+    if not rows:
+        raise InvalidInput(
+            f"{study.folder} cannot be compared: received no row of the fair protocol there, expected the folder of a "
+            "study. Record one: python -m experiments.table --id=5.1 --run --record=results/table_5_1"
+        )
+    tested = sorted({f"{row['dataset']} (data {row['data']})" for row in rows})
+    if len(tested) > 1:
+        raise InvalidInput(
+            f"{study.folder} cannot be compared: received rows of {', '.join(tested)}, expected one data set. Record "
+            "each into a folder of its own."
+        )
+    return rows
+
+
+def _figures(study: StudyRows, label: str, metric: str) -> np.ndarray:
+    """The test metric of a method's runs `[folds, repeats]`, over the repeats that every fold has."""
+    repeats = complete_repeats(study, label)
+    rows = scores_of_trainings(study, label, repeats).rows  # by fold, then repeat
+    return np.array([row["test"][metric] for row in rows]).reshape(-1, repeats)
+
+
+def _effects(study: StudyRows, configurations: Mapping[str, Configuration], metric: str, printed) -> Iterator[Effect]:
+    """Every change whose two methods are both among the labels, with the tests of all differences together."""
+    pairs = list(_pairs(configurations))
+    differences = {}
+    for _, label, baseline in pairs:
+        repeats = min(complete_repeats(study, label), complete_repeats(study, baseline))
+        first, second = (scores_of_trainings(study, name, repeats) for name in (label, baseline))
+        differences[label, baseline] = first.difference(second, metric)
+    rows = [
+        reports.TableRow(f"{label} - {baseline}", {("", metric): cell(bounds, is_difference=True, baseline=baseline)})
+        for (label, baseline), bounds in differences.items()
+    ]
+    for (kind, label, baseline), row in zip(pairs, reports.compared(rows)):
+        gaps = {
+            dataset: round(of[label] - of[baseline], 4)
+            for dataset, of in printed.items()
+            if label in of and baseline in of
+        }
+        if gaps:
+            yield Effect(kind, label, baseline, row.cells["", metric], gaps)
+
+
+def _pairs(configurations: Mapping[str, Configuration]) -> Iterator[tuple[str, str, str]]:
+    """Kind, label and baseline of each change."""
+    owners = {_method(configuration): label for label, configuration in configurations.items()}
+    for (loss, method, pooling), label in owners.items():
+        parts = loss.split("+")
+        changes = {
+            "memory": ("+".join(part for part in parts if part != "xbm"), method, pooling),
+            "CCP": (loss, "plain", pooling),
+            "GSP": (loss, method, "gap" if pooling == "gsp" else pooling),
+            "regularisation": ("+".join(part for part in parts if part != "rho"), method, pooling),
+        }
+        for kind, without in changes.items():
+            if without != (loss, method, pooling) and without in owners:
+                yield kind, label, owners[without]
+
+
+def _method(configuration: Configuration) -> tuple[str, str, str]:
+    loss, method, pooling = (str(configuration[name]) for name in ("loss", "method", "pooling"))
+    return loss, method, pooling

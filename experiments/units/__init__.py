@@ -1,1 +1,0 @@
-"""One run of a fold and repeat, and reading its folder."""

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.index import EmbeddingIndex
+from experiments.photos.gallery import Gallery
+from experiments.photos.uploads import Refused
+from tests.experiments.photos.conftest import HOSTILE_LABEL
+
+PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
+IDS = ["/photos/a/0.jpg", "/photos/a/1.jpg", "/photos/b/2.jpg", "/photos/b/3.jpg", "/photos/c/\udcff\n.jpg"]
+LABELS = ["a", "a", "b", "b", ""]
+
+
+@pytest.fixture
+def gallery():
+    return Gallery(EmbeddingIndex.build(PLACES, IDS, LABELS), "index", 10_000)
+
+
+def rows(found):
+    return [photo["row"] for photo in found]
+
+
+def test_neighbours_of_an_embedding(gallery):
+    found = gallery.nearest(np.float32([[1, 0.02]]), 3, None)
+    assert rows(found) == [0, 1, 2]
+    assert [photo["rank"] for photo in found] == [1, 2, 3]
+    assert found[0]["similarity"] == pytest.approx(1 / np.hypot(1, 0.02), abs=1e-6)
+    assert found[1] == {**gallery.described(1), "rank": 2, "similarity": found[1]["similarity"]}
+    assert rows(gallery.nearest(PLACES[:1], 100, None)) == [0, 1, 2, 3, 4]
+
+
+def test_neighbours_of_one_class(gallery):
+    assert rows(gallery.nearest(PLACES[:1], 10, "b")) == [2, 3]
+    assert rows(gallery.like(2, 10, "b")) == [3]
+    assert rows(gallery.like(0, 10, "b")) == [2, 3]
+    for label in ("", "z"):
+        with pytest.raises(Refused, match="class"):
+            gallery.nearest(PLACES[:1], 3, label)
+
+
+def test_more_like_a_photo_is_without_itself(gallery):
+    assert rows(gallery.like(0, 2, None)) == [1, 2]
+    assert rows(gallery.like(0, 100, None)) == [1, 2, 3, 4]
+    alone = Gallery(EmbeddingIndex.build(PLACES[:1], ["a"], ["a"]), "index", 10_000)
+    assert alone.like(0, 3, None) == alone.like(0, 3, "a") == []
+
+
+def test_names_begin_below_the_folder_of_all(gallery):
+    assert gallery.described(0)["name"] == "a/0.jpg"
+    assert gallery.described(4) == {"row": 4, "name": "c/\\udcff\\n.jpg", "label": "", "picture": None}
+    assert Gallery(EmbeddingIndex.build(PLACES[:1], ["/x/y.jpg"]), "index", 1).described(0)["name"] == "y.jpg"
+
+
+def test_classes_and_examples(gallery):
+    assert gallery.classes() == [{"name": "a", "photos": 2}, {"name": "b", "photos": 2}]
+    assert rows(gallery.examples()) == [0, 1, 2, 3, 4]
+    without = Gallery(EmbeddingIndex.build(PLACES, IDS), "index", 10_000)
+    assert without.classes() == []
+    assert rows(without.nearest(PLACES[:1], 1, None)) == [0]
+
+
+def test_rows_that_there_are_not(gallery):
+    for row in (-1, 5, 2**60):
+        for of_row in (gallery.described, gallery.picture, gallery.contents):
+            with pytest.raises(Refused, match="from 0 to 4") as error:
+                of_row(row)
+            assert error.value.status == 404
+
+
+def test_an_empty_index_is_refused():
+    with pytest.raises(InvalidInput, match="with photos"):
+        Gallery(EmbeddingIndex.build(PLACES[:0], []), "index", 10_000)
+
+
+def test_pictures_are_small_copies_or_gone(service):
+    gallery = service.gallery
+    assert gallery.picture(0).startswith(b"\xff\xd8\xff")
+    assert gallery.described(12)["label"] == HOSTILE_LABEL
+    assert gallery.described(13)["picture"] is None
+    with pytest.raises(Refused, match="No such file"):
+        gallery.picture(13)
+    assert 13 in rows(gallery.nearest(np.asarray(gallery.index.embeddings[[13]]), 1, "owl"))

@@ -1,0 +1,125 @@
+"""The page in a browser: a photo in, neighbours and attention out, by mouse and by keyboard, wide and narrow."""
+
+import json
+import time
+
+import pytest
+
+from experiments.photos.service import PhotoService
+from tests.browser import Page, find_chromium
+from tests.experiments.photos.conftest import HOSTILE_LABEL, LIMITS, running
+from tests.experiments.photos.hostile_files import animation
+
+NAMES = "[...document.querySelectorAll('#found .faint')].map(each => each.textContent)"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    with Page(chromium, tmp_path / "profile") as opened:
+        yield opened
+
+
+def wait_for(browser, expression, seconds=60):
+    end = time.monotonic() + seconds
+    while not browser.evaluate(expression):
+        assert time.monotonic() < end, (expression, browser.evaluate("document.body.innerText"))
+        time.sleep(0.02)
+
+
+def choose(browser, path):
+    root = browser.call("DOM.getDocument")["root"]["nodeId"]
+    node = browser.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
+    browser.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
+
+
+def press(browser, key, code):
+    for kind in ("keyDown", "keyUp"):
+        text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
+
+
+def status_is(text):
+    return f"document.getElementById('status').textContent.startsWith({json.dumps(text)})"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(380, "light"), (1400, "dark")])
+def test_a_photo_in_and_neighbours_out(browser, page, gallery_photos, width, scheme):
+    paths, _ = gallery_photos
+    address = f"http://127.0.0.1:{page}/"
+    browser.open(address, width=width, scheme=scheme)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    choose(browser, paths[5])
+    wait_for(browser, status_is("12 neighbours"))
+    wait_for(browser, "[...document.images].every(image => image.complete)")
+    assert browser.evaluate(NAMES)[0] == "1.png"
+    assert browser.evaluate("document.querySelector('#found .similarity').textContent") == "1. 1.0000"
+    assert browser.evaluate("document.querySelectorAll('#figures img').length") == 2  # the photo, and where GSP looks
+    assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0 && image.alt)")
+    assert "average pooling" in browser.evaluate("document.getElementById('figures').textContent")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.complaints() == []
+    assert all(url.startswith((address, "data:", f"blob:{address}")) for url in browser.requests())
+
+
+def test_markup_in_names_is_text_and_a_lost_file_is_a_note(browser, page):
+    browser.open(f"http://127.0.0.1:{page}/#photo-0", width=1400)
+    browser.evaluate("document.getElementById('count').value = 13")
+    browser.evaluate("document.getElementById('count').dispatchEvent(new Event('change'))")
+    wait_for(browser, status_is("13 neighbours"))
+    text = browser.evaluate("document.getElementById('found').textContent")
+    assert HOSTILE_LABEL in text
+    assert "<b>markup.png" in text
+    assert browser.evaluate("document.querySelectorAll('#found b, #found [onerror]').length") == 0
+    assert browser.evaluate("[...document.querySelectorAll('.nothing')].map(each => each.textContent)") == [
+        "No picture: the file is gone."
+    ]
+    assert text.count("✓ same class") == 3
+    assert text.count("✗ other class") == 10
+    assert set(browser.complaints()) <= {"net::ERR_ABORTED"}  # of pictures that were still loading
+
+
+def test_by_keyboard_more_like_this_one_class_and_back(browser, page):
+    browser.open(f"http://127.0.0.1:{page}/", width=1400)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    seen = []
+    while "A" not in seen:  # all that can be reached on the way to the first photo
+        press(browser, "Tab", 9)
+        seen.append(browser.evaluate("document.activeElement.tagName"))
+        assert len(seen) < 6
+    assert seen == ["INPUT", "INPUT", "SELECT", "A"]
+    assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    press(browser, "Enter", 13)
+    wait_for(browser, status_is("12 neighbours"))
+    assert browser.evaluate("location.hash") == "#photo-0"
+    assert browser.evaluate("document.activeElement.id") == "query-title"
+    browser.evaluate("document.getElementById('label').value = 'kea'")
+    browser.evaluate("document.getElementById('label').dispatchEvent(new Event('change'))")
+    wait_for(browser, status_is("4 neighbours of the class kea"))
+    browser.evaluate("history.back()")
+    wait_for(browser, "document.getElementById('query').hidden")
+    assert browser.complaints() == []
+
+
+def test_what_is_refused_is_said(browser, page, tmp_path):
+    browser.open(f"http://127.0.0.1:{page}/", width=380)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    shown = "document.getElementById('error').hidden ? '' : document.getElementById('error').textContent"
+    files = {"animation": animation(frames=3), "known format": b"text", "empty": b"", "MB": bytes(300_000)}
+    for phrase, contents in files.items():
+        (tmp_path / "new.gif").write_bytes(contents)
+        choose(browser, tmp_path / "new.gif")
+        wait_for(browser, f"({shown}).includes({json.dumps(phrase)})")
+    assert browser.evaluate("document.getElementById('query').hidden")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_without_a_model_only_the_index_is_searched(browser, service):
+    with running(PhotoService(service.gallery, None, LIMITS)) as port:
+        browser.open(f"http://127.0.0.1:{port}/#photo-1", width=1400)
+        wait_for(browser, status_is("12 neighbours"))
+        assert browser.evaluate("document.getElementById('drop').hidden")
+        assert browser.evaluate("document.querySelectorAll('#figures figure').length") == 1
+        assert browser.complaints() == []

@@ -1,0 +1,273 @@
+"""`python -m experiments.search`, as a user runs it; what its parts do: the other files here."""
+
+import csv
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from common.deployment import load_embedder, save_model
+from common.errors import InvalidInput
+from common.index import EmbeddingIndex
+from experiments.photos import duplicates
+from experiments.photos.actions import FLAGS, run
+from experiments.search import define_flags
+from tests.command_line import check_clean_failure, run_module
+from tests.common.deployment.small_models import of_images
+from tests.experiments.photos.conftest import write_photo
+from tests.sources import ROOT
+
+
+def search(action, cwd, *arguments):
+    return run_module("experiments.search", action, *arguments, cwd=cwd)
+
+
+def done(action, cwd, *arguments):
+    finished = search(action, cwd, *arguments)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stderr == ""  # no progress bar in a file
+    return finished.stdout
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run(model, photos, tmp_path):
+    """Those that need no faiss, in their order; what is before them makes a model."""
+    text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    commands = [
+        shlex.split(line) for line in re.findall(r"^    python -m experiments\.search (.*)$", text, re.MULTILINE)
+    ]
+    assert {action for action, *_ in commands} == set(FLAGS)
+    shutil.copy(model, tmp_path / "model.keras")
+    write_photo(tmp_path / "new.jpg", 20)
+    names = [tmp_path / "photos" / "jay" / f"{place}.png" for place in range(3)]
+    (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
+    has_faiss = importlib.util.find_spec("faiss") is not None
+    for action, *arguments in commands:
+        if has_faiss or not re.search("approximate", " ".join(arguments)):
+            done(action, tmp_path, *arguments)
+    assert (tmp_path / "found.html").exists()
+    assert (tmp_path / "duplicates.html").exists()
+
+
+@pytest.mark.slow
+def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
+    shutil.copy(photos / "jay" / "1.png", photos / "owl" / "copy of a jay.png")
+    made = [f"--model={model}", "--images=photos"]
+    assert "13 embeddings of 4 components" in done("embed", tmp_path, *made, "--output=photos.npz")
+    stored = done("index", tmp_path, "--index=index", "--embeddings=photos.npz")
+    assert stored == "index: 13 photos, 4 components, cosine, float32.\n"
+
+    write_photo(tmp_path / "new" / "owl" / "a.png", 20)  # as owl/0.png
+    shown = done(
+        "neighbours",
+        tmp_path,
+        "--index=index",
+        f"--model={model}",
+        "--images=new",
+        "--k=3",
+        "--csv=n.csv",
+        "--html=n.html",
+    )
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0] == ["query", "rank", "similarity", "label", "path"]
+    assert lines[1] == ["new/owl/a.png", "1", "1.0000", "owl", "photos/owl/0.png"]
+    assert len(lines) == 1 + 3 + 1 + 2
+    with open(tmp_path / "n.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["rank"] for row in rows] == ["1", "2", "3"]
+    index = EmbeddingIndex.load(tmp_path / "index", embedder=load_embedder(model))
+    found = index.search([str(tmp_path / "new" / "owl" / "a.png")], 3)
+    assert [row["path"] for row in rows] == found.ids[0]
+    assert [float(row["similarity"]) for row in rows] == pytest.approx(found.similarities[0], abs=1e-6)
+    assert (tmp_path / "n.html").read_text().count("data:image/jpeg") == 4
+
+    shown = done("duplicates", tmp_path, "--index=index", "--threshold=0.999999", "--csv=d.csv", "--html=d.html")
+    assert "1      1.0000      photos/jay/1.png  photos/owl/copy of a jay.png" in shown
+    assert "1 pair of 13 photos, at least 0.9999 similar; 1 group." in shown
+    assert (tmp_path / "d.html").read_text().count("data:image/jpeg") == 2
+
+
+@pytest.mark.slow
+def test_names_that_are_no_text_work_everywhere(model, photos, tmp_path):
+    """Bytes of Latin-1 in the names of a class and of photos, one of them unreadable; other files are counted."""
+    odd = os.fsencode(photos) + b"/caf\xe9"
+    os.rename(photos / "jay", odd)
+    os.rename(odd + b"/0.png", odd + b"/\xff.png")
+    with open(odd + b"/bad\xe9.jpg", "wb") as file:
+        file.write(b"no image")
+    (photos / "kea" / "notes.txt").write_text("")
+    made = [f"--model={model}", "--images=photos", "--skip_unreadable"]
+    finished = search("index", tmp_path, "--index=ix", *made)
+    assert finished.stderr == "photos: left out: 1 file (.txt 1)\n"
+    assert "caf\\udce9/bad\\udce9.jpg (its format is unknown)" in finished.stdout
+    assert "ix: 12 photos" in finished.stdout
+    written = ["--csv=found.csv", "--html=found.html"]
+    query = f"--images={os.fsdecode(odd)}/{os.fsdecode(bytes([0xFF]))}.png"
+    found = done("neighbours", tmp_path, "--index=ix", f"--model={model}", query, "--k=2", *written)
+    assert re.search(r"^photos/caf\\udce9/\\udcff.png +1 .+ +photos/", found, re.MULTILINE)
+    assert "udcff.png,1,0." in (tmp_path / "found.csv").read_text()
+    assert "data:image/jpeg" in (tmp_path / "found.html").read_text()
+    assert "pairs of 12 photos" in done("duplicates", tmp_path, "--index=ix", "--threshold=0.5", *written)
+
+
+def test_the_same_command_adds_what_is_new(model, photos, tmp_path):
+    command = ["--index=index", f"--model={model}", "--images=photos"]
+    done("index", tmp_path, *command, "--dtype=float16")
+    write_photo(photos / "emu" / "1.png", 77)
+    shown = done("index", tmp_path, *command)
+    assert "12 photos are in the index already" in shown
+    assert "1 photos added." in shown
+    assert "index: 13 photos, 4 components, cosine, float16, rounded by at most " in shown
+    index = EmbeddingIndex.load(tmp_path / "index")
+    assert index.ids[12] == str(photos / "emu" / "1.png")
+    assert index.labels[12] == "emu"
+    assert "13 photos are in the index already" in done("index", tmp_path, *command)
+    # a photo of the index does not find itself
+    own = done("neighbours", tmp_path, "--index=index", f"--model={model}", "--images=photos/emu", "--k=12")
+    assert "emu/1.png" not in [line.split()[-1] for line in own.splitlines()[1:]]
+    assert len(own.splitlines()) == 13
+
+
+def test_labels_stay_with_their_photos_where_some_are_known(tmp_path, run_here):
+    vectors, paths = np.eye(4, dtype=np.float32), np.array(["/a", "/b", "/c", "/d"])
+    names, numbers = np.array(["jay", "kea", "owl"]), np.array([0, 1, 2, 1])
+    for name, rows in (("one", [1]), ("all", [0, 1, 2, 3])):
+        arrays = {"embeddings": vectors[rows], "paths": paths[rows], "labels": numbers[rows], "class_names": names}
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        run_here("index", "--index=index", f"--embeddings={name}.npz")
+    index = EmbeddingIndex.load(tmp_path / "index")
+    assert dict(zip(index.ids, index.labels)) == {"/a": "jay", "/b": "kea", "/c": "owl", "/d": "kea"}
+
+
+def test_pairs_are_listed_by_group_and_the_most_similar_first(tmp_path):
+    angles = np.radians([0, 3, 4, 80, 81])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    index = EmbeddingIndex.build(vectors, list("abcde"))
+    duplicates.write_pairs(str(tmp_path / "d.csv"), index.near_duplicates(0.99), index)
+    with open(tmp_path / "d.csv", newline="") as file:
+        rows = [(row["group"], row["first"] + row["second"]) for row in csv.DictReader(file)]
+    assert rows == [("1", "bc"), ("1", "ab"), ("1", "ac"), ("2", "de")]
+
+
+def test_labelled_pairs_choose_the_threshold(tmp_path):
+    angles = np.radians([0, 1, 2, 30, 33, 80, 86])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    names = [str(tmp_path / f"{number}.png") for number in range(7)]
+    EmbeddingIndex.build(vectors, names).save(tmp_path / "index")
+    # same up to 3 degrees, different from 6 degrees on
+    (tmp_path / "pairs.csv").write_text(
+        "first,second,same\n0.png,1.png,1\n1.png,2.png,yes\n3.png,4.png,true\n5.png,6.png,0\n"
+    )
+    shown = done("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv", "--precision=0.95")
+    assert "Threshold 0.9986: 100.0 % of the 3 labelled pairs" in shown
+    assert "4 pairs of 7 photos, at least 0.9986 similar; 2 groups." in shown
+    shown = done("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv", "--precision=0.75")
+    assert "Threshold 0.9945: 75.0 % of the 4 labelled pairs" in shown
+    (tmp_path / "pairs.csv").write_text("first,second,same\n0.png,6.png,no\n")
+    failed = search("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv")
+    check_clean_failure(failed, "--precision", "at most 0.0000")
+    for line, phrase in (("0.png,9.png,1", "9.png"), ("0.png,1.png,maybe", "1 or 0")):
+        (tmp_path / "pairs.csv").write_text(f"first,second,same\n{line}\n")
+        failed = search("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv")
+        check_clean_failure(failed, "pairs.csv, line 2", phrase)
+
+
+def test_approximate_search_states_its_recall(tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed (pip install faiss-cpu)")
+    vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", embeddings=vectors, paths=[f"/{row}.png" for row in range(300)])
+    shown = done("index", tmp_path, "--index=index", "--embeddings=x.npz", "--approximate=hnsw")
+    assert "Approximate index (hnsw): recall@10 " in shown
+    query = ["--index=index", "--embeddings=x.npz", "--k=2"]
+    exact = done("neighbours", tmp_path, *query)
+    approximate = done("neighbours", tmp_path, *query, "--search=approximate")
+    same = [left == right for left, right in zip(exact.splitlines(), approximate.splitlines())]
+    assert np.mean(same) > 0.9
+    reranked = done("neighbours", tmp_path, *query, "--rerank=50", "--expand=5")
+    assert len(reranked.splitlines()) == len(exact.splitlines())
+
+
+@pytest.fixture
+def run_here(tmp_path, monkeypatch):
+    """Runs an action in this process, where another command's flags may be defined already."""
+    names = [
+        name for name in {name for names in (*FLAGS.values(), ["plugin"]) for name in names} if name in flags.FLAGS
+    ]
+    others = {name: flags.FLAGS[name] for name in names}
+    for name in others:
+        delattr(flags.FLAGS, name)
+    before = set(flags.FLAGS)
+    define_flags()
+    own = set(flags.FLAGS) - before
+    monkeypatch.chdir(tmp_path)
+
+    def run_with(action, *arguments):
+        with flagsaver.flagsaver():
+            flags.FLAGS(["search", *arguments])
+            run(action)
+
+    yield run_with
+    for name in own:
+        delattr(flags.FLAGS, name)
+    for name, flag in others.items():
+        flags.FLAGS[name] = flag
+
+
+def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_path, run_here):
+    made = [f"--model={model}", "--images=photos"]
+    run_here("index", "--index=index", *made)
+    (tmp_path / "empty").mkdir()
+    other = tmp_path / "other.keras"
+    save_model(of_images()[0], other)
+    np.savez(
+        tmp_path / "long.npz",
+        embeddings=np.eye(5, dtype=np.float32),
+        paths=list("abcde"),
+        model_digest=load_embedder(model).digest,
+    )
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "a.jpg").write_bytes(b"\xff\xd8\xff no photo")
+    look_up = ["neighbours", "--index=index"]
+    cases = [
+        (["embed", *made], "--output"),
+        (["embed", *made, "--output=x.txt"], "--output", ".npz or .parquet"),
+        (["embed", f"--model={model}", "--images=empty", "--output=x.npz"], "--images", "empty", "image files"),
+        (["embed", f"--model={model}", "--images=broken", "--output=x.npz"], "broken/a.jpg", "--skip_unreadable"),
+        (["embed", *made, "--output=x.npz", "--k=3"], "--k would have no effect", "embed does not read it"),
+        (["index", "--index=new"], "--images", "--embeddings"),
+        (["index", "--index=index", "--metric=euclidean", *made], "--metric", "keeps its own"),
+        ([*look_up, "--images=photos", f"--model={other}"], "--model", "digest", "new index"),
+        ([*look_up, "--images=photos", f"--model={model}", "--k=13"], "--k", "received 13", "[1, 12]"),
+        ([*look_up, "--images=photos", "--model=nothing.keras"], "nothing.keras"),
+        ([*look_up, "--images=photos"], "--model"),
+        ([*look_up, "--embeddings=long.npz", "--k=2"], "5 components", "4, as the index has"),
+        ([*look_up, "--images=photos", f"--model={model}", "--search=approximate"], "--search", "--approximate=hnsw"),
+        ([*look_up, "--images=photos", f"--model={model}", "--html=no/x.html"], "--html", "folder that exists"),
+        (["neighbours", "--index=nothing", *made], "nothing", "index.json"),
+        (["duplicates", "--index=index"], "--threshold", "--pairs"),
+        (["duplicates", "--index=index", "--threshold=0.9", "--precision=0.9"], "--precision", "no --pairs"),
+    ]
+    for (action, *arguments), *phrases in cases:
+        with pytest.raises(InvalidInput) as error:
+            run_here(action, *arguments)
+        assert [phrase for phrase in phrases if phrase not in str(error.value)] == []
+    assert not list(tmp_path.glob("x.*[!s]"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        ([], ("action", "''", "one of embed, index, neighbours, duplicates")),
+        (["find", "--k=2"], ("action", "'find'", "duplicates")),
+        (["neighbours", "--index=nothing"], ("index folder", "nothing", "index.json")),
+    ],
+    ids=["no action", "another action", "no index"],
+)
+def test_errors_end_in_one_message(arguments, phrases, tmp_path):
+    check_clean_failure(run_module("experiments.search", *arguments, cwd=tmp_path), *phrases)

@@ -1,0 +1,141 @@
+"""`python -m experiments.serve`, as a user runs it; what its parts do: the other files here."""
+
+import contextlib
+import re
+import signal
+import socket
+import tempfile
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from experiments.photos import server
+from tests.command_line import check_clean_failure, run_module, run_program, start_program
+from tests.experiments.photos.conftest import LIMITS, ask, skip_without_extra, upload
+from tests.experiments.photos.guards_test import statuses
+from tests.experiments.photos.hostile_files import NO_PHOTOS, encoded, jpeg, photo
+
+
+class Served:
+    """A page in a process of its own."""
+
+    def __init__(self, *arguments):
+        with contextlib.ExitStack() as stack:
+            self.output, self.errors = (stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2))
+            self.files = stack.pop_all()
+        self.process = start_program(
+            ["-m", "experiments.serve", "--port=0", *arguments], stdout=self.output, stderr=self.errors
+        )
+        end = time.monotonic() + 120
+        while not (found := re.search(r"at http://127\.0\.0\.1:(\d+)/\. Ctrl-C ends it\.", self.text(self.output))):
+            assert self.process.poll() is None, self.text(self.errors)
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        self.port = int(found[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.files.close()
+
+    @staticmethod
+    def text(stream):
+        stream.seek(0)
+        return stream.read()
+
+    def megabytes(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as file:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", file.read())[1]) / 1000
+
+
+@pytest.mark.slow
+def test_two_hundred_requests_in_bounded_memory_and_a_graceful_end(index_folder, gsp_model):
+    skip_without_extra()
+    hostile = [contents for contents, _, _ in NO_PHOTOS.values()]
+
+    def requests(served, first, last):
+        for number in range(first, last):
+            size = (200 + 10 * (number % 40), 900 - 10 * (number % 40))
+            contents = jpeg(size, number) if number % 2 else encoded(photo(size, seed=number), "PNG")
+            assert upload(served.port, contents)[0] == 200
+            assert 400 <= upload(served.port, hostile[number % len(hostile)])[0] < 500
+            assert ask(served.port, f"/api/photos/{number % 14}/neighbours")[0] == 200
+            assert ask(served.port, f"/api/photos/{number % 13}/picture")[0] == 200
+
+    flags = [f"--index={index_folder}", f"--model={gsp_model}", "--searches_per_minute=100000"]
+    with Served(*flags) as served:
+        requests(served, 0, 10)
+        before = served.megabytes()
+        requests(served, 10, 60)
+        after = served.megabytes()
+        print(f"{before:.0f} MB after 40 requests, {after:.0f} MB after 200 more")
+        assert after - before < 60
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(60) == 143
+        errors = served.text(served.errors)
+        assert "Terminated. The index is unchanged." in errors
+        assert "Traceback" not in errors
+
+
+def test_ctrl_c_ends_it(index_folder):
+    skip_without_extra()
+    with Served(f"--index={index_folder}") as served:
+        assert "Without --model, only photos of the index" in served.text(served.output)
+        assert ask(served.port, "/api/index")[2]["takes_uploads"] is False
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(60) == 130
+        assert served.text(served.errors).count("error:") == 1
+        with pytest.raises(ConnectionRefusedError):
+            ask(served.port, "/")
+
+
+def test_a_page_for_other_machines_answers_to_the_name_of_this_one(monkeypatch):
+    skip_without_extra()
+    monkeypatch.setattr(server, "is_loopback", lambda listener: False)
+    with server.listen("127.0.0.1", 0) as listener:
+        guard = server.make_server(SimpleNamespace(limits=LIMITS), listener, "gallery.example").config.app
+    assert statuses(guard, ["/"], socket.gethostname()) == statuses(guard, ["/"], "gallery.example") == [200]
+    assert statuses(guard, ["/"], "evil.example") == [421]
+
+
+def test_a_port_in_use_is_said(index_folder):
+    skip_without_extra()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        finished = run_module("experiments.serve", f"--index={index_folder}", f"--port={port}")
+    check_clean_failure(finished, "--port", str(port), "Address already in use", "--port=0")
+
+
+CASES = [
+    ([], ["Missing --index", "experiments.search index"]),
+    (["--index=nothing"], ["index folder", "nothing", "index.json"]),
+    (["--index=INDEX", "--port=70000"], ["--port", "70000", "65535"]),
+    (["--index=INDEX", "--host=192.0.2.1"], ["--host", "192.0.2.1", "an address of this machine"]),
+    (["--index=INDEX", "--host=no host"], ["--host", "no host"]),
+    (["--index=INDEX", "--port=0", "--model=nothing.keras"], ["model", "nothing.keras"]),
+    (["--index=INDEX", "--max_upload_mb=nan"], ["--max_upload_mb"]),
+    (["--index=INDEX", "--searches_per_minute=0"], ["searches_per_minute"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "phrases"), CASES, ids=lambda case: " ".join(case)[:40])
+def test_errors_end_in_one_message(arguments, phrases, index_folder):
+    skip_without_extra()
+    arguments = [argument.replace("INDEX", index_folder) for argument in arguments]
+    check_clean_failure(run_module("experiments.serve", *arguments), *phrases)
+
+
+@pytest.mark.parametrize("module", ["fastapi", "uvicorn", "python_multipart"])
+def test_without_the_extra_it_is_named(module, index_folder):
+    program = (
+        f"import runpy, sys\nsys.modules[{module!r}] = None\nsys.argv = ['serve', '--index={index_folder}']\n"
+        "runpy.run_module('experiments.serve', run_name='__main__', alter_sys=True)\n"
+    )
+    finished = run_program(["-c", program])
+    check_clean_failure(finished, "experiments.serve needs fastapi", "is missing", "deep-metric-learning[serve]")

@@ -1,0 +1,55 @@
+import os
+
+import pytest
+
+from experiments.photos.shown import aligned, shown_path, shown_text
+from experiments.photos.strips import Tile, write_strips
+from tests.browser import Page, find_chromium
+from tests.experiments.photos.conftest import write_photo
+
+HOSTILE = "<img src=x onerror=alert(1)> \"'&\n\u202e"
+
+
+@pytest.fixture
+def page(tmp_path):
+    """A page with a hostile name, a photo that is not there, and a file that is none."""
+    odd = os.fsdecode(b"b\xffd <b>.png")
+    write_photo(tmp_path / odd, 1)
+    write_photo(tmp_path / "wide.png", 2, size=(400, 30))
+    (tmp_path / "text.png").write_text("text")
+    tiles = [Tile(str(tmp_path / "wide.png"), "", "owl", "query"), Tile(str(tmp_path / odd), "0.5", HOSTILE, "wrong")]
+    tiles += [Tile(str(tmp_path / "text.png"), "0.4", "owl", "right"), Tile(str(tmp_path / "lost.png"), "0.3")]
+    write_strips(str(tmp_path / "page.html"), f"Found {HOSTILE}", HOSTILE, [tiles, tiles])
+    return tmp_path / "page.html"
+
+
+def test_every_text_is_escaped_and_every_photo_embedded(page):
+    text = page.read_text(encoding="utf-8")
+    assert "<img src=x" not in text
+    assert "<b>" not in text
+    assert text.count("data:image/jpeg") == 4
+    assert text.count("same class") == text.count("other class") == 2
+    assert "b%FFd%20%3Cb%3E.png" in text
+    assert "No such file" in text
+
+
+@pytest.mark.parametrize("width", [380, 1400])
+def test_a_browser_shows_it_without_complaint(page, width, tmp_path):
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    with Page(chromium, tmp_path / "profile") as browser:
+        browser.open(page.as_uri(), width=width)
+        assert browser.complaints() == []
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert browser.evaluate("[...document.images].length") == 4
+        assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+        assert all(url == page.as_uri() or url.startswith("data:") for url in browser.requests())
+
+
+def test_names_on_the_terminal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert shown_path(str(tmp_path / "a" / "b.png")) == os.path.join("a", "b.png")
+    assert shown_path("/elsewhere/b.png") == "/elsewhere/b.png"
+    assert shown_text("a\nb\udcff") == "a\\nb\\udcff"
+    assert aligned(("x", "path"), [("long one", "p"), ("s", "a  b")]) == "x         path\nlong one  p\ns         a  b"

@@ -1,0 +1,90 @@
+"""Which cell of tables 3.2 and 5.2 a conventional run is compared with, and when it may be."""
+
+import itertools
+
+import pytest
+
+from experiments.published.conventional import conventional_conditions, conventional_published, is_quoted
+from experiments.published.values import published_table
+from experiments.reports import incomparable_reasons
+from experiments.settings.recipes import resolve
+
+LOSSES = ("c1", "c2", "ms", "triplet", "c1+xbm", "c2+xbm", "pnca", "panchor", "softtriple")
+POOLINGS = ("gap", "gap+gmp", "gsp", "gmp+gsp", "gemean+gsp")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "expected"),
+    [
+        (("sop", "c1+xbm", "gap+gmp", "plain"), ("bn_inception", 512, "P@1", 5), (79.29, "5.2a")),
+        (("sop", "c1+xbm", "gap+gmp", "plain"), ("bn_inception", 512, "MAP@R", 5), (52.59, "5.2a")),
+        (("cub200", "c1+xbm", "gmp+gsp", "plain"), ("resnet50", 128, "P@1", 5), (63.44, "5.2b")),
+        (("cars196", "c1+xbm", "gsp+gemean", "plain"), ("resnet50", 128, "MAP@R", 5), (23.87, "5.2b")),
+        (("sop", "c2", "gap", "ccp"), ("bn_inception", 512, "P@1", 3), (80.01, "3.2a")),
+        (("inshop", "ms", "gmp+gap", "ccp"), ("resnet50", 512, "R@1", 3), (92.71, "3.2b")),
+        (("cub200", "panchor", "gap+gmp", "plain"), ("bn_inception", 512, "P@1", 3), (68.40, "3.2a")),
+    ],
+)
+def test_flags_find_their_cell(method, settings, expected):
+    dataset, loss, pooling, name = method
+    backbone, dim, metric, chapter = settings
+    found = conventional_published(dataset, loss, pooling, name, backbone, dim, metric, chapter=chapter)
+    assert (found.value, found.table) == expected
+
+
+def test_what_no_table_has():
+    def found(loss, pooling, method, backbone="bn_inception", dim=512, chapter=5):
+        return conventional_published("sop", loss, pooling, method, backbone, dim, "P@1", chapter=chapter)
+
+    assert found("c1+xbm", "gap+gmp", "plain") is not None
+    assert found("c1+xbm", "gap+gmp", "plain", backbone="mobilenet_v2") is None
+    assert found("c1+xbm", "gap+gmp", "plain", dim=128) is None
+    assert found("c1+xbm", "gap", "plain") is None
+    assert found("c2", "gap+gmp", "plain") is None
+    assert found("c1", "gap+gmp", "ccp") is None
+    assert found("c1", "gmp+gsp", "ccp", chapter=3) is None
+    lost = conventional_published("cub200", "c1+xbm", "gmp+gsp", "plain", "bn_inception", 512, "MAP@R", chapter=5)
+    assert lost.status == "lost"
+
+
+@pytest.mark.parametrize(
+    ("table", "backbone"), [("3.2a", "bn_inception"), ("3.2b", "resnet50"), ("5.2a", "bn_inception")]
+)
+def test_every_row_of_the_thesis_own_runs_is_reached_and_is_not_quoted(table, backbone):
+    reached = set()
+    for loss, pooling, method, dim in itertools.product(LOSSES, POOLINGS, ("plain", "ccp"), (128, 512)):
+        cell = conventional_published("sop", loss, pooling, method, backbone, dim, "P@1", chapter=int(table[0]))
+        if cell is not None and not is_quoted(cell):
+            reached.add(cell.method)
+    own = {row["method"] for row in published_table(table) if "CCP" in row["method"] or "GSP" in row["method"]}
+    own |= {row["method"] for row in published_table(table) if "ours" in row["method"]}
+    assert reached == own
+    assert len(own) in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("method", "overrides"),
+    [
+        (("sop", "c1+xbm", "gap+gmp", "plain"), {}),
+        (("cub200", "c1+xbm", "gmp+gsp", "plain"), {"backbone": "resnet50", "embedding_dim": 128}),
+        (("inshop", "c2", "gap+gmp", "ccp"), {}),
+        (("cars196", "ms", "gap+gmp", "ccp"), {"backbone": "resnet50"}),
+    ],
+)
+@pytest.mark.parametrize("recipe", ["thesis", "published_code"])
+def test_a_full_run_of_either_recipe_is_comparable_and_others_say_why_not(method, overrides, recipe):
+    dataset, loss, pooling, name = method
+    config = resolve(dataset, loss, pooling, recipe, "full", overrides, name, "conventional")
+    cell = conventional_published(
+        dataset, loss, pooling, name, config.backbone, config.embedding_dim, "P@1", chapter=config.chapter
+    )
+    stated = {**config.as_dict(), "repeats": 3}
+    assert not is_quoted(cell)
+    assert incomparable_reasons(stated, conventional_conditions(cell)) == []
+    once = {**stated, "repeats": 1, "budget": "demo", "protocol": "held_out"}
+    assert incomparable_reasons(once, conventional_conditions(cell), ["half of the images"]) == [
+        "data set: half of the images",
+        "protocol is held_out, the table's is conventional",
+        "budget is demo, the table's is full",
+        "repeats is 1, the table's is 3",
+    ]

@@ -1,0 +1,235 @@
+"""Finished runs become rows: once, without places, and only when they are whole."""
+
+import dataclasses
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from experiments import reports
+from experiments.protocols.fair_report import MethodReport
+from experiments.rows import extras
+from experiments.rows.extras import Extras, ExtrasReader
+from experiments.rows.labels import label_of
+from experiments.rows.recording import Naming, command_line, methods_under, record
+from experiments.rows.scores import collection_scores, training_scores
+from experiments.rows.store import CLASS_SCORES, ROWS, StudyRows
+from tests.command_line import check_clean_failure, run_module
+from tests.experiments.tiny_study import TinyStudy
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / ROWS).read_text().splitlines()]
+
+
+def test_every_training_and_every_collection_has_a_row(recorded, tiny):
+    rows = lines(recorded)
+    assert [(row["label"], row["kind"]) for row in rows] == [
+        *[("pnca+gap", "training")] * 2,
+        ("pnca+gap", "collection"),
+        *[("pnca+gsp", "training")] * 2,
+        ("pnca+gsp", "collection"),
+    ]
+    first, collection = rows[0], rows[2]
+    assert (first["fold"], first["repeat"], first["steps"], first["best_step"]) == (0, 0, 60, 60)
+    assert first["configuration"]["embedding_dim"] == 8
+    assert first["data"] == tiny.runs.fingerprint
+    assert first["untrained"]["MAP@R"] == 0.125
+    assert first["environment"]["tensorflow"]
+    assert collection["members"] == [[0, 0], [1, 0]]
+    assert str(tiny.folder) not in (recorded / ROWS).read_text()
+
+
+def test_rows_keep_the_perplexities_of_the_selected_validation(tmp_path):
+    study = TinyStudy(tmp_path / "runs")
+    path = study.finish(study.config("pnca", "gsp"), 0)
+    lines_of_run = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for place, line in enumerate(lines_of_run):
+        line["validation"] |= {"position_perplexity": 0.9 - 0.1 * place, "prototype_perplexity": 0.8 - 0.1 * place}
+    later = {**lines_of_run[-1], "step": 80, "validation": {**line["validation"], "position_perplexity": 0.01}}
+    later["validation"]["prototype_perplexity"] = 0.02
+    (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines_of_run, later]))
+    record(
+        reports.collect(study.folder), tmp_path / "results", ExtrasReader(), command="python -m experiments.fair_eval"
+    )
+    (row,) = lines(tmp_path / "results")
+    place = [line["step"] for line in lines_of_run].index(row["best_step"])
+    assert row["extras"]["position_perplexity"] == pytest.approx(0.9 - 0.1 * place)
+    assert row["extras"]["prototype_perplexity"] == pytest.approx(0.8 - 0.1 * place)
+
+
+def test_rows_have_the_figures_of_the_runs_report(recorded, tiny_methods, tiny):
+    study = StudyRows(recorded)
+    expected = MethodReport(tiny.config("pnca", "gap"), tiny_methods[0], 1).row().cells
+    for scores, kind in ((training_scores, "single 8-D"), (collection_scores, "concatenated 16-D")):
+        for metric in ("P@1", "MAP@R"):
+            interval, ours = expected[kind, metric].estimate.interval, scores(study, "pnca+gap").estimate(metric)
+            assert [ours.estimate, ours.low, ours.high] == pytest.approx(
+                [interval.estimate, interval.low, interval.high], abs=1e-6
+            )
+
+
+def test_the_paired_difference_is_that_of_the_report(recorded, tiny_methods, tiny):
+    gap, gsp = (MethodReport(tiny.config("pnca", name), runs, 1) for name, runs in zip(("gap", "gsp"), tiny_methods))
+    expected = gsp.row(gap).cells["single minus pnca+gap", "MAP@R"].estimate.interval
+    study = StudyRows(recorded)
+    ours = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
+    assert [ours.estimate, ours.low, ours.high] == pytest.approx(
+        [expected.estimate, expected.low, expected.high], abs=1e-6
+    )
+
+
+def test_recording_twice_changes_no_byte(recorded, tiny_methods):
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in recorded.iterdir()}
+    said = record(tiny_methods, recorded, ExtrasReader(), command="python -m another")
+    assert "6 rows, of which 0 are new" in said[-1]
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in recorded.iterdir()} == before
+
+
+def test_the_order_of_recording_makes_no_difference(recorded, tiny_methods, tmp_path):
+    other = tmp_path / "other"
+    for runs in reversed(tiny_methods):
+        record([runs], other, ExtrasReader(), command="python -m experiments.fair_eval")
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == {
+        path.name: path.read_bytes() for path in recorded.iterdir()
+    }
+
+
+def test_a_command_that_was_not_known_is_filled_in(tiny_methods, tmp_path):
+    record(tiny_methods, tmp_path, ExtrasReader())
+    assert lines(tmp_path)[0]["command"] is None
+    record(tiny_methods, tmp_path, ExtrasReader(), command="python -m experiments.fair_eval")
+    assert lines(tmp_path)[0]["command"] == "python -m experiments.fair_eval"
+
+
+def test_another_result_is_refused_unless_it_is_to_replace_the_row(recorded, tiny_methods):
+    unit = tiny_methods[0].units[0]
+    other = dataclasses.replace(unit, result={**unit.result, "steps": 61})
+    changed = dataclasses.replace(tiny_methods[0], units=(other, *tiny_methods[0].units[1:]))
+    before = (recorded / ROWS).read_bytes()
+    with pytest.raises(InvalidInput, match=r"another result of .*differs in: steps.*--replace"):
+        record([changed], recorded, ExtrasReader())
+    assert (recorded / ROWS).read_bytes() == before
+    record([changed], recorded, ExtrasReader(), replace=True)
+    assert [row["steps"] for row in lines(recorded) if row["kind"] == "training"] == [61, 60, 60, 60]
+
+
+def test_two_configurations_of_one_name_are_refused(recorded):
+    colder = TinyStudy(recorded.parent.parent / "runs")
+    for fold in (0, 1):
+        colder.finish(colder.config("pnca", "gap", temperature=0.2), fold)
+    found = methods_under(colder.folder)
+    with pytest.raises(InvalidInput, match=r"two configurations called pnca\+gap .*--label"):
+        record(found, recorded, ExtrasReader())
+    record(found, recorded, ExtrasReader(), naming={found[0].path: Naming("pnca+gap, colder", {"trials": [1]})})
+    assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
+    colder = [row for row in lines(recorded) if row["label"] == "pnca+gap, colder" and row["kind"] == "training"]
+    assert all(row["extras"]["trials"] == [1] for row in colder)
+
+
+def test_rows_keep_what_a_command_has_computed_of_their_runs(tiny_methods, tmp_path):
+    paths = [unit.path for unit in tiny_methods[0].units]
+    computed = {path: Extras({"found": place}, {"sums": np.full(3, place)}) for place, path in enumerate(paths)}
+    record(tiny_methods[:1], tmp_path, ExtrasReader(computed=computed))
+    study = StudyRows(tmp_path)
+    rows = [row for row in study.rows if row["kind"] == "training"]
+    assert [row["extras"]["found"] for row in rows] == [0, 1]
+    assert [study.scored(row).arrays["sums"].tolist() for row in rows] == [[0, 0, 0], [1, 1, 1]]
+    assert all("rho" in row["extras"]["diagnostics"] for row in rows)
+
+
+def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
+    def measured(unit):
+        return Extras({"doubled": 2 * unit.fold}, {"ramp": np.arange(3 + unit.fold)} if unit.fold == 0 else {})
+
+    record(tiny_methods[:1], tmp_path, ExtrasReader(), naming={tiny_methods[0].path: Naming(measured=measured)})
+    study = StudyRows(tmp_path)
+    rows = [row for row in study.rows if row["kind"] == "training"]
+    assert [row["extras"]["doubled"] for row in rows] == [0, 2]
+    assert [list(study.scored(row).arrays) for row in rows] == [["ramp"], []]
+
+
+def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):
+    runs = tmp_path / "runs" / tiny_methods[0].path.name
+    shutil.copytree(tiny_methods[0].path, runs)
+    (runs / "fold1-repeat0" / "result.json").write_text("{")
+    (runs / "fold1-repeat0" / "result.copy.json").unlink()
+    (runs / "fold2-repeat0").mkdir()
+    said = record(methods_under(runs), tmp_path / "study", ExtrasReader())
+    assert any("fold1-repeat0/result.json is damaged" in line for line in said)
+    assert any("fold2-repeat0 is left out: it has not finished" in line for line in said)
+    assert [(row["kind"], row["fold"]) for row in lines(tmp_path / "study")] == [("training", 0)]
+
+
+def test_figures_that_are_not_of_the_embeddings_are_refused(tiny_methods, tmp_path):
+    runs = tmp_path / tiny_methods[0].path.name
+    shutil.copytree(tiny_methods[0].path, runs)
+    unit = runs / "fold0-repeat0"
+    with np.load(unit / "test_embeddings.npz") as archive:
+        arrays = dict(archive)
+    np.savez(unit / "test_embeddings.npz", **{**arrays, "queries": np.roll(arrays["queries"], 2, axis=0)})
+    with pytest.raises(InvalidInput, match="they are not of one run"):
+        record(methods_under(runs), tmp_path / "study", ExtrasReader())
+    assert not (tmp_path / "study").exists()
+
+
+def test_places_are_no_part_of_the_command():
+    arguments = ["experiments.table", "--id=5.1", "--runs_dir=/home/me/runs", "--data_dir", "/data", "--run"]
+    arguments += ["--weights=/home/me/bn_inception.npz", "--record=results/mine", "--noreplace", "--budget", "demo"]
+    assert command_line(arguments) == (
+        "python -m experiments.table --id=5.1 --run --weights=bn_inception.npz --budget demo"
+    )
+
+
+def test_a_switch_takes_no_value_with_it():
+    assert command_line(["experiments.record", "--replace", "runs"]) == "python -m experiments.record runs"
+
+
+def test_pictures_of_tokens_show_the_first_training_of_each_method(monkeypatch, tmp_path):
+    plane = SimpleNamespace(weight_on_own=0.5, in_other_hulls=0.25, tokens=np.ones(2), samples=np.ones(2), labels=[0])
+    monkeypatch.setattr(extras, "plane_of", lambda *arguments: plane)
+    monkeypatch.setattr(ExtrasReader, "_dataset", lambda self, unit: None)
+    for fold, repeat in ((0, 0), (0, 1), (1, 0)):
+        unit = SimpleNamespace(config={"dataset": "synthetic_tokens"}, path=tmp_path, fold=fold, repeat=repeat)
+        found = ExtrasReader().read(unit)
+        assert found.values == {"weight_on_own": 0.5, "in_other_hulls": 0.25}
+        assert bool(found.arrays) == (fold == repeat == 0)
+
+
+def test_labels_follow_from_configurations():
+    tokens = {"dataset": "synthetic_tokens", "loss": "c2", "method": "plain", "pooling": "gsp", "weights": "none"}
+    assert label_of({**tokens, "zero_shot_weight": 0.0}) == "GSP"
+    assert label_of({**tokens, "zero_shot_weight": 0.1}) == "GSP + L_ZS"
+    collage = {**tokens, "dataset": "glyph_collage_distilled", "pooling": "gap"}
+    assert label_of(collage) == "scratch: c2 gap, distilled"
+    assert label_of({**collage, "weights": "0123", "frozen_backbone": True}) == "frozen: c2 gap, distilled"
+    assert label_of({**tokens, "dataset": "glyphs", "method": "ccp"}) == "c2+ccp+gsp"
+
+
+@pytest.mark.parametrize("name", ["glyph_collage", "glyph_collage_distilled"])
+def test_collages_keep_how_they_learned_and_what_was_weighed(name, tmp_path):
+    lines_of_run = [{"step": step, "validation": {"MAP@R": step / 16}} for step in (8, 4)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of_run))
+    expected = {"validation_curve": [[4, 0.25], [8, 0.5]]}
+    if name == "glyph_collage":  # the other has nothing but the target
+        (tmp_path / "target_shares.json").write_text(json.dumps({"weight_on_target": 1 / 3}))
+        expected["target_shares"] = {"weight_on_target": 0.333333}
+    unit = reports.UnitRun(tmp_path, 0, 0, {"dataset": name}, {})
+    assert ExtrasReader().read(unit) == Extras(expected, {})
+
+
+def test_the_command_records_and_refuses(tiny, tiny_methods, tmp_path):
+    study = tmp_path / "study"
+    done = run_module("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
+    assert done.returncode == 0, done.stderr
+    assert "6 rows, of which 6 are new" in done.stdout
+    assert len(reports.collect(tiny.folder)) == len(tiny_methods)
+    (study / CLASS_SCORES).write_bytes(b"")
+    damaged = run_module("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
+    check_clean_failure(damaged, "class_scores.npz", "git checkout")
+    nothing = run_module("experiments.record", f"--runs={tmp_path / 'nowhere'}", f"--study={study}")
+    check_clean_failure(nothing, "holds no runs", "runs/fair/glyphs")
+    check_clean_failure(run_module("experiments.record", f"--runs={tiny.folder}"), "Missing --study")

@@ -1,0 +1,243 @@
+"""Runs with features and with PADS: what they leave, exact resume, and tasks of weight zero."""
+
+import contextlib
+import json
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common import losses, training
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.splits import split_of
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.unit import Unit
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from tests.eager_functions import eagerly
+from tests.experiments.tiny_study import TinyStudy
+
+DIVA = "margin+distance+shared+intra+dance"
+SIZES = {"embedding_dim": 16, "samples_per_class": 4, "decorrelation": 1.0}
+PADS = {"pads_steps": 3, "pads_bins": 10, "pads_start": "all"}
+pytestmark = pytest.mark.usefixtures("tiny_network")
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_graphs():
+    with eagerly(True):
+        yield
+
+
+@pytest.fixture
+def study(tmp_path):
+    return TinyStudy(tmp_path / "study")
+
+
+def config_of(study, loss, method="plain", **given):
+    given = {"max_steps": 8, "steps_per_evaluation": 2, "num_folds": 2, "classes_per_batch": 4, **given}
+    return resolve("glyphs", loss, "gap", "thesis", "smoke", {"image_size": 16, **given}, method)
+
+
+def trained(study, config, stop_after=()):
+    """The run directory of a unit that is stopped after some of its validations and resumed; its clock is left out."""
+    left = list(stop_after)
+
+    def watch(step, metrics):
+        if left and step == left[0]:
+            left.pop(0)
+            raise Stopped
+
+    for _ in range(1 + len(left)):
+        with contextlib.suppress(Stopped):
+            study.runs.train(config, 0, 0, checkpoint_seconds=0, watch=watch)
+    folder = study.runs.unit_dir(config, 0, 0)
+    result = json.loads((folder / "result.json").read_text())
+    times = {"train_seconds", "energy_joules", "environment"}
+    return folder, {name: value for name, value in result.items() if name not in times}
+
+
+@pytest.mark.parametrize(
+    ("loss", "given", "names"),
+    [
+        ("margin+distance+shared", SIZES, ["disc", "shared", "concatenated"]),
+        (DIVA, SIZES, ["disc", "shared", "intra", "dance", "concatenated"]),
+        (
+            "c2+groups+dance",
+            {"method": "ccp", "pool_size": 4, "ccp_start": 2, "max_steps": 4, **SIZES},
+            ["disc", "groups", "dance", "concatenated"],
+        ),
+        ("pnca+shared+intra", {**SIZES, "classes_per_batch": 3}, ["disc", "shared", "intra", "concatenated"]),
+        (
+            "c2+shared",
+            {"method": "ccp", "pool_size": 4, "ccp_start": 2, "max_steps": 4, **SIZES},
+            ["disc", "shared", "concatenated"],
+        ),
+        ("c1+xbm+dance", SIZES, ["disc", "dance", "concatenated"]),
+        ("margin+shared", {"single_encoder": True, "embedding_dim": 16}, []),
+        ("margin+distance+shared", {"shared_triplets": "permuted", **SIZES}, ["disc", "shared", "concatenated"]),
+    ],
+)
+def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
+    folder, result = trained(study, config_of(study, loss, **{"max_steps": 2, **given}))
+    assert sorted(result.get("features", [])) == sorted(names)
+    saved = np.load(folder / "test_embeddings.npz")["queries"]
+    again = load_trained_model(folder, dataset=study.dataset)
+    images = image_batches(again.dataset.test, again.config, again.dataset)
+    np.testing.assert_allclose(again.model.embed(images), saved, atol=1e-5)
+    if names:
+        assert result["features"]["concatenated"]["MAP@R"] == pytest.approx(result["test"]["MAP@R"])
+        sizes = [result["features"][name]["dim"] for name in names[:-1]]
+        lengths = [np.linalg.norm(part, axis=1) for part in np.split(saved, np.cumsum(sizes)[:-1], axis=1)]
+        if again.config.normalization == "unit":  # CCP's recipe only clips
+            np.testing.assert_allclose(lengths, 1.0, atol=1e-5)
+        assert np.max(lengths) < 1 + 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loss", "given"),
+    [
+        (DIVA, SIZES),
+        ("margin+distance+shared", SIZES),
+        ("margin+distance+groups", {"num_groups": 3, **SIZES}),
+        ("margin+pads", {**PADS, "pads_steps": 2}),
+    ],
+)
+def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_path):
+    """Stopped in the middle of a queue, of two tasks' turns, of an epoch between groupings, and between decisions."""
+    found = []
+    for name, stops in (("whole", ()), ("parts", (3,))):
+        study = TinyStudy(tmp_path / name)
+        folder, result = trained(study, config_of(study, loss, max_steps=6, steps_per_evaluation=3, **given), stops)
+        files = [np.load(folder / name) for name in ("test_embeddings.npz", "sampling.npz") if (folder / name).exists()]
+        arrays = {key: of[key] for of in files for key in of}
+        found.append((result, arrays, (folder / "metrics.jsonl").read_text().count("validation")))
+    assert found[0][0] == found[1][0]
+    assert found[0][2] == found[1][2]
+    for name, expected in found[0][1].items():
+        np.testing.assert_array_equal(found[1][1][name], expected, err_msg=name)
+
+
+@pytest.mark.parametrize("group_by", ["standardized", "features", "slice"])
+def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
+    """Found again from the features (or the slice) of the weights that a run began its last round with."""
+    given = {"num_groups": 3, "group_by": group_by, "feature_schedule": "joint", **SIZES}
+    config = config_of(study, "margin+distance+groups", max_steps=2, **given)
+    rounds = []
+
+    def group(regrouping, whole=training.Regrouping.group):
+        number = regrouping.state()["rounds"]
+        whole(regrouping)
+        vectors = [regrouping.vectors(of_round) for of_round in (number, number + 1)]
+        rounds.append((number, vectors[0], np.array(regrouping.loss.groups), vectors[1].shape[1]))
+
+    with mock.patch.object(training.Regrouping, "group", group):
+        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash")
+        unit.train()
+    (first, vectors, groups, dim_of_next), *later = rounds
+    assert first == 0
+    assert [number for number, *_ in later] == [
+        *range(1, 1 + 2 // (config.group_epochs * unit.batches.batches_per_epoch))
+    ]
+    assert len(vectors) == len(groups) == len(unit.training)
+    inertia = sum(
+        np.var(vectors[groups == group], axis=0).sum() * (groups == group).sum() for group in np.unique(groups)
+    )
+    assert inertia < 0.9 * np.var(vectors, axis=0).sum() * len(vectors)
+    result = json.loads((unit.run.path / "result.json").read_text())["features"]["groups"]
+    assert 1 <= result["classes_per_group"] <= unit.training.num_classes
+    assert result["groups"] == 3
+    backbone = load_trained_model(unit.run.path, dataset=study.dataset).model.backbone
+    assert vectors.shape[1] == backbone.output_shape[-1] != result["dim"]  # the first round has no slice to go by
+    assert (dim_of_next == result["dim"]) == (group_by == "slice")
+    if group_by != "features":
+        means = [np.mean(vectors[unit.training.labels == label], axis=0) for label in range(unit.training.num_classes)]
+        assert np.abs(means).max() < 1e-5
+
+
+def test_pads_watches_training_images_alone_and_keeps_its_decisions(study):
+    config = config_of(study, "margin+pads", **PADS)
+    split = split_of(study.dataset, config, 0, 0)
+    whole = split_of(study.dataset, config_of(study, "margin"), 0, 0)
+    assert whole.watched is None
+    assert len(split.training) + len(split.watched) == len(whole.training)
+    for part in ("queries", "gallery"):
+        assert getattr(split, part) is None or len(getattr(split, part)) == len(getattr(whole, part))
+
+    def images(*parts):
+        return sorted(image.tobytes() for part in parts for image in part.arrays)
+
+    assert images(split.training, split.watched) == images(whole.training)
+    assert not {*images(split.watched)} & {*images(split.queries, study.dataset.test)}
+    folder, result = trained(study, config)
+    record = np.load(folder / "sampling.npz")
+    assert result["sampling"] == {"decisions": 2, "watched_images": len(split.watched)}
+    np.testing.assert_array_equal(record["steps"], [3, 6])
+    np.testing.assert_allclose(record["probabilities"].sum(axis=1), 1.0)
+    factors = np.array([0.8, 1.0, 1.25])[record["actions"][0]]
+    expected = record["probabilities"][0] * factors
+    np.testing.assert_allclose(record["probabilities"][1], expected / expected.sum(), rtol=1e-5)
+    assert np.isnan(record["rewards"][0])
+    assert record["rewards"][1] in (-1.0, 0.0, 1.0)
+
+
+def test_each_task_and_each_fold_draws_noise_of_its_own_and_old_runs_draw_as_before(study):
+    config = config_of(study, "margin+distance+shared+intra", seed=7, **SIZES)
+    seeds = []
+    for seed in (100, 200):
+        found = build.build_loss(config, 4, seed)
+        mined = [losses.loss_of_kind(part, losses.MinedLoss) for part in found.parts[:3]]
+        seeds += [each.seed for each in mined]
+    assert seeds == [100, 101, 102, 200, 201, 202]
+    assert build.build_loss(config_of(study, "margin+distance", seed=7), 4, 100).seed == 7
+    assert build.build_loss(config_of(study, "margin+pads", seed=7), 4, 100).seed == 100
+
+
+@pytest.mark.parametrize("words", ["shared+intra", "shared+intra+dance"])
+def test_tasks_of_weight_zero_leave_the_first_feature_as_it_is_alone(words, study):
+    """The same first weights, seed and images: the kernel's first columns, the backbone and the boundaries.
+
+    Bit for bit where products with 4 and with 12 columns are added up alike. With the kernels of AVX2 they are not; a
+    task that reached the first feature would move it by whole steps of Adam (1e-3).
+    """
+    given = {"samples_per_class": 4, "weight_decay": 1e-4}
+    plain = config_of(study, "margin+distance", embedding_dim=4, **given)
+    count = 2 + words.count("+")
+    none = {"decorrelation": 0.0, "feature_weight": 0.0, "embedding_dim": 4 * count}
+    features = config_of(study, f"margin+distance+{words}", **given, **none)
+    found = []
+    for config in (plain, features):
+        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash")
+        tf.keras.utils.set_random_seed(0)
+        model = build.build_model(config, unit.dataset, unit.training.num_classes, seed=config.seed)
+        batches = iter(unit._batches_from(0))
+        first = next(batches)
+        model.build_from_batch(*first)
+        if found:
+            kernel = np.concatenate([found[0][0], np.ones((16, 4 * (count - 1)), np.float32)], axis=1)
+            model.head.projection.kernel.assign(kernel)
+            for weight, value in zip(model.backbone.weights, found[0][1]):
+                weight.assign(value)
+        start = model.head.projection.kernel.numpy()[:, :4], [weight.numpy() for weight in model.backbone.weights]
+        model.compile_training(build_update(config, model))
+        reported = [float(model.train_step(batch)["loss"]) for batch in (first, *(next(batches) for _ in range(3)))]
+        boundaries = losses.loss_of_kind(model.metric_loss, losses.MarginLoss).boundaries.numpy()
+        kernel = model.head.projection.kernel.numpy()[:, :4]
+        network = [weight.numpy() for weight in model.backbone.trainable_weights]  # a second view has statistics, too
+        found.append((*start, reported, kernel, boundaries, network))
+    for plain_values, values in zip(*found):
+        for one, other in zip(plain_values, values, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert np.abs(found[0][0] - found[0][3]).max() > 1e-3
+
+
+def build_update(config, model):
+    from experiments.runs.update_rule import update_rule
+
+    return update_rule(config, model)

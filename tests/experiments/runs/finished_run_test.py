@@ -1,0 +1,93 @@
+"""Finished runs whose files have been lost: what is made again is what was there, and the rest is said."""
+
+import re
+
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.files import read_json, write_json
+from common.records import RunDirectory
+from common.training.test_embeddings import read_test_embeddings
+from experiments import reports
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.splits import split_of
+from experiments.settings import build
+from tests.experiments.tiny_study import TinyStudy
+
+
+@pytest.fixture
+def study(tmp_path):
+    return TinyStudy(tmp_path)
+
+
+@pytest.fixture
+def finished(study):
+    """The folder of a finished run of an untrained network, and its configuration."""
+    config, dataset = study.config("c2", "gap"), study.dataset
+    training = split_of(dataset, config, 0, 0).training
+    model = build.build_model(config, dataset, training.num_classes)
+    batch = next(iter(image_batches(dataset.train.subset(np.arange(4)), config, dataset)))
+    model.build_from_batch(batch, training.labels[:4])
+    queries = model.embed(image_batches(dataset.test, config, dataset))
+    return study.finish(config, weights=model.get_weights(), queries=queries), config
+
+
+def damage(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 8
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("lose", [damage, lambda path: path.unlink()])
+def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, capsys):
+    path, config = finished
+    before = read_test_embeddings(path)
+    lose(path / "test_embeddings.npz")
+    with pytest.raises(InvalidInput, match="Repeat the command that trained this run"):
+        reports.collect_method(path.parent).units[0].test_embeddings()
+    study.runs.train(config, 0, 0)
+    assert re.search(r"test_embeddings\.npz .*\. It is rebuilt from the weights\.", capsys.readouterr().err)
+    after = read_test_embeddings(path)
+    assert after.keys() == before.keys()
+    for name, array in before.items():
+        np.testing.assert_allclose(after[name], array, atol=1e-6)
+    study.runs.train(config, 0, 0)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("lose", [damage, lambda path: path.unlink()])
+def test_lost_weights_are_warned_of_with_the_cure_and_figures_stay(study, finished, lose, capsys):
+    path, config = finished
+    lose(path / "weights.npz")
+    study.runs.train(config, 0, 0)
+    shown = capsys.readouterr().err
+    assert f"Delete {path} and repeat the command that trained this run: it trains it again" in shown
+    assert "All figures of the run are whole" in shown
+    assert reports.collect_method(path.parent).finished
+
+
+def test_without_either_file_the_run_is_refused_with_the_cure(study, finished):
+    path, config = finished
+    damage(path / "weights.npz")
+    damage(path / "test_embeddings.npz")
+    with pytest.raises(InvalidInput, match=rf"weights\.npz cannot be read .*Delete {re.escape(str(path))} and repeat"):
+        study.runs.train(config, 0, 0)
+
+
+def test_weights_of_another_run_make_no_embeddings(study, finished):
+    path, config = finished
+    (path / "test_embeddings.npz").unlink()
+    result = read_json(path / "result.json")
+    write_json(path / "result.json", {**result, "test": {**result["test"], "P@1": result["test"]["P@1"] - 0.2}})
+    with pytest.raises(InvalidInput, match="they are not of one run. Delete"):
+        study.runs.train(config, 0, 0)
+    assert not (path / "test_embeddings.npz").exists()
+
+
+def test_a_run_that_another_process_works_on_is_left_to_it(study, finished):
+    path, config = finished
+    (path / "test_embeddings.npz").unlink()
+    other = RunDirectory(path, read_json(path / "config.json"))
+    with other.locked(), pytest.raises(InvalidInput, match="Another process is working"):
+        study.runs.train(config, 0, 0)

@@ -1,0 +1,167 @@
+"""Two folders with equal file names and other pixels share no run, no refinement and no page of a report."""
+
+import dataclasses
+import logging
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common import data
+from common.errors import InvalidInput
+from common.records import RunDirectory
+from common.retrieval import evaluate_retrieval
+from experiments import reports
+from experiments.runs.same_data import check_same_data, data_of_run, tell_of_other_data
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.unit_runs import UnitRuns
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from experiments.site.example_images import DataFolder
+from experiments.site.groups import read_studies
+
+CONFIG = resolve(
+    "folder",
+    "pnca",
+    "gap",
+    "thesis",
+    "smoke",
+    {"backbone": "resnet10", "weights": "none", "image_size": 32, "embedding_dim": 8, "num_folds": 2},
+)
+OLD = "0123456789abcdef"  # a fingerprint of file names
+
+
+def write_folder(folder, seed):
+    generator = np.random.default_rng(seed)
+    for number in range(8):
+        (folder / f"c{number}").mkdir(parents=True)
+        for image in range(3):
+            pixels = generator.integers(0, 256, (40, 40, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"c{number}" / f"{image}.bmp")
+    return str(folder)
+
+
+class Place:
+    """Data folders `a` and `b` with equal names, a cache and a folder for runs."""
+
+    def __init__(self, root):
+        self.a, self.b = write_folder(root / "a", 0), write_folder(root / "b", 1)
+        self.cache, self.runs = str(root / "cache"), str(root / "runs")
+
+    def load(self, data_dir):
+        return build.load_dataset("folder", data_dir, self.cache, CONFIG.seed)
+
+    def unit_runs(self, data_dir):
+        return UnitRuns(self.load(data_dir), self.runs, self.cache)
+
+    def finish(self, data_dir, dataset=None):
+        """The run directory of fold 0, with results but without training."""
+        runs = UnitRuns(dataset or self.load(data_dir), self.runs, self.cache)
+        run = RunDirectory(runs.unit_dir(CONFIG, 0, 0), {**CONFIG.identity(runs.fingerprint), "fold": 0, "repeat": 0})
+        labels = runs.dataset.test.labels
+        embeddings = np.random.default_rng(0).normal(size=(len(labels), 8))
+        result = {
+            "config_hash": CONFIG.hash(runs.fingerprint),
+            "fold": 0,
+            "repeat": 0,
+            "status": "finished",
+            "test": evaluate_retrieval(embeddings, labels).as_dict(),
+            "train_seconds": 60.0,
+            "steps": 20,
+            "untrained": evaluate_retrieval(embeddings, labels).as_dict(),
+        }
+        run.write_result(result, {"queries": embeddings, "query_labels": labels}, [np.zeros(3)])
+        return run.path
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def rewrite_one_image(folder):
+    """Other pixels in a file of the same name and size."""
+    path = f"{folder}/c5/1.bmp"
+    Image.fromarray(255 - np.asarray(Image.open(path))).save(path)
+
+
+def test_no_run_is_shared(place):
+    assert place.unit_runs(place.a).unit_dir(CONFIG, 0, 0) == place.unit_runs(place.a).unit_dir(CONFIG, 0, 0)
+    assert place.unit_runs(place.a).method_dir(CONFIG) != place.unit_runs(place.b).method_dir(CONFIG)
+    assert place.unit_runs(place.a).report_dir([CONFIG]) != place.unit_runs(place.b).report_dir([CONFIG])
+
+
+def test_one_image_changed_in_place_is_another_run(place):
+    before = place.unit_runs(place.a).unit_dir(CONFIG, 0, 0)
+    rewrite_one_image(place.a)
+    assert place.unit_runs(place.a).unit_dir(CONFIG, 0, 0) != before
+
+
+def test_no_refinement_is_of_other_data(place):
+    path = place.finish(place.a)
+    for data_dir in (place.b, place.a):
+        if data_dir == place.a:
+            rewrite_one_image(place.a)
+        with pytest.raises(InvalidInput, match="was trained on other data than folder now holds. Check --data_dir"):
+            load_trained_model(path, data_dir=data_dir, cache_dir=place.cache)
+
+
+def test_no_page_has_other_pictures(place):
+    place.finish(place.a)
+    unit = reports.collect(place.runs)[0].units[0]
+    assert DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).train.paths[0].startswith(place.a)
+    with pytest.raises(InvalidInput, match="was trained on other data"):
+        DataFolder(place.b, place.cache).dataset_of(unit, CONFIG)
+
+
+def test_no_table_has_both(place):
+    paths = [place.finish(data_dir) for data_dir in (place.a, place.b)]
+    assert paths[0] != paths[1]
+    studies, problems = read_studies(reports.collect(place.runs))
+    assert [len(study.methods) for study in studies] == [1, 1]
+    assert problems == []
+
+
+def test_a_run_of_an_old_version_is_told_apart(place):
+    dataset = place.load(place.a)
+    fingerprint = build.data_fingerprint(dataset, place.cache)
+    check_same_data(dataset, fingerprint, fingerprint, "runs/x")
+    with pytest.raises(InvalidInput, match="runs/x is of a version.*by their file names alone.*Run it again"):
+        check_same_data(dataset, fingerprint, OLD, "runs/x")
+    with pytest.raises(InvalidInput, match="runs/x was trained on other data than folder now holds"):
+        check_same_data(dataset, fingerprint, "contents-0123456789abcdef", "runs/x")
+
+
+def test_a_run_of_before_keeps_its_reading_of_turned_photos(place):
+    """A run whose data were read without EXIF orientation is shown and exported so; a new one begins beside it."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8))
+    image.save(f"{place.a}/c1/3.png", exif=exif)
+    loaded = place.load(place.a)
+    parts = {name: dataclasses.replace(part, exif_orientation=False) for name, part in data.parts_of(loaded)}
+    place.finish(place.a, dataclasses.replace(loaded, **parts))
+    unit = reports.collect(place.runs)[0].units[0]
+    trained_on = unit.config["data"]
+    assert build.data_fingerprint(loaded, place.cache) != trained_on
+    found = data_of_run(loaded, place.cache, trained_on, "runs/x")
+    assert not (found.train.exif_orientation)
+    assert not (found.test.exif_orientation)
+    assert not DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).test.exif_orientation
+    now = build.data_fingerprint(loaded, place.cache)
+    assert data_of_run(loaded, place.cache, now, "runs/x").train.exif_orientation
+    with pytest.raises(InvalidInput, match="was trained on other data"):
+        data_of_run(loaded, place.cache, "contents-0123456789abcdef", "runs/x")
+
+
+def test_a_run_that_begins_beside_one_of_other_data_says_so(place, caplog):
+    old = place.finish(place.a)
+    new = place.unit_runs(place.b)
+    identity = {**CONFIG.identity(new.fingerprint), "fold": 0, "repeat": 0}
+    with caplog.at_level(logging.WARNING):
+        tell_of_other_data(new.unit_dir(CONFIG, 0, 0), {**identity, "embedding_dim": 16})
+        tell_of_other_data(old, identity)
+        assert caplog.records == []
+        tell_of_other_data(new.unit_dir(CONFIG, 0, 0), identity)
+    assert [str(old) in record.getMessage() for record in caplog.records] == [True]
+    assert "begins again" in caplog.text

@@ -1,0 +1,138 @@
+"""What cannot be trained is refused before images are read, folders are made or the data are fingerprinted."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from common.backbones import resnet10, resnet20, save_parameters
+from common.data import Dataset, Examples
+from common.errors import InvalidInput
+from experiments.protocols.fair import FairProtocol
+from experiments.runs.start_checks import check_configurations, check_unit
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+
+FOLDED = {"fold_batch_norm": True, "frozen_batch_norm": True}
+SMALL = {"classes_per_batch": 2, "samples_per_class": 2, "image_size": 16}
+
+
+def examples_of(labels):
+    labels = np.array(labels)
+    return Examples(labels, inputs=np.zeros((len(labels), 16, 16, 1), np.uint8))
+
+
+def dataset_of(num_train=12, copies=3, test=(90, 90, 91, 91)):
+    train = examples_of(np.arange(num_train).repeat(copies))
+    return Dataset("glyphs", train, examples_of(test), kind="memory_images", native_size=16, channels=1)
+
+
+def config_of(loss="c2", pooling="gap", method="plain", **overrides):
+    return resolve("glyphs", loss, pooling, "thesis", "smoke", {**SMALL, **overrides}, method)
+
+
+def test_what_can_be_trained_passes():
+    for loss, pooling, method in (("c2", "gap", "plain"), ("pnca", "gsp", "plain"), ("ms", "gsp", "ccp")):
+        config = config_of(loss, pooling, method, **(FOLDED if pooling == "gsp" else {}))
+        check_configurations([config], None)
+        check_unit(config, dataset_of(), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"loss": "arcface", "margin": 2.0}, r"Invalid margin: received 2.0, expected radians in \[0, π/2\]"),
+        ({"pooling": "netvlad_8x16", "embedding_dim": 20}, "--embedding_dim: received 20, expected a multiple of 8"),
+        ({"pooling": "gsp", "gsp_memory_size": 8, "num_prototypes": 9}, "memory_size.*at least num_prototypes = 9"),
+        ({"pooling": "gsp", "solver": "quick"}, "solver"),
+        ({"pooling": "gsp", "zero_shot_halves": "thirds"}, "halves"),
+        ({"proxy_initializer": "he", "loss": "pnca"}, "initializer"),
+        ({"backbone": "resnet_51"}, "--backbone.*resnet50"),
+        ({"backbone": "bn_inception", "weights": "imagenet"}, "convert_weights --backbone=bn_inception"),
+        ({"weights": "nowhere.npz"}, r"nowhere\.npz cannot be read"),
+        ({**FOLDED, "backbone": "VGG16", "image_size": 32}, "--fold_batch_norm.*VGG16, which has no batch normalisat"),
+        ({**FOLDED, "backbone": "token_embedding"}, "--fold_batch_norm.*token_embedding, which has no batch"),
+    ],
+)
+def test_refused_without_data(overrides, message):
+    with pytest.raises(InvalidInput, match=message):
+        check_configurations([config_of(), config_of(**overrides)], None)
+
+
+def test_an_unknown_input_mean_is_refused_before_the_network_that_takes_it():
+    config = dataclasses.replace(config_of(), input_mean="mine")
+    with pytest.raises(InvalidInput, match="--input_mean: received 'mine', expected one of caffe, imagenet"):
+        check_configurations([config], None)
+
+
+def test_missing_data_are_left_to_loading_which_says_what_to_fetch(tmp_path):
+    config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
+    check_configurations([config], None)
+    check_configurations([config], str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidInput, match="convert_weights --backbone=bn_inception"):
+        check_configurations([config], str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "dataset", "message"),
+    [
+        ({"classes_per_batch": 10}, dataset_of(), "classes_per_batch: received 10, .*training classes, 9"),
+        ({}, dataset_of(copies=1), "classes of one image alone.*to validate on"),
+        ({"num_folds": 12}, dataset_of(), "received 1, expected two .* on in fold 0 of 12.*--num_folds"),
+        (
+            {"loss": "margin+groups", "samples_per_class": 3, "num_groups": 28},
+            dataset_of(),
+            "--num_groups: received 28, expected 2 to 27, the images that a run learns from. Give fewer",
+        ),
+        ({"num_folds": 2}, dataset_of(3), "received 1, expected two or more to validate on in fold 0 of 2"),
+        ({"num_folds": 13}, dataset_of(), "num_folds: received 13"),
+        ({}, dataset_of(test=(90, 90, 90)), "received 1, expected two or more to test on. Add classes"),
+        ({}, dataset_of(test=(90, 91, 92)), "classes of one image alone.*to test on"),
+        ({"crop": "thesis"}, dataset_of(), "--crop: received 'thesis', expected one of shift"),
+        ({"sampler": "spc_2"}, dataset_of(), "--sampler"),
+        ({"backbone": "token_embedding"}, dataset_of(), "token_embedding cannot read glyphs"),
+        ({"method": "ccp", "pool_size": 2, "proxies_per_class": 3}, dataset_of(), "pool_size"),
+    ],
+)
+def test_refused_by_the_data(overrides, dataset, message, tmp_path, monkeypatch):
+    def fingerprint(dataset):
+        raise AssertionError("images would be read for it")
+
+    monkeypatch.setattr(build, "data_fingerprint", fingerprint)
+    protocol = FairProtocol(dataset, [config_of(**overrides)], str(tmp_path / "runs"), cache_dir=None, repeats=1)
+    with pytest.raises(InvalidInput, match=message):
+        protocol.run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_of_another_network_are_refused_with_every_misfit(tmp_path):
+    save_parameters(resnet20(1), tmp_path / "resnet20.npz")
+    config = config_of(weights=str(tmp_path / "resnet20.npz"))
+    with pytest.raises(InvalidInput, match=r"the \d+ parameters of resnet10.*unknown"):
+        check_unit(config, dataset_of(), 0, 0)
+    save_parameters(resnet10(1), tmp_path / "resnet10.npz")
+    check_unit(dataclasses.replace(config, weights=str(tmp_path / "resnet10.npz")), dataset_of(), 0, 0)
+    save_parameters(resnet10(1, width=8), tmp_path / "resnet10.npz")
+    with pytest.raises(InvalidInput, match="wrong shape"):
+        check_unit(dataclasses.replace(config, weights=str(tmp_path / "resnet10.npz")), dataset_of(), 0, 0)
+
+
+def test_all_units_are_checked_before_the_first_is_trained(tmp_path):
+    configs = [config_of(), config_of(classes_per_batch=10)]
+    protocol = FairProtocol(dataset_of(), configs, str(tmp_path / "runs"), cache_dir=None, repeats=1)
+    with pytest.raises(InvalidInput, match="classes_per_batch"):
+        protocol.run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_unit_needs_nothing_any_more(tmp_path, monkeypatch):
+    config = config_of()
+    protocol = FairProtocol(dataset_of(), [config], str(tmp_path), cache_dir=None, repeats=1)
+    for fold in range(4):
+        path = protocol.runs.unit_dir(config, fold, 0)
+        path.mkdir(parents=True)
+        (path / "result.json").write_text('{"status": "finished"}')
+    # The files beside the result are not looked at.
+    monkeypatch.setattr("experiments.runs.unit_runs.mend_finished_run", lambda *run: None)
+    monkeypatch.setattr("experiments.runs.unit_runs.check_unit", lambda *unit: pytest.fail("it was checked"))
+    protocol.run()

@@ -1,0 +1,197 @@
+"""Runs of transformers: frozen and trained, of patches and class tokens, stopped and resumed, written and read."""
+
+import json
+
+import numpy as np
+import pytest
+
+from common.backbones import vision_transformer
+from common.data import Dataset, Examples
+from common.errors import InvalidInput
+from experiments.deployment.run_model import RunModel
+from experiments.deployment.writing import model_writer
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.start_checks import check_unit
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.unit_runs import UnitRuns
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from tests import presets
+from tests.command_line import run_program
+from tests.eager_functions import eagerly
+from tests.interrupted_training import stop_after_second_checkpoint
+
+SETTINGS = {
+    "num_folds": 2,
+    "embedding_dim": 8,
+    "crop": "none",
+    "classes_per_batch": 2,
+    "samples_per_class": 2,
+    "learning_rate": 1e-3,
+    "steps_per_evaluation": 1,
+    "max_steps": 2,
+}
+GSP = {"num_prototypes": 4, "gsp_memory_size": 16}
+READS = """
+import sys
+import numpy as np
+from common.deployment import load_embedder
+embeddings = load_embedder(sys.argv[1]).embed(np.load(sys.argv[2]))
+np.save(sys.argv[3], embeddings)
+"""
+
+
+def dataset_of(size, num_classes=6, copies=4, num_test=4):
+    """Noisy pictures of one pattern per class."""
+    generator = np.random.default_rng(0)
+    patterns = generator.uniform(40, 215, (num_classes + num_test, 4, 4, 3)).repeat(size // 4, 1).repeat(size // 4, 2)
+
+    def examples(classes, count):
+        labels = np.repeat(classes, count)
+        images = patterns[labels] + generator.normal(0, 40, (len(labels), size, size, 3))
+        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
+
+    train, test = (
+        examples(np.arange(num_classes), copies),
+        examples(np.arange(num_classes, num_classes + num_test), 2),
+    )
+    return Dataset("cifar10", train=train, test=test, kind="memory_images", native_size=size)
+
+
+def configuration(backbone, pooling="gap", loss="c2", **overrides):
+    own = {**SETTINGS, "image_size": 32, "backbone": backbone, **(GSP if pooling == "gsp" else {})}
+    return resolve("cifar10", loss, pooling, "thesis", "smoke", {**own, **overrides})
+
+
+def trained(runs, config):
+    runs.train(config, fold=0, repeat=0, checkpoint_seconds=0)
+    path = runs.unit_dir(config, 0, 0)
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return path, metrics, np.load(path / "test_embeddings.npz")["queries"]
+
+
+def small_vit(input_channels=3, *, frozen_batch_norm=True, weights="none", image_size=32, tokens="patches"):
+    return vision_transformer("small", 12, 2, 3, 8, input_channels, weights, image_size, tokens)
+
+
+@pytest.fixture(autouse=True)
+def small_transformer(monkeypatch, functions_run_eagerly):
+    monkeypatch.setitem(build.BACKBONES, "vit_small_16", small_vit)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return dataset_of(32)
+
+
+@pytest.fixture
+def runs(dataset, tmp_path):
+    return UnitRuns(dataset, str(tmp_path / "runs"), str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def dinov2(tmp_path_factory):
+    return f"kerashub:{presets.tiny_dinov2(tmp_path_factory.mktemp('dinov2'))}"
+
+
+def assert_runs_loads_and_deploys(runs, config, dataset, tmp_path, fresh=None):
+    """Trains, loads and writes a run, which another process reads; returns what has been loaded."""
+    path, metrics, queries = trained(runs, config)
+    assert [line["step"] for line in metrics] == [1, 2]
+    losses = [line["loss"] for line in metrics]
+    print(config.name, "losses", losses)
+    assert np.isfinite(losses).all()
+    loaded = load_trained_model(path, dataset=dataset)
+    again = loaded.model.embed(image_batches(loaded.dataset.test, loaded.config, loaded.dataset))
+    np.testing.assert_allclose(again, queries, atol=1e-2 if config.cached_features else 1e-5)
+    model_writer(dataset, runs.cache_dir)(path)
+    images, embeddings = tmp_path / "images.npy", tmp_path / "embeddings.npy"
+    np.save(images, dataset.test.inputs)
+    arguments = ["-c", READS, str(path / "model.keras"), str(images), str(embeddings)]
+    finished = run_program(arguments, fresh=fresh)  # either has imported nothing of this project, nor of keras-hub
+    assert finished.returncode == 0, finished.stderr
+    np.testing.assert_allclose(np.load(embeddings), again, atol=1e-5)
+    return loaded
+
+
+FROZEN = {"trained_from": "head", "optimizer": "adamw", "learning_rate_schedule": "cosine"}
+
+
+@pytest.mark.parametrize("pooling", ["gap", "cls", pytest.param("gsp", marks=pytest.mark.slow)])
+def test_a_frozen_preset_trains_loads_and_is_deployed(pooling, runs, dataset, dinov2, tmp_path):
+    """With graphs for one pooling, whose model a process of its own reads; what is left is checked for each."""
+    config = configuration(dinov2, pooling, **FROZEN)
+    assert config.weights == "preset"
+    fresh = "what a stranger's process has imported" if pooling == "gap" else None
+    with eagerly(pooling != "gap"):
+        assert_runs_loads_and_deploys(runs, config, dataset, tmp_path, fresh)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["gap", "cls", "gsp"])
+def test_the_shapes_of_dinov2_small(pooling, tmp_path_factory, tmp_path):
+    """Two blocks of its twelve, of the same shapes: a pooling sees what the last one gives."""
+    folder = tmp_path_factory.getbasetemp() / "dinov2_small"
+    preset = folder if folder.exists() else presets.dinov2_small(folder)
+    photographs = dataset_of(224, num_classes=4, copies=3, num_test=2)
+    own = UnitRuns(photographs, str(tmp_path / "runs"), str(tmp_path / "cache"))
+    config = configuration(f"kerashub:{preset}", pooling, **FROZEN, image_size=224)
+    lower = assert_runs_loads_and_deploys(own, config, photographs, tmp_path).model.backbone.lower
+    assert tuple(lower.output.shape) == ((None, 1, 1, 384) if pooling == "cls" else (None, 16, 16, 384))
+
+
+UPDATES = {"optimizer": "adamw", "learning_rate_schedule": "cosine", "layer_decay": 0.7, "max_steps": 4}
+
+
+def test_a_stopped_run_resumes_bit_for_bit(dataset, runs, tmp_path, monkeypatch):
+    config = configuration("vit_small_16", "cls", "pnca", **UPDATES)
+    _, whole, queries = trained(runs, config)
+    stopped = UnitRuns(dataset, str(tmp_path / "stopped"), str(tmp_path / "cache"))
+    stop_after_second_checkpoint(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train(config, 0, 0, checkpoint_seconds=0)
+    monkeypatch.undo()
+    monkeypatch.setitem(build.BACKBONES, "vit_small_16", small_vit)
+    _, resumed, resumed_queries = trained(stopped, config)
+    np.testing.assert_array_equal(resumed_queries, queries)
+    assert [line["loss"] for line in resumed] == [line["loss"] for line in whole]
+    rates = [line["learning_rate"] for line in whole]
+    assert [line["learning_rate"] for line in resumed] == rates
+    expected = [1e-3 / 2 * (1 + np.cos(np.pi * step / 4)) for step in range(4)]
+    np.testing.assert_allclose(rates, expected, rtol=1e-5)
+
+
+def test_a_run_can_be_cut_between_blocks(runs, dataset):
+    config = configuration("vit_small_16", "gap", trained_from="blocks.1")
+    path, _, queries = trained(runs, config)
+    loaded = load_trained_model(path, dataset=dataset)
+    assert len(loaded.model.backbone.trainable_variables) == 12 + 2  # the last block, and the last normalisation
+    assert tuple(loaded.model.backbone.lower.output.shape) == (None, 17, 12)
+    model = RunModel(path, dataset, runs.cache_dir).model
+    np.testing.assert_allclose(model(dataset.test.inputs), queries, atol=1e-2)
+
+
+def test_a_preset_s_folder_is_part_of_the_run_s_identity(dinov2, tmp_path):
+    config = configuration(dinov2)
+    other = configuration(f"kerashub:{presets.tiny_dinov2(tmp_path)}")
+    digests = [each.identity("data")["preset"] for each in (config, other)]
+    assert digests[0].startswith("sha256:")
+    assert digests[0] != digests[1]
+    assert configuration("vit_small_16").identity("data").keys().isdisjoint({"preset"})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"backbone": "resnet10", "pooling": "cls"}, "--backbone of --pooling=cls.*resnet10.*class token"),
+        ({"backbone": "vit_small_16", "image_size": 36}, "image_size.*36.*multiple of 8"),
+        ({"backbone": "vit_small_16", "weights": "preset"}, "--weights.*preset.*none, imagenet or a file"),
+        (
+            {"backbone": "vit_small_16", "trained_from": "blocks.9"},
+            r"blocks\.9.*head.*blocks\.1",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_a_run_begins(overrides, message, dataset):
+    with pytest.raises(InvalidInput, match=message):
+        check_unit(configuration(**overrides), dataset, 0, 0)

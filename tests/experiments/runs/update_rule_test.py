@@ -1,0 +1,69 @@
+"""From a configuration to its update rule."""
+
+import numpy as np
+import tensorflow as tf
+
+from common.backbones import vision_transformer
+from common.losses import ContrastiveLoss
+from common.pooling import ClassTokenPooling
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW
+from experiments.runs.update_rule import coupled_decay, update_rule
+from experiments.settings.recipes import resolve
+
+keras = tf.keras
+
+
+def small_model():
+    backbone = vision_transformer("small", 12, 2, 3, 8, image_size=32, tokens="class")
+    model = EmbeddingModel(backbone, EmbeddingHead(ClassTokenPooling(), 4), ContrastiveLoss(0.5))
+    model.build_from_batch(tf.zeros([4, 32, 32, 3]), tf.constant([0, 0, 1, 1]))
+    return model
+
+
+def configuration(**overrides):
+    given = {"backbone": "vit_small_16", "learning_rate": 1e-2, "weight_decay": 0.1, **overrides}
+    return resolve("cifar10", "c1", "cls", "thesis", "demo", given)
+
+
+def moved_without_gradients(config, model):
+    """What a step without any gradient leaves of each weight, by its place."""
+    update, variables = update_rule(config, model), list(model.trainable_variables)
+    update.build(variables, [])
+    for variable in variables:
+        variable.assign(tf.ones_like(variable))
+    update.apply([tf.zeros(variable.shape) for variable in variables], variables, [])
+    return [(getattr(v, "path", v.name), len(v.shape), float(np.asarray(v).min())) for v in variables]
+
+
+def test_adamw_decays_kernels_alone():
+    left = moved_without_gradients(configuration(optimizer="adamw"), small_model())
+    for path, rank, value in left:
+        kept = rank == 1 or "cls_token" in path or "pos_embed" in path
+        np.testing.assert_allclose(value, 1.0 if kept else 1 - 1e-2 * 0.1, rtol=1e-6, err_msg=path)
+    assert {rank for _, rank, _ in left} >= {1, 2, 4}
+
+
+def test_adam_leaves_the_decay_to_the_gradient():
+    model = small_model()
+    assert all(value == 1.0 for _, _, value in moved_without_gradients(configuration(), model))
+    (decay,) = coupled_decay(configuration(), model)
+    assert isinstance(decay, CoupledWeightDecay)
+    assert decay.rate == 0.1
+    assert coupled_decay(configuration(optimizer="adamw"), model) == []
+
+
+def test_either_rule_is_one_operation_per_variable():
+    model = small_model()
+    for name, fused in (("adam", FusedAdam), ("adamw", FusedAdamW)):
+        update = update_rule(configuration(optimizer=name, beta_2=0.97), model)
+        assert [type(update.optimizer), type(update.proxy_optimizer)] == [fused, fused]
+        assert (update.optimizer.beta_1, update.optimizer.beta_2) == (0.9, 0.97)
+
+
+def test_layer_decay_slows_the_decay_of_lower_blocks_with_their_rate():
+    left = moved_without_gradients(configuration(optimizer="adamw", layer_decay=0.5), small_model())
+    values = {path.split("/")[-2]: value for path, rank, value in left if rank > 1}
+    (head,) = (name for name in values if name == "projection" or name.startswith("embedding_head"))  # Keras 3, 2
+    rates = {"patch_embed.proj": 0.125, "blocks.0.mlp.fc1": 0.25, "blocks.1.mlp.fc1": 0.5, head: 1.0}
+    for name, rate in rates.items():
+        np.testing.assert_allclose(values[name], 1 - rate * 1e-3, rtol=1e-6)

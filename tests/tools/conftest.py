@@ -1,0 +1,3 @@
+"""Fixtures of recorded studies."""
+
+from tests.experiments.conftest import recorded, tiny, tiny_methods  # noqa: F401

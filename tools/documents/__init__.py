@@ -1,0 +1,1 @@
+"""Tables, values and pictures of this repository's documents, rebuilt from rows."""
