@@ -70,9 +70,8 @@ class Case(NamedTuple):
 def vectors(num: int, lengths: str, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draw vectors `[num, CHANNELS]`; also return which have norm 1.
 
-    The norms are .05 to .95, exactly 1, 1.05 to 8, or each of these.
-
-    Those on the ball have a power of four of equal components, whose squares add up to 1 in every type.
+    The norms are .05 to .95, exactly 1, 1.05 to 8, or each of these. Those on the ball have a power of four of equal
+    components, whose squares add up to 1 in every type.
     """
     kinds = np.resize(LENGTHS[:3], num) if lengths == "mixed" else np.full(num, lengths)
     directions = generator.normal(size=(num, CHANNELS))

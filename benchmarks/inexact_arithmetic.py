@@ -1,12 +1,10 @@
 """Emulated processor with roots, quotients and exponentials slightly off.
 
-The error is a unit in the last place; any processor can emulate it.
-
-IEEE 754 fixes the results of sums, products, quotients and square roots, but not those of vectorised approximations:
-TensorFlow's float32 `rsqrt` refines the estimate of the processor (RSQRTPS), which makers choose freely, so that
-rsqrt(1) is 1 on one processor and .99999988 on another, and `exp`, `log` and `sigmoid` are polynomials. Code must not
-decide anything by such a result being exactly 1 or 0. Here every operation that some processor may approximate is
-replaced by itself times `1 + units 2^-23`.
+The error is a unit in the last place; any processor can emulate it. IEEE 754 fixes the results of sums, products,
+quotients and square roots, but not those of vectorised approximations: TensorFlow's float32 `rsqrt` refines the
+estimate of the processor (RSQRTPS), which makers choose freely, so that rsqrt(1) is 1 on one processor and .99999988 on
+another, and `exp`, `log` and `sigmoid` are polynomials. Code must not decide anything by such a result being exactly 1
+or 0. Here every operation that some processor may approximate is replaced by itself times `1 + units 2^-23`.
 """
 
 from __future__ import annotations

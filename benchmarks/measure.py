@@ -31,9 +31,8 @@ def spread(seconds: Sequence[float]) -> str:
 def peak_growth_gb(function: Callable) -> tuple[object, float]:
     """Return a function's result and its rise of the peak memory.
 
-    The rise of resident memory is in GB (10^9 bytes).
-
-    The C library first returns memory kept from earlier work (glibc); elsewhere measure before other work.
+    The rise of resident memory is in GB (10^9 bytes). The C library first returns memory kept from earlier work
+    (glibc); elsewhere measure before other work.
     """
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):

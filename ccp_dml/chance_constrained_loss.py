@@ -22,11 +22,9 @@ from common.references.reference_set import References
 class ChanceConstrainedLoss(LossAround):
     """Any metric loss between a batch and the proxies of all classes.
 
-    The loss is `loss(batch, proxies) + w · loss(batch, batch)`.
-
-    Proxies are weights of this layer, so they are trained, saved and restored with the model. They are among the
-    `proxy_variables`; the thesis' multiplier for them is 1 at a learning rate of 1e-5, where they hardly move. Between
-    projection problems `AlternatingProjections` replaces them.
+    The loss is `loss(batch, proxies) + w · loss(batch, batch)`. Proxies are weights of this layer, so they are trained,
+    saved and restored with the model. They are among the `proxy_variables`; the thesis' multiplier for them is 1 at a
+    learning rate of 1e-5, where they hardly move. Between projection problems `AlternatingProjections` replaces them.
 
     The mean over pairs is the one of `loss` (C1's, for one, is a sum over proxies). So are the anchors of triplet and
     multi-similarity: the batch over the proxies by default, each proxy over the batch with `anchors="references"`; the

@@ -56,11 +56,9 @@ def sample_pools(labels: np.ndarray, pool_size: int, num_representatives: int, s
 class ClassPools:
     """Draws and embeds the pools of all classes for a projection problem.
 
-    The pools are a pure function of seed and problem.
-
-    Images are augmented as in training, because the next proxies represent the network's training inputs (thesis
-    section 3.2.3). They are read and embedded in batches; only the embeddings are kept, `classes · pool_size · dim`
-    floats.
+    The pools are a pure function of seed and problem. Images are augmented as in training, because the next proxies
+    represent the network's training inputs (thesis section 3.2.3). They are read and embedded in batches; only the
+    embeddings are kept, `classes · pool_size · dim` floats.
 
     Args:
         embed: from batches of inputs to embeddings `[inputs, dim]`, normalised as the loss compares them;

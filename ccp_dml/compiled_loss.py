@@ -13,11 +13,9 @@ from common.references.reference_set import References
 class CompiledLoss:
     """`loss(embeddings, labels, references)` and its gradients, computed together.
 
-    The gradients are those of embeddings and references.
-
-    A loss is a scalar, so its gradients can be computed at once and scaled on the way back. One program reads and
-    writes the references a few times; single operations pass over them a dozen times. Not meant to be differentiated
-    twice.
+    The gradients are those of embeddings and references. A loss is a scalar, so its gradients can be computed at once
+    and scaled on the way back. One program reads and writes the references a few times; single operations pass over
+    them a dozen times. Not meant to be differentiated twice.
 
     Args:
         loss: a `MetricLoss` without weights.

@@ -22,10 +22,9 @@ def convolution(
 ) -> tf.Tensor:
     """Apply a convolution, by default without bias and with symmetric padding.
 
-    The padding is `kernel_size // 2` on all sides.
-
-    TensorFlow's "same" pads a strided convolution more on the bottom and right than on the top and left, where it may
-    not pad at all. This shifts the features against PyTorch's; hence the explicit padding.
+    The padding is `kernel_size // 2` on all sides. TensorFlow's "same" pads a strided convolution more on the bottom
+    and right than on the top and left, where it may not pad at all. This shifts the features against PyTorch's; hence
+    the explicit padding.
 
     Args:
         x: symbolic feature maps [batch, height, width, channels].

@@ -17,11 +17,9 @@ from common.errors import invalid
 class CutNetwork(keras.Model):
     """`upper(lower(images))`, with a lower part that never trains.
 
-    The lower part always runs in inference mode and receives no gradient.
-
-    Batch normalisation and drop-out below the cut are in inference mode even in training. The activations at the cut
-    are therefore a function of the image alone and may be computed once. Above the cut, the network is unchanged. Exact
-    gradient above the cut, none below.
+    The lower part always runs in inference mode and receives no gradient. Batch normalisation and drop-out below the
+    cut are in inference mode even in training. The activations at the cut are therefore a function of the image alone
+    and may be computed once. Above the cut, the network is unchanged. Exact gradient above the cut, none below.
 
     Args:
         lower: images `[batch, height, width, channels]` to the activations at the cut; its weights stop training.

@@ -44,10 +44,9 @@ def keras_backbone(
 ) -> keras.Model:
     """Build a `keras.applications` network by its name, without its classifier.
 
-    The network contains its own normalisation.
-
-    Several of these networks choose their padding by the size of their images. Without a size, they pad as for
-    multiples of 32. For other sizes the features then differ from Keras' (227: a map of 7 x 7 instead of 8 x 8).
+    The network contains its own normalisation. Several of these networks choose their padding by the size of their
+    images. Without a size, they pad as for multiples of 32. For other sizes the features then differ from Keras' (227:
+    a map of 7 x 7 instead of 8 x 8).
 
     Args:
         name: one of `KERAS_APPLICATIONS`, e.g. "EfficientNetB0".

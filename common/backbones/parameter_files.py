@@ -116,9 +116,7 @@ def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
 def network_of_file(path: str | os.PathLike) -> str | None:
     """Return the network whose parameters an `.npz` file holds, or None.
 
-    A name that no other network has identifies it.
-
-    Only names are read.
+    A name that no other network has identifies it. Only names are read.
 
     Raises:
         InvalidInput: as `read_arrays`.

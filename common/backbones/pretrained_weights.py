@@ -104,10 +104,8 @@ def _layer_parameters(layer: keras.layers.Layer) -> dict[str, Parameter]:
 def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParameters:
     """Set every variable of `model` from an `.npz` file in PyTorch's layout.
 
-    The file has one array per parameter, with PyTorch's names.
-
-    All or nothing: the file must have each of the network's parameters, in its shape, and nothing else except a
-    classifier and PyTorch's batch counters.
+    The file has one array per parameter, with PyTorch's names. All or nothing: the file must have each of the network's
+    parameters, in its shape, and nothing else except a classifier and PyTorch's batch counters.
 
     Args:
         model: a backbone as the functions of this package return it.
@@ -130,9 +128,8 @@ def assign_parameters(
 ) -> LoadedParameters:
     """Set every variable of `model` from arrays in PyTorch's names and layouts.
 
-    All or nothing.
-
-    Vectors may have the shape [1, channels], as in files that were ported before PyTorch 0.4 (BN-Inception's).
+    All or nothing. Vectors may have the shape [1, channels], as in files that were ported before PyTorch 0.4
+    (BN-Inception's).
 
     Args:
         model: a backbone as the functions of this package return it.

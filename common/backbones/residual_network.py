@@ -39,8 +39,6 @@ def bottleneck_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) 
 
     F is a 1 x 1, a 3 x 3 and a 1 x 1 convolution; the 3 x 3 one has the stride.
 
-    The 3 x 3 convolution has the stride.
-
     Reference: He et al. (CVPR 2016), figure 5 right. They put the stride on the first 1 x 1 convolution, as Keras does;
     torchvision puts it here ("v1.5").
 

@@ -18,9 +18,8 @@ def resnet10(
 ) -> keras.Model:
     """Build a ten-layer residual network for drawn characters.
 
-    The characters have 32 to 48 pixels; the network trains from scratch on a CPU.
-
-    A 3 x 3 convolution with stride 2, then four basic blocks of `width` · (1, 2, 4, 4) channels and strides 1, 2, 2, 1.
+    The characters have 32 to 48 pixels; the network trains from scratch on a CPU. A 3 x 3 convolution with stride 2,
+    then four basic blocks of `width` · (1, 2, 4, 4) channels and strides 1, 2, 2, 1.
 
     Args:
         input_channels: channels of the images, 1 or more.

@@ -59,8 +59,6 @@ def _block(x: tf.Tensor, inner: int, filters: int, name: str, *, stride: int, ac
     """Compute x + F(x), a pre-activation bottleneck block.
 
     F has 1 x 1, 3 x 3 and 1 x 1 convolutions, each after a batch normalisation and a rectifier.
-
-    Each follows a batch normalisation and a rectifier.
     """
     residual = _activate(x, f"{name}.0") if activate_input else x
     residual = convolution(residual, inner, 1, f"{name}.conv1", stride=stride)

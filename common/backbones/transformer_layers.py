@@ -56,9 +56,7 @@ class ClassTokenAndPositions(keras.layers.Layer):
 class SelfAttention(keras.layers.Layer):
     """Multi-head attention `softmax(q k^T / sqrt(d)) v`, without weights.
 
-    The input holds queries, keys and values side by side.
-
-    The softmax is computed in float32 at least. Exact gradient.
+    The input holds queries, keys and values side by side. The softmax is computed in float32 at least. Exact gradient.
 
     Reference: Vaswani et al., Attention Is All You Need (NeurIPS 2017), equation 1.
 
@@ -105,10 +103,8 @@ class SelfAttention(keras.layers.Layer):
 class TokenMap(keras.layers.Layer):
     """A sequence's patch tokens as a feature map, or its class token alone.
 
-    The class token is a map of one position.
-
-    Poolings, caches and drawings of feature maps can thus read a transformer. They see no class token or registers
-    beside the patches.
+    The class token is a map of one position. Poolings, caches and drawings of feature maps can thus read a transformer.
+    They see no class token or registers beside the patches.
 
     Args:
         tokens: `patches`, or `class` for the class token alone.

@@ -46,10 +46,8 @@ def vit_small_16(
 ) -> keras.Model:
     """Build ViT-S/16: 12 blocks of 384 channels and 6 heads.
 
-    Names are those of timm's `deit_small_patch16_224`.
-
-    Images are normalised by ImageNet's statistics, as DeiT's and DINO's parameters require. timm's `augreg` parameters
-    require -1..1: do not convert those.
+    Names are those of timm's `deit_small_patch16_224`. Images are normalised by ImageNet's statistics, as DeiT's and
+    DINO's parameters require. timm's `augreg` parameters require -1..1: do not convert those.
 
     Reference: Touvron et al., Training Data-Efficient Image Transformers (ICML 2021), table 1 (DeiT-S).
 

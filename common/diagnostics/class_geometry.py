@@ -78,7 +78,6 @@ def class_covering_radii(
     """Return the radius of each class's greedy k-center cover, `[classes]`.
 
     It measures how far a class reaches from a few of its own items. The first item of a class is its first center.
-
     Without `num_centers`, average the radii for k = 1 ... all n items of the class (the last is 0), which the papers
     print as one number for a class.
 

@@ -29,11 +29,9 @@ class ClusteringResult(NamedTuple):
 def evaluate_clustering(embeddings: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> ClusteringResult:
     """Compute AMI and NMI of k-means, one cluster per class.
 
-    NMI has the arithmetic mean in its denominator.
-
-    Uses Lloyd's algorithm of scikit-learn from one k-means++ start. Clusters that stay empty because embeddings
-    coincide count as they are: an embedding that has collapsed to a point scores 0. The scale of the embeddings does
-    not matter.
+    NMI has the arithmetic mean in its denominator. Uses Lloyd's algorithm of scikit-learn from one k-means++ start.
+    Clusters that stay empty because embeddings coincide count as they are: an embedding that has collapsed to a point
+    scores 0. The scale of the embeddings does not matter.
 
     Args:
         embeddings: `[items, dim]`, float16, float32 or float64, finite.

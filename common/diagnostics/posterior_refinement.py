@@ -79,10 +79,8 @@ def refine(matrix: np.ndarray, restraint: str, ratio: float = 1.0, seed: int = 0
 def diagonal_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.ndarray:
     """Apply D(r): set random diagonal entries to zero.
 
-    Non-zero entries are set to zero one by one, until `tr(M') <= (1 - r) tr(M)`.
-
-    The rest of M stays, so M' is indefinite as soon as a channel without its own entry correlates with another. r = 1
-    leaves no diagonal entry.
+    Non-zero entries are set to zero one by one, until `tr(M') <= (1 - r) tr(M)`. The rest of M stays, so M' is
+    indefinite as soon as a channel without its own entry correlates with another. r = 1 leaves no diagonal entry.
 
     Args:
         matrix: symmetric `[channels, channels]` with a diagonal of non-negative numbers.
@@ -104,10 +102,9 @@ def diagonal_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.nd
 def random_restraint(matrix: np.ndarray, ratio: float, seed: int = 0) -> np.ndarray:
     """Apply R(r): set random pairs `m_ij = m_ji` (i != j) to zero.
 
-    It stops when `||M'_off||_F <= (1 - r) ||M_off||_F`.
-
-    The diagonal, and with it the trace, stays. Drawing a pair twice changes nothing, so a random order of all pairs is
-    the same procedure. r = 1 leaves `Diag(M)`; the paper calls this the identity, which it is up to the diagonal.
+    It stops when `||M'_off||_F <= (1 - r) ||M_off||_F`. The diagonal, and with it the trace, stays. Drawing a pair
+    twice changes nothing, so a random order of all pairs is the same procedure. r = 1 leaves `Diag(M)`; the paper calls
+    this the identity, which it is up to the diagonal.
 
     Args:
         matrix: symmetric `[channels, channels]`.
@@ -145,9 +142,8 @@ def bilinear_embeddings(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return two embeddings whose inner products are `x_i^T M x_j`.
 
-    M may be any symmetric matrix.
-
-    Rank them by `evaluate_retrieval(queries, ..., gallery, ..., similarity="inner_product", exclude_same_row=True)`.
+    M may be any symmetric matrix. Rank them by
+    `evaluate_retrieval(queries, ..., gallery, ..., similarity="inner_product", exclude_same_row=True)`.
 
     - `"metric"`: each product is divided by the lengths `sqrt(x^T |M| x)` of both, where |M| has the absolute
       eigenvalues of M. For a positive semi-definite M this is the cosine of the embeddings, so `M = W^T W` ranks as

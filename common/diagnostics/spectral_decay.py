@@ -15,10 +15,8 @@ _ROUNDING = 16  # units of rounding that an embedding may be off by, after a net
 def spectrum(embeddings: np.ndarray, *, skip_top: int = 0, centre: bool = False) -> np.ndarray:
     """Compute normalised singular values of the embeddings, largest first: `[dim - skip_top]`.
 
-    Their sum is one.
-
-    Fewer embeddings than dimensions leave directions that count as zero. So do values that the rounding of the dtype
-    may have made, below `16 eps ||S|| / sqrt(dim)`. Embeddings that are all zero give zeros.
+    Their sum is one. Fewer embeddings than dimensions leave directions that count as zero. So do values that the
+    rounding of the dtype may have made, below `16 eps ||S|| / sqrt(dim)`. Embeddings that are all zero give zeros.
 
     Args:
         embeddings: `[items, dim]`.

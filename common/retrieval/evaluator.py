@@ -39,12 +39,10 @@ def evaluate_retrieval(
 ) -> RetrievalResult:
     """Evaluate each query against the gallery, or against all other queries.
 
-    Without a gallery, each query excludes itself by index.
-
-    The neighbours are exact: float32 products only propose, float64 decides. Equal similarities are ordered by gallery
-    index, smaller first, for any block size and number of threads. Embeddings that have collapsed to a point therefore
-    score like chance. Queries without a relevant item in the gallery do not count in any mean; their number is
-    reported.
+    Without a gallery, each query excludes itself by index. The neighbours are exact: float32 products only propose,
+    float64 decides. Equal similarities are ordered by gallery index, smaller first, for any block size and number of
+    threads. Embeddings that have collapsed to a point therefore score like chance. Queries without a relevant item in
+    the gallery do not count in any mean; their number is reported.
 
     Reference: definitions in `common.retrieval.metrics`.
 
@@ -103,11 +101,9 @@ def score_queries(
 ) -> QueryScores:
     """Score some of the queries, each against the whole gallery.
 
-    This is one part of an evaluation.
-
-    Different processes may score the parts; `merge_scores(parts).result()` equals `evaluate_retrieval` to the last bit.
-    All queries at once use one half of the similarity matrix for both sides. Half of them or fewer cannot, and take up
-    to twice the time per query.
+    This is one part of an evaluation. Different processes may score the parts; `merge_scores(parts).result()` equals
+    `evaluate_retrieval` to the last bit. All queries at once use one half of the similarity matrix for both sides. Half
+    of them or fewer cannot, and take up to twice the time per query.
 
     Args:
         query_embeddings, query_labels, gallery_embeddings, gallery_labels: of all queries and the whole gallery,
@@ -308,9 +304,8 @@ def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray)
 def combine_embeddings(embeddings: Sequence[np.ndarray]) -> np.ndarray:
     """Combine several models' embeddings into the embedding of an ensemble.
 
-    Each model's embeddings are brought to unit length, joined side by side, and brought to unit length again.
-
-    Four 128-D models make the 512-D embedding of the fair protocol. A zero vector stays zero.
+    Each model's embeddings are brought to unit length, joined side by side, and brought to unit length again. Four
+    128-D models make the 512-D embedding of the fair protocol. A zero vector stays zero.
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1, "Embedding vectors"; Musgrave et al. 2020, section 3.3.
 

@@ -36,12 +36,10 @@ def sampled_rows(candidates: np.ndarray, size: int, seed: int) -> np.ndarray:
 def interval_of_all(values: np.ndarray, population: int) -> tuple[float, float]:
     """Return a 95 % confidence interval for the population's mean.
 
-    The sample is drawn without replacement.
-
-    Agresti and Coull's interval, for any values in [0, 1]. About two zeros and two ones are added to the sample, so
-    that a sample of equal values does not imply certainty. Then follows the normal approximation, whose variance has
-    the factor (population - sample) / (population - 1) of a finite population. If everything was evaluated, the
-    interval is the mean itself.
+    The sample is drawn without replacement. Agresti and Coull's interval, for any values in [0, 1]. About two zeros and
+    two ones are added to the sample, so that a sample of equal values does not imply certainty. Then follows the normal
+    approximation, whose variance has the factor (population - sample) / (population - 1) of a finite population. If
+    everything was evaluated, the interval is the mean itself.
 
     Reference: Agresti and Coull, The American Statistician 52, 1998; Cochran, Sampling Techniques, 1977, chapter 2.
 

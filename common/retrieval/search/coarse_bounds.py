@@ -31,9 +31,8 @@ _CAUTION = 4.0  # times the width that float32 sums need
 class CoarseBounds:
     r"""Rows whose bfloat16 inner products are upper bounds of similarities.
 
-    They also bound the inner products of float32 `Factors`.
-
-    With the vectors a and their bfloat16 roundings s, both inner products exact,
+    They also bound the inner products of float32 `Factors`. With the vectors a and their bfloat16 roundings s, both
+    inner products exact,
 
         <a_i, a_j> <= <s_i, s_j> + |a_i - s_i| N_j + N_i |a_j - s_j|,    N = max(|a|, |s|)
 
@@ -136,10 +135,8 @@ def coarse_widths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Compute coarse bounds' radius and margin from those of float32 bounds.
 
-    They are `[2, queries]` and `[2, gallery]`.
-
-    The widths of a pair are w_i N_j + N_i w_j <= 2 rho N_i N_j, with rho the largest w / N. This width applies to the
-    product of the rounded vectors and also to the columns of the widths.
+    They are `[2, queries]` and `[2, gallery]`. The widths of a pair are w_i N_j + N_i w_j <= 2 rho N_i N_j, with rho
+    the largest w / N. This width applies to the product of the rounded vectors and also to the columns of the widths.
     """
     rho = max(float(np.max(side.widths[0] / np.maximum(side.widths[1], _TINY))) for side in (queries, gallery))
 

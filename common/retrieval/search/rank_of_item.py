@@ -20,10 +20,9 @@ from common.retrieval.search.nearest_neighbors import NeighborSearch
 def rank_items(search: NeighborSearch, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Return the rank, from 1, of gallery row `items[i]` for query `rows[i]`.
 
-    The result is `[ranked]`, int64.
-
-    The order is that of `NeighborSearch`: similarity, then gallery index; in self-retrieval without the query itself.
-    Every pair is compared once in float32; float64 decides those too close to the item.
+    The result is `[ranked]`, int64. The order is that of `NeighborSearch`: similarity, then gallery index; in
+    self-retrieval without the query itself. Every pair is compared once in float32; float64 decides those too close to
+    the item.
 
     Args:
         search: holds queries, gallery and bounds.

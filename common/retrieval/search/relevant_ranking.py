@@ -75,9 +75,8 @@ def rank_relevant_items(
 ) -> Iterator[RelevantRanks]:
     """Rank all gallery items of each query's class.
 
-    Yields a few queries at a time, in the order of `rows`.
-
-    Every pair is compared in float64; `search.bounds.exact` decides pairs that the rounding leaves open.
+    Yields a few queries at a time, in the order of `rows`. Every pair is compared in float64; `search.bounds.exact`
+    decides pairs that the rounding leaves open.
 
     Args:
         search: holds queries, gallery and bounds.
