@@ -11,7 +11,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from common.data.regular_files import contents_of
-from common.files import write_atomically
+from common.files import write_text
 from experiments.photos.shown import shown_path, shown_text
 from experiments.site.markup import Markup, joined, tag
 from experiments.site.pages import page
@@ -49,7 +49,7 @@ def write_strips(path: str, title: str, summary: str, strips: Sequence[Sequence[
     """
     lines = [tag("ul", *map(_tile, strip), class_="strip photos") for strip in strips]
     text = page(title, tag("p", shown_text(summary)), *lines, is_index=True, generator="experiments.search")
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_text(path, text)
 
 
 def _tile(tile: Tile) -> Markup:

@@ -70,7 +70,7 @@ def _runs_table(method: Method, output: pathlib.Path) -> Markup:
 
 def _run_line(method: Method, unit: UnitRun, output: pathlib.Path) -> Markup:
     path = os.path.relpath(unit.path, output)
-    link = tag("a", unit_label(method.config, unit.fold, unit.repeat), href=urllib.parse.quote(path) + "/")
+    link = tag("a", unit_label(method.config, unit.fold, unit.repeat), href=urllib.parse.quote(os.fsencode(path)) + "/")
     figures = [unit.test_metrics(), unit.untrained_metrics()]
     texts = [_percent(metrics.get(name)) for metrics in figures for name in _METRICS]
     minutes = (unit.result or {}).get("train_seconds")
@@ -121,7 +121,7 @@ def _tile(item: dict, word: str, style: str, description: str, output: pathlib.P
     if word == _WRONG:  # the others are of the class that stands above
         parts += [tag("br"), item["name"]]
     if "image" in item and "file" in item:
-        shown = tag("a", shown, href=urllib.parse.quote(os.path.relpath(item["file"], output)))
+        shown = tag("a", shown, href=urllib.parse.quote(os.fsencode(os.path.relpath(item["file"], output))))
     return tag("li", tag("span", shown, class_="tile"), tag("span", *parts), class_=style)
 
 
