@@ -6,7 +6,7 @@ ORACLE_VENV := .venv-oracles
 LATIN_NETWORK := runs/glyphs_latin.npz
 DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
-TESTED := dev oracles onnx serve tune keras-hub mlflow-server wandb
+TESTED := dev heif oracles onnx serve tune keras-hub mlflow-server wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
