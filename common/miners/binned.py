@@ -15,7 +15,9 @@ DRAWS = ("bins", "candidates")
 
 
 def bins_of(distances: tf.Tensor, num_bins: int, low: float, high: float) -> tf.Tensor:
-    """The bin of each distance, int32 of the same shape: `[low, high)` in equal parts, the last of them closed.
+    """Return the bin of each distance, int32 of the same shape.
+
+    The bins are equal parts of `[low, high)`; the last one includes `high`.
 
     Args:
         distances: any shape.
@@ -41,13 +43,13 @@ def binned(
     draws: str = "bins",
     positives_too: bool = False,
 ) -> Triplets:
-    """A random positive, and a negative whose distance falls into a bin that is drawn with chances p_m.
+    """Draw a random positive, and a negative by the bin of its distance.
 
-    `draws="bins"`: the bin is drawn with `p_m / Σ p_m'` over the bins in which the anchor has candidates, then one of
-    its candidates there, all alike. `draws="candidates"`: each candidate has the weight of its bin, so that a bin's
-    chances are `n_m p_m`. Candidates outside of the interval are not drawn.
+    `draws="bins"`: a bin is drawn with `p_m / Σ p_m'` over the bins in which the anchor has candidates, then one of its
+    candidates uniformly. `draws="candidates"`: each candidate has the weight p_m of its bin, so a bin is drawn with
+    weight `n_m p_m`. Candidates outside of the interval are not drawn.
 
-    Reference: Milbich's dissertation, equation 5.5 (`"bins"`); the public code of PADS draws `"candidates"`, and means
+    Reference: Milbich's dissertation, equation 5.5 (`"bins"`). The public code of PADS draws `"candidates"`; it means
     to leave out distances outside of the interval, but puts them into the bins at its ends.
 
     Args:
@@ -90,7 +92,7 @@ def binned(
 
 
 def _counts(bins: tf.Tensor, inside: tf.Tensor, num_bins: int, dtype: tf.DType) -> tf.Tensor:
-    """How many candidates of its row are in the bin of each pair, `[batch, references]`."""
+    """Count the candidates in the bin of each pair, by row, `[batch, references]`."""
     num_rows = tf.shape(bins)[0]
     groups = bins + num_bins * tf.range(num_rows)[:, None]
     flat = tf.reshape(groups, [-1])

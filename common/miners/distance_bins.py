@@ -8,12 +8,12 @@ SMALLEST, LARGEST = 1e-25, 1e25  # of a bin's weight before it is normalised
 
 
 def bin_edges(num_bins: int, low: float, high: float) -> np.ndarray:
-    """Edges `[num_bins + 1]` of bins of equal width."""
+    """Return the edges of bins of equal width, `[num_bins + 1]`."""
     return np.linspace(low, high, num_bins + 1)
 
 
 def has_center_in(edges: np.ndarray, interval: tuple[float, float]) -> np.ndarray:
-    """Whether the centre of each bin lies in a closed interval, bool `[bins]`.
+    """Return whether each bin's centre lies in a closed interval, bool `[bins]`.
 
     Args:
         edges: of the bins, `[bins + 1]`.

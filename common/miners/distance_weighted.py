@@ -1,4 +1,4 @@
-"""Negatives at all distances alike: the density of distances on the sphere is divided out."""
+"""Negatives drawn evenly over distances: weights divide out the sphere's density of distances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SMALLEST_REST = 1e-8  # of 1 - d²/4: antipodes would weigh infinitely much
 
 
 def log_inverse_density(distances: tf.Tensor, dim: int, cutoff: float = 0.5) -> tf.Tensor:
-    """`-log q(d)` up to a constant, `q(d) = d^{D-2} (1 - d²/4)^{(D-3)/2}`: the distances on the unit sphere.
+    """Return `-log q(d)` up to a constant.
+
+    `q(d) = d^{D-2} (1 - d²/4)^{(D-3)/2}` is the density of distances on the unit sphere.
 
     Reference: Wu et al., ICCV 2017, section 4; Milbich's dissertation eq. 5.3.
 
@@ -41,7 +43,7 @@ def distance_weighted(
     *,
     cutoff: float = 0.5,
 ) -> Triplets:
-    """A random positive, and a negative drawn with weights `1 / q(max(d_an, cutoff))`.
+    """Draw a random positive, and a negative with weights `1 / q(max(d_an, cutoff))`.
 
     Reference: Wu, Manmatha, Smola, Krähenbühl: Sampling Matters in Deep Embedding Learning, ICCV 2017; Milbich's
     dissertation eq. 5.3 and 5.4, as its code draws (cutoff .5). Its text has `min(λ, 1 / q(d_an))`, which agrees for

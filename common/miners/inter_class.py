@@ -27,11 +27,11 @@ def inter_class(
     cutoff: float = 0.5,
     margin: float = 0.2,
 ) -> Triplets:
-    """An anchor, a "positive" and a "negative" of three different classes.
+    """Draw an anchor, a "positive" and a "negative" of three different classes.
 
-    The negative is drawn among the classes other than the anchor's, the positive among those other than both; with
+    The negative comes from the classes other than the anchor's, the positive from those other than both. With
     `negatives="semi_hard"` the positive is drawn first. Drawn alike, the two are exchangeable and the tasks prefer no
-    content; the default draws them differently, as the public code does.
+    content. The default draws them differently, as the public code does.
 
     Reference: Milbich's dissertation, equation 3.4 and algorithm 1 (which prints the same weights for both), table
     3.11 (the three kinds of negatives) and table 3.10 (nearest positives).
@@ -76,6 +76,6 @@ def inter_class(
 
 
 def _third_class(pairs: Comparison, chosen: tf.Tensor) -> tf.Tensor:
-    """Which references are neither of the anchor's class nor of the chosen reference's: bool `[batch, references]`."""
+    """Mask references of neither the anchor's nor the chosen class, `[batch, references]`."""
     padded = tf.pad(pairs.reference_labels, [[0, 1]])  # the place that is drawn where there is none to draw
     return pairs.negative & (pairs.reference_labels[None, :] != tf.gather(padded, chosen)[:, None])

@@ -11,18 +11,17 @@ from common.references.reference_set import References
 def intra_class(
     embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
 ) -> Triplets:
-    """Two different others of the anchor's class, with equal chances: one as the positive, one as the negative.
+    """Draw two others of the anchor's class uniformly, as positive and negative.
 
     Reference: Milbich's dissertation, section 4.1.1 (T_intra, equation 4.5), which leaves open whether the two may be
-    the same; here they are not, since a pair that is pulled and pushed at once has no place in the two masks of a
-    triplet.
+    the same. Here they differ: a pair cannot be in both masks of a triplet.
 
-    The two are exchangeable: over `MarginLoss` the task pulls all distances within a class to the band around the
-    boundary, over `TripletLoss` it only makes them alike, down to nothing. The boundary has to stay, or to learn far
-    more slowly than the embedding: one that follows the distances leaves nothing to learn.
+    The two are exchangeable. Over `MarginLoss` the task pulls all distances within a class to the band around the
+    boundary; over `TripletLoss` it only makes them alike, down to zero. The boundary must be fixed, or learn far more
+    slowly than the embedding: one that follows the distances leaves nothing to learn.
 
     Args:
-        embeddings: `[batch, dim]`; not looked at.
+        embeddings: `[batch, dim]`; unused.
         labels: integers, `[batch]`.
         seed: two integers, `[2]`.
         references: None: the batch itself.

@@ -11,7 +11,7 @@ from common.references.reference_set import References
 def random_triplets(
     embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
 ) -> Triplets:
-    """A triplet for each anchor that has a positive and a negative, both with equal chances.
+    """Draw a positive and a negative of each anchor that has both, uniformly.
 
     Reference: Milbich's dissertation, section 2.2.1 ("Rand.").
 

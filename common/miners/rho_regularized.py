@@ -15,7 +15,7 @@ def rho_regularized(
     batch_size: int | tf.Tensor,
     first_self: int | tf.Tensor = 0,
 ) -> Triplets:
-    """With probability p, (a, p, n) becomes (a, a, p): nothing is pulled, and the positive is pushed.
+    """Replace (a, p, n) by (a, a, p) with probability `rho_probability`.
 
     Reference: Milbich's dissertation, section 2.4.1, which leaves open what takes the positive's place; its code takes
     the anchor itself.

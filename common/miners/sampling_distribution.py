@@ -1,4 +1,4 @@
-"""A distribution over distances that negatives are drawn by, as a weight of the loss."""
+"""A distribution over the distances of negatives, kept as a weight of the loss."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ class SamplingDistribution(keras.layers.Layer):
         return bin_edges(self.num_bins, self.low, self.high)
 
     def probabilities(self) -> np.ndarray:
-        """p, float64 `[num_bins]`, adding up to 1."""
+        """Return p, float64 `[num_bins]`, with sum 1."""
         logs = np.asarray(self.log_weights, np.float64)
         weights = np.exp(logs - logs.max())
         return weights / weights.sum()
 
     def scale_by(self, factors: np.ndarray) -> None:
-        """`p_m := clip(p_m f_m, 1e-25, 1e25)`.
+        """Scale p by factors: `p_m := clip(p_m f_m, 1e-25, 1e25)`.
 
         Args:
             factors: f, greater than 0, `[num_bins]`.
@@ -106,7 +106,7 @@ class SamplingDistribution(keras.layers.Layer):
     def triplets(
         self, embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
     ) -> Triplets:
-        """Triplets drawn by the present distribution; see `common.miners.binned`."""
+        """Draw triplets by the present distribution; see `common.miners.binned`."""
         return binned(
             embeddings,
             labels,
@@ -135,7 +135,7 @@ class SamplingDistribution(keras.layers.Layer):
         return np.where(chosen, 1.0, self.outside).astype(np.float32)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "num_bins": self.num_bins,

@@ -13,9 +13,10 @@ from common.references.reference_set import References
 def soft_hard(
     embeddings: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor, references: References | None = None
 ) -> Triplets:
-    """A random negative of those nearer than the farthest positive, a random positive beyond the nearest negative.
+    """Draw a random hard positive and a random hard negative.
 
-    An anchor whose positives are all nearer than its negatives has no triplet.
+    Hard negatives are nearer than the farthest positive, hard positives are beyond the nearest negative. An anchor
+    whose positives are all nearer than its negatives has no triplet.
 
     Reference: the rows "(Hard)" of Milbich's dissertation, table 2.2, whose code draws like this, and any positive or
     negative for an anchor without such a one; eq. 5.1 takes the nearest negative.

@@ -1,4 +1,4 @@
-"""Triplets of indices: at most one per anchor, drawn by Gumbel noise that is a pure function of the seed."""
+"""Triplets of indices, at most one per anchor, drawn by seeded Gumbel noise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from common.references.reference_set import Pairs, References
 
 
 class Triplets(NamedTuple):
-    """Indices of an anchor in the batch, of one of its positives and one of its negatives in the references."""
+    """Indices of anchors in the batch, of positives and negatives in the references."""
 
     anchors: tf.Tensor  # int64 [triplets], increasing, each at most once
     positives: tf.Tensor  # int64 [triplets]
@@ -21,7 +21,7 @@ class Triplets(NamedTuple):
 
 
 def candidates(embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> Comparison:
-    """The pairs that a miner draws from, without gradient.
+    """Return the pairs that a miner draws from, without gradient.
 
     Args:
         embeddings: `[batch, dim]`, compared as they are.
@@ -33,7 +33,7 @@ def candidates(embeddings: tf.Tensor, labels: tf.Tensor, references: References 
 
 
 def uniform_of(seed: tf.Tensor, purpose: int, shape: Sequence[int] | tf.Tensor) -> tf.Tensor:
-    """Numbers in (0, 1) that depend on the seed `[2]` and the purpose alone, the same with XLA and without.
+    """Draw from (0, 1) by seed and purpose alone, the same with XLA.
 
     Args:
         seed: two integers, `[2]`.
@@ -47,7 +47,7 @@ def uniform_of(seed: tf.Tensor, purpose: int, shape: Sequence[int] | tf.Tensor) 
 
 
 def draw(mask: tf.Tensor, seed: tf.Tensor, purpose: int, log_weights: tf.Tensor | None = None) -> tf.Tensor:
-    """One column of each row at random, by the Gumbel-max trick: no exponential can overflow.
+    """Draw a column of each row by the Gumbel-max trick; no exponential overflows.
 
     Args:
         mask: bool, `[rows, columns]`: what may be drawn.
@@ -56,7 +56,7 @@ def draw(mask: tf.Tensor, seed: tf.Tensor, purpose: int, log_weights: tf.Tensor 
         log_weights: floats, `[rows, columns]`; None: all alike.
 
     Returns:
-        int64 `[rows]`; any column where the row has none to draw from.
+        int64 `[rows]`; arbitrary for rows without any candidate.
     """
     uniform = uniform_of(seed, purpose, tf.shape(mask))
     scores = -tf.math.log(-tf.math.log(uniform))
@@ -67,7 +67,7 @@ def draw(mask: tf.Tensor, seed: tf.Tensor, purpose: int, log_weights: tf.Tensor 
 
 
 def triplets_where(kept: tf.Tensor, positives: tf.Tensor, negatives: tf.Tensor) -> Triplets:
-    """The triplets of the anchors that are kept.
+    """Return the triplets of the anchors that are kept.
 
     Args:
         kept: bool, `[batch]`.
@@ -79,7 +79,7 @@ def triplets_where(kept: tf.Tensor, positives: tf.Tensor, negatives: tf.Tensor) 
 
 
 def pairs_of(triplets: Triplets, batch_size: int | tf.Tensor, num_references: int | tf.Tensor) -> Pairs:
-    """The triplets as the masks of the pairs that they consist of: at most one pair of each kind in a row.
+    """Return the triplets' pairs as masks, at most one of each kind a row.
 
     Args:
         triplets: with indices below the two sizes.

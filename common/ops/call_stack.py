@@ -10,9 +10,9 @@ _DIFFERENTIATORS = ("tensorflow.python.eager.imperative_grad", "tensorflow.pytho
 
 
 def is_recomputation() -> bool:
-    """Tell whether a forward pass runs inside a gradient, as of `tf.recompute_grad` and `keras.RematScope`.
+    """Tell whether a forward pass runs inside a gradient (`tf.recompute_grad`, `keras.RematScope`).
 
-    Such a pass repeats one that was made before. State that advances in training must not advance again.
+    Such a pass repeats an earlier one. State that advances in training must not advance again.
     """
     return any(module in _DIFFERENTIATORS for module, _ in _callers())
 
@@ -27,7 +27,7 @@ def is_called_by_keras(function: str) -> bool:
 
 
 def _callers() -> Iterator[tuple[str, str]]:
-    """Module and function of each frame of this thread, the innermost first."""
+    """Yield module and function of this thread's frames, the innermost first."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         yield frame.f_globals.get("__name__", ""), frame.f_code.co_name

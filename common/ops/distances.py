@@ -1,4 +1,4 @@
-"""Distances and inner products of all pairs of two sets of vectors, by one matrix product."""
+"""Distances and inner products of all pairs of two sets, by one matrix product."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROUNDING_UNITS = 4.0
 
 
 def pairwise_inner_products(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Inner products `x_iᵀ y_j` of all pairs.
+    """Return the inner products `x_iᵀ y_j` of all pairs.
 
     Args:
         x: `[..., a, dim]`.
@@ -26,10 +26,11 @@ def pairwise_inner_products(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def pairwise_squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Squared Euclidean distances `‖x_i - y_j‖² = ‖x_i‖² + ‖y_j‖² - 2 x_iᵀ y_j` of all pairs.
+    """Return squared Euclidean distances `‖x_i - y_j‖²` of all pairs.
 
-    What is below the rounding error of that sum (a distance below 1e-3 for unit vectors in float32) is exactly zero.
-    Vectors that are not finite, or so long that their squares are not (9e18 in float32), have distance NaN from all.
+    They are computed as `‖x_i‖² + ‖y_j‖² - 2 x_iᵀ y_j`. Values below the rounding error of that sum (a distance below
+    1e-3 for unit vectors in float32) become exactly zero. Vectors that are not finite, or so long that their squares
+    are not (9e18 in float32), have distance NaN from all.
 
     Args:
         x: `[..., a, dim]`.
@@ -46,13 +47,13 @@ def pairwise_squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def _squared_norms(x: tf.Tensor) -> tf.Tensor:
-    """`[..., n, dim]` -> `[..., n]`; NaN where the sum of two of them would not be finite."""
+    """Return the squared norms `[..., n]`; NaN if twice the norm would overflow."""
     squared = tf.reduce_sum(x * x, axis=-1)
     return tf.where(squared < squared.dtype.max / 4, squared, tf.constant(np.nan, squared.dtype))
 
 
 def pairwise_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Euclidean distances `‖x_i - y_j‖` of all pairs.
+    """Return the Euclidean distances `‖x_i - y_j‖` of all pairs.
 
     Args:
         x: `[..., a, dim]`.

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def reverse_gradient(x: tf.Tensor) -> tf.Tensor:
-    """`R(x) = x` with the gradient times -1: what is below descends on what is above as if it ascended.
+    """Return x, with its gradient times -1: layers below ascend what layers above descend.
 
     Reference: Ganin, Lempitsky: Unsupervised Domain Adaptation by Backpropagation, ICML 2015; Milbich's dissertation
     eq. 3.6.

@@ -11,7 +11,7 @@ from common.ops.precision import at_least_float32
 
 
 def greedy_k_center(points: tf.Tensor, num_centers: int, initial: tf.Tensor | None = None) -> tf.Tensor:
-    """Picks `num_centers` points, each the farthest from all centers before it.
+    """Pick `num_centers` points, each the farthest from all centers before it.
 
         q_k = argmax_j  min_{v in initial, q_1 ... q_(k-1)} ||x_j - v||
 
@@ -66,7 +66,7 @@ def greedy_k_center(points: tf.Tensor, num_centers: int, initial: tf.Tensor | No
 
 
 def covering_radius(points: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:
-    """The largest distance from a point to its nearest center: `max_j min_i ||x_j - v_i||`.
+    """Return the largest distance to the nearest center: `max_j min_i ||x_j - v_i||`.
 
     Reference: thesis section 3.2.2 (the covering radius in the bound of the chance-constrained problem).
 
@@ -81,9 +81,10 @@ def covering_radius(points: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:
 
 
 def nearest_squared_distances(points: tf.Tensor, centers: tf.Tensor) -> tf.Tensor:
-    """The squared distance from each point `[..., points, dim]` to its nearest center `[..., centers, dim]`.
+    """Return each point's squared distance to its nearest center.
 
-    One center at a time: memory stays at one copy of the points whatever the number of centers.
+    The points are `[..., points, dim]`, the centers `[..., centers, dim]`. One center at a time: memory stays at one
+    copy of the points whatever the number of centers.
 
     Returns:
         `[..., points]`, at least float32; the largest number of the dtype when there are no centers. No gradient.
@@ -96,7 +97,7 @@ def nearest_squared_distances(points: tf.Tensor, centers: tf.Tensor) -> tf.Tenso
 def _nearest(
     points: tf.Tensor, centers: tf.Tensor, start: tf.Tensor, distances: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 ) -> tf.Tensor:
-    """The smallest of `start` `[..., points]` and of the distances to each of the centers in turn."""
+    """Return the minimum of `start` `[..., points]` and the distances to all centers."""
 
     def compare(step: tf.Tensor, nearest: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return step + 1, tf.minimum(nearest, distances(points, tf.gather(centers, step, axis=-2)))
@@ -107,11 +108,11 @@ def _nearest(
 
 
 def _squared_distances(points: tf.Tensor, center: tf.Tensor) -> tf.Tensor:
-    """`[..., points, dim]`, `[..., dim]` -> `[..., points]`."""
+    """Return the squared distances `[..., points]` from points to one center."""
     return tf.reduce_sum(tf.math.squared_difference(points, center[..., None, :]), axis=-1)
 
 
 def _distances_or_farthest(points: tf.Tensor, center: tf.Tensor) -> tf.Tensor:
-    """`_squared_distances`, and the largest number of the type instead of NaN."""
+    """Return `_squared_distances`, with the largest number of the type for NaN."""
     squared = _squared_distances(points, center)
     return tf.where(tf.math.is_nan(squared), squared.dtype.max, squared)

@@ -18,7 +18,7 @@ SPHERE = 1.0 - 2.0**-18
 
 
 def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
-    """Normalises vectors along the last axis.
+    """Normalise vectors along the last axis.
 
     - `"unit"`: `v / ‖v‖`, the unit sphere; zero stays zero, with zero gradient.
     - `"clip"`: `v / max(1, ‖v‖)`, the projection onto the unit ball; the identity inside of it. A vector of norm 1 to
@@ -59,7 +59,7 @@ def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
 
 
 def normalize_groups(x: tf.Tensor, mode: str, sizes: Sequence[int]) -> tf.Tensor:
-    """Normalises slices of vectors apart: several embeddings that stand side by side.
+    """Normalise slices of vectors separately: several embeddings side by side.
 
     The slices are not rescaled. With `"unit"` a vector of H slices has the length √H, and the squared distance of two
     is the sum of those of their slices; rankings are those of vectors of unit length.
@@ -83,7 +83,7 @@ def normalize_groups(x: tf.Tensor, mode: str, sizes: Sequence[int]) -> tf.Tensor
 
 
 def mean_norm(x: tf.Tensor) -> tf.Tensor:
-    """`mean ‖x‖` of vectors, what some losses hold small instead of a normalisation.
+    """Return `mean ‖x‖` of vectors; some losses penalise it instead of normalising.
 
     Args:
         x: `[n, dim]`.

@@ -8,7 +8,7 @@ from common.errors import invalid
 
 
 def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
-    """Labels as int64, whatever integer type they come in, so that ids of any size stay apart.
+    """Cast labels of any integer type to int64, so that large ids stay distinct.
 
     Args:
         labels: integers, `[n]`.
@@ -37,7 +37,7 @@ def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
 def pair_masks(
     labels: tf.Tensor, reference_labels: tf.Tensor | None = None, valid: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Positive and negative pairs of a batch and a reference set.
+    """Return the positive and negative pairs of a batch and a reference set.
 
     Args:
         labels: integers, `[batch]`.
@@ -61,7 +61,7 @@ def pair_masks(
 
 
 def consecutive_labels(labels: tf.Tensor) -> tf.Tensor:
-    """Renames labels to 0, 1, 2, ... in the order of their size; equal labels stay equal.
+    """Rename labels to 0, 1, 2, ... by size; equal labels stay equal.
 
     Like `tf.unique`, but with a bound that is known in advance, which XLA needs.
 

@@ -7,7 +7,7 @@ from tensorflow import keras
 
 
 def at_least_float32(x: tf.types.experimental.TensorLike) -> tf.Tensor:
-    """Casts half precision (float16, bfloat16) and integers to float32; leaves float32 and float64 as they are.
+    """Cast half precision and integers to float32; keep float32 and float64.
 
     Args:
         x: a tensor, array or nested list, any shape.
@@ -20,10 +20,10 @@ def at_least_float32(x: tf.types.experimental.TensorLike) -> tf.Tensor:
 
 
 def in_full_precision(layer_arguments: dict) -> dict:
-    """Return layer keyword arguments with a `dtype` of float64, if asked for, else float32.
+    """Return layer keyword arguments with a `dtype` of float64 if requested, else float32.
 
-    The global policy counts where no `dtype` is given. Norms, powers, Gram matrices and softmaxes lose their meaning in
-    half precision. They are a small part of a network, so that full precision costs little. Such a layer casts
+    The global policy counts if no `dtype` is given. Norms, powers, Gram matrices and softmaxes lose their meaning in
+    half precision. They are a small part of a network, so full precision costs little. Such a layer casts
     half-precision inputs up and returns float32.
 
     Args:

@@ -1,4 +1,4 @@
-"""Means and log-sum-exps over the members of a mask; finite, with zero gradient, when there are none."""
+"""Masked means and log-sum-exps; of an empty mask they are finite, with zero gradient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PARTNER_REDUCTIONS = ("sum", "mean_of_active")
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.Tensor:
-    """Mean of the values whose mask is set; 0 if there are none.
+    """Return the mean of the values whose mask is set, or 0.
 
     Args:
         values: floats, any shape.
@@ -25,7 +25,7 @@ def masked_mean(values: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> 
 
 
 def mean_or_zero(values: tf.Tensor) -> tf.Tensor:
-    """Mean of all values; 0 if there are none.
+    """Return the mean of all values; 0 if there are none.
 
     Args:
         values: floats, any shape.
@@ -37,7 +37,7 @@ def mean_or_zero(values: tf.Tensor) -> tf.Tensor:
 
 
 def mean_of_nonzero(terms: tf.Tensor, axis: int | None = None) -> tf.Tensor:
-    """Mean of the terms that are greater than zero, the reduction of hinge losses; 0 if there are none.
+    """Return the mean of the terms above zero (hinge losses), or 0.
 
     Args:
         terms: non-negative floats, any shape.
@@ -51,7 +51,7 @@ def mean_of_nonzero(terms: tf.Tensor, axis: int | None = None) -> tf.Tensor:
 
 
 def log_sum_exp(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tensor:
-    """`log Σ exp(logits)` over the members of the mask, shifted by the largest of them; 0 where there are none.
+    """Return `log Σ exp(logits)` over the mask, without overflow; 0 if it is empty.
 
     Args:
         logits: floats, any shape.
@@ -72,7 +72,7 @@ def log_sum_exp(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tensor
 
 
 def log1p_sum_exp(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tensor:
-    """`log(1 + Σ exp(logits))` over the members of the mask; 0 where there are none.
+    """Return `log(1 + Σ exp(logits))` over the mask; 0 if it is empty.
 
     Args:
         logits: floats, any shape.
@@ -89,10 +89,10 @@ def log1p_sum_exp(logits: tf.Tensor, mask: tf.Tensor, axis: int = -1) -> tf.Tens
 def softmax_means_by_group(
     values: tf.Tensor, valid: tf.Tensor, groups: tf.Tensor, num_groups: int | tf.Tensor, temperature: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Means within groups of rows, weighted by the softmax of the values within each group.
+    """Return means within groups of rows, weighted by softmax within each group.
 
-    `mean_gb = Σ_{i in g} w_ib v_ib`, `w_ib = exp(v_ib / T) / Σ_{j in g} exp(v_jb / T)`. The temporaries are of the
-    size of `values`, however the groups are laid out.
+    `mean_gb = Σ_{i in g} w_ib v_ib`, `w_ib = exp(v_ib / T) / Σ_{j in g} exp(v_jb / T)`. The temporaries have the size
+    of `values` for any layout of the groups.
 
     Args:
         values: floats, `[rows, columns]`.

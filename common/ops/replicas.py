@@ -1,9 +1,9 @@
-"""One batch on several replicas of `tf.distribute`: gathered for losses, with the gradient of the global batch.
+"""Batches on several replicas of `tf.distribute`, with losses and gradients of the global batch.
 
-The convention of gradients, which makes N replicas train like one: each replica differentiates its N-th part of the
-loss of the global batch, the gradient of a gathered tensor is summed over the replicas that look at it, and the
-gradients of the weights are summed over replicas. What a loss owns (proxies) and what lies in front of it (a network
-that has seen a part of the batch) are then right alike.
+Convention of gradients, which makes N replicas train like one: each replica differentiates its N-th part of the
+loss of the global batch. The gradient of a gathered tensor is summed over the replicas that read it, and the
+gradients of the weights are summed over replicas. This is right both for a loss's weights (proxies) and for the
+network below it (which has seen a part of the batch).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ _warned: set[str] = set()
 
 
 def num_replicas() -> int:
-    """How many replicas run what is being traced or run here; 1 outside of a replica, as in `strategy.scope()`."""
+    """Return the number of replicas running here; 1 outside of a replica."""
     context = tf.distribute.get_replica_context()
     return 1 if context is None else context.num_replicas_in_sync
 
 
 def gather_over_replicas(values: tf.Tensor) -> tf.Tensor:
-    """The rows of all replicas, one after the other in the order of the replicas; the values themselves on one.
+    """Return the rows of all replicas, in the order of the replicas.
 
-    It is a collective operation: every replica calls it, and not inside of `tf.cond` or `tf.while_loop`.
+    It is a collective operation: every replica calls it, and not inside of `tf.cond` or `tf.while_loop`. On one replica
+    the values are returned unchanged.
 
     Args:
         values: `[rows, ...]`, of any type; replicas may have different numbers of rows.
@@ -44,7 +45,7 @@ def gather_over_replicas(values: tf.Tensor) -> tf.Tensor:
 
 
 def first_row_of_replica(num_rows: tf.Tensor) -> tf.Tensor:
-    """Which row of the gathered batch the first one of this replica is; 0 on one replica.
+    """Return the index of this replica's first row in the gathered batch.
 
     Args:
         num_rows: of this replica, an integer scalar.
@@ -59,7 +60,7 @@ def first_row_of_replica(num_rows: tf.Tensor) -> tf.Tensor:
 
 
 def sum_over_replicas(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Sums of tensors over replicas, in one collective operation.
+    """Sum tensors over replicas, in one collective operation.
 
     Args:
         tensors: of the same shapes on each replica.
@@ -74,7 +75,7 @@ def sum_over_replicas(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 @contextlib.contextmanager
 def of_the_global_batch() -> Iterator[None]:
-    """Around calls of losses with gathered tensors: says that they see all replicas, so that none of them warns.
+    """Mark enclosed loss calls as seeing the global batch, so none warns.
 
     Examples:
         >>> with of_the_global_batch():
@@ -90,7 +91,7 @@ def of_the_global_batch() -> Iterator[None]:
 
 
 def warn_of_a_part(name: str) -> None:
-    """Warns, once for each name, where a loss is called on the part of a batch that one replica has.
+    """Warn, once a name, that a loss sees one replica's part only.
 
     Args:
         name: of the loss.

@@ -17,7 +17,7 @@ def balanced_transport_plan(
     row_mass: tf.Tensor | None = None,
     column_mass: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Moves the mass of the rows to the columns, cheaply and evenly spread.
+    """Move the mass of the rows to the columns, cheaply and evenly spread.
 
         P = argmin_P sum_ij P_ij C_ij + (1/smoothing) sum_ij P_ij log P_ij,    P 1 = row_mass,  Pᵀ 1 = column_mass
 
@@ -61,7 +61,7 @@ def balanced_transport_plan(
 
 
 def _log_mass(mass: tf.Tensor | None, count: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """The logarithm of a marginal `[..., count]`; of the uniform one if it is None."""
+    """Return the log of a marginal `[..., count]`, or of the uniform one."""
     if mass is None:
         return -tf.math.log(tf.cast(count, dtype)) * tf.ones([count], dtype)
     mass = tf.cast(mass, dtype)

@@ -76,12 +76,12 @@ class CBAMPooling(WeightedPooling):
         return weighted_mean(gates, gated, mask)
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position: `s_j / sum_l s_l` `[batch, positions]`; see `WeightedPooling`."""
+        """Return each position's share `s_j / sum_l s_l`, `[batch, positions]`; see `WeightedPooling`."""
         _, gates, mask = self._gated(features, mask)
         return shares(gates, mask)
 
     def _gated(self, features: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
-        """`c * f` `[batch, positions, channels]`, s `[batch, positions]` and the mask of the positions."""
+        """Return `c * f` `[batch, positions, channels]`, s `[batch, positions]` and the mask."""
         positions, mask = self.full_precision_positions(features, mask)
         gates = tf.sigmoid(
             self._perceptron(masked_mean(positions, mask)) + self._perceptron(masked_max(positions, mask))
@@ -92,7 +92,7 @@ class CBAMPooling(WeightedPooling):
         return positions, as_positions(self.position_gate(maps))[..., 0], mask
 
     def _perceptron(self, vectors: tf.Tensor) -> tf.Tensor:
-        """`[batch, channels]` -> `[batch, channels]`."""
+        """Apply the shared perceptron to `[batch, channels]`, with the same shape."""
         return self.widen(self.narrow(vectors))
 
     def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:

@@ -16,7 +16,7 @@ CHANNEL_RATES = ("nonzero", "sigmoid")
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CrossDimensionalPooling(WeightedPooling):
-    """Average weighted by activation over positions and by sparsity over channels (CroW). No weights to train.
+    """Average weighted by activation over positions and by sparsity over channels (CroW), without weights.
 
         pooled_c = I_c (1/n) sum_j S_j r_jc,         r = max(f, 0)
         S_j = sqrt( s_j / ||s|| ),   s_j = sum_c r_jc
@@ -57,12 +57,12 @@ class CrossDimensionalPooling(WeightedPooling):
         return self._channel_weights(features, mask) * weighted_mean(_position_weights(features), features, mask)
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position: `S_j / sum_l S_l` `[batch, positions]`; see `WeightedPooling`."""
+        """Return each position's share `S_j / sum_l S_l`, `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(_position_weights(tf.nn.relu(features)), mask)
 
     def _channel_weights(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """I `[batch, channels]` of rectified features."""
+        """Return I `[batch, channels]` of rectified features."""
         rates = tf.cast(features > 0.0, features.dtype) if self.channel_rate == "nonzero" else tf.sigmoid(features)
         rates = weighted_mean(tf.ones_like(features[..., 0]), rates, mask)
         total = tf.reduce_sum(rates, axis=1, keepdims=True)
@@ -76,7 +76,7 @@ class CrossDimensionalPooling(WeightedPooling):
 
 
 def _position_weights(features: tf.Tensor) -> tf.Tensor:
-    """S `[batch, positions]` of rectified features (zero where there is padding)."""
+    """Return S `[batch, positions]` of rectified features; zero at padding."""
     sums = tf.reduce_sum(features, axis=-1)
     largest = tf.stop_gradient(tf.reduce_max(sums, axis=1, keepdims=True))  # S does not depend on the scale of s
     ratios = tf.math.divide_no_nan(sums, largest)

@@ -57,12 +57,12 @@ class DeLFPooling(WeightedPooling):
         return weighted_mean(self._scores(features), features, mask)
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position: `a_j / sum_l a_l` `[batch, positions]`; see `WeightedPooling`."""
+        """Return each position's share `a_j / sum_l a_l`, `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(self._scores(features), mask)
 
     def _scores(self, features: tf.Tensor) -> tf.Tensor:
-        """The scores `[batch, positions]`."""
+        """Return the scores `[batch, positions]`."""
         return self.score(self.hidden(features))[..., 0]
 
     def compute_output_shape(self, input_shape: InputShape) -> tuple[int | None, ...]:

@@ -1,4 +1,4 @@
-"""Base of all poolings: feature maps and token sequences become positions, and masks are honoured."""
+"""Base of all poolings: turns feature maps and tokens into positions and applies masks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         an optional boolean mask `[batch, height, width]` or `[batch, positions]`: False where there is only padding.
 
     Output shape:
-        `[batch, channels]`, or a dictionary whose entry "pooled" has it. Never depends on `training`.
+        `[batch, channels]`, or a dictionary with that as entry "pooled". Never depends on `training`.
     """
 
     def __init__(self, *, data_format: str | None = None, **kwargs: Any) -> None:
@@ -49,17 +49,17 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
     def call(
         self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None
     ) -> tf.Tensor | dict[str, tf.Tensor]:
-        """Pools `features` over the positions that `mask` allows."""
+        """Pool `features` over the positions that `mask` allows."""
 
     def compute_mask(self, inputs: tf.Tensor, mask: tf.Tensor | None = None) -> None:
-        """Positions are gone after pooling, and with them their mask."""
+        """Return no mask: the positions are gone after pooling."""
         del inputs, mask
 
     def get_config(self) -> dict:
         return {**super().get_config(), "data_format": self.data_format}
 
     def num_channels(self, input_shape: InputShape) -> int:
-        """The number of channels of inputs of a shape, or `InvalidInput` if it has the wrong rank."""
+        """Return the channels of an input shape; raise `InvalidInput` for a wrong rank."""
         input_shape = tuple(input_shape)
         if len(input_shape) not in (3, 4):
             expected = "[batch, height, width, channels] or [batch, positions, channels]"
@@ -76,7 +76,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
         return 1 if len(input_shape) == 4 and self.data_format == "channels_first" else -1
 
     def positions_of(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Flattens feature maps.
+        """Flatten feature maps.
 
         Args:
             features: in one of the input shapes of this layer.
@@ -114,7 +114,7 @@ def warn_of_unfinished_poolings(model: keras.Model) -> None:
 
 
 def masked_mean(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-    """The mean over positions, `[batch, positions, channels]` -> `[batch, channels]`; 0 where all is masked."""
+    """Return the mean over positions, `[batch, channels]`; 0 if all are masked."""
     if mask is None:
         return tf.reduce_mean(features, axis=1)
     total = tf.reduce_sum(tf.where(mask[..., None], features, 0), axis=1)
@@ -122,7 +122,7 @@ def masked_mean(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor
 
 
 def masked_max(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-    """The maximum over positions, `[batch, positions, channels]` -> `[batch, channels]`; 0 where all is masked."""
+    """Return the maximum over positions, `[batch, channels]`; 0 if all are masked."""
     if mask is None:
         return tf.reduce_max(features, axis=1)
     largest = tf.reduce_max(tf.where(mask[..., None], features, features.dtype.min), axis=1)

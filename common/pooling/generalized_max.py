@@ -15,7 +15,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GeneralizedMaxPooling(WeightedPooling):
-    """The vector whose inner product with every local feature is as close to one as a ridge allows (GeMax).
+    """The vector with inner products near one with all local features (GeMax).
 
         pooled = argmin_v sum_j (f_j.v - 1)^2 + ridge ||v||^2  =  sum_j a_j f_j,    (F Fᵀ + ridge I) a = 1
 
@@ -52,7 +52,7 @@ class GeneralizedMaxPooling(WeightedPooling):
         return tf.linalg.matvec(features, self._coefficients(features), transpose_a=True)
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position: `|a_j| / sum_l |a_l|` `[batch, positions]`; see `WeightedPooling`.
+        """Return each position's share `|a_j| / sum_l |a_l|`, `[batch, positions]`; see `WeightedPooling`.
 
         A coefficient is negative where a feature is explained away by others.
         """
@@ -60,7 +60,7 @@ class GeneralizedMaxPooling(WeightedPooling):
         return shares(tf.abs(self._coefficients(features)), mask)
 
     def _coefficients(self, features: tf.Tensor) -> tf.Tensor:
-        """The coefficients `[batch, positions]`; a position that is masked (zero) does not touch the others."""
+        """Return the coefficients `[batch, positions]`; masked positions (zero) do not affect others."""
         features = tf.cast(features, tf.float64)
         gram = tf.matmul(features, features, transpose_b=True)  # [batch, positions, positions]
         rounding = 2.0 * np.finfo(np.float64).eps * tf.linalg.trace(gram)

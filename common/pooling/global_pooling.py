@@ -12,7 +12,7 @@ from common.pooling.feature_pooling import FeaturePooling, masked_max, masked_me
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GlobalAveragePooling(FeaturePooling):
-    """The mean over positions: `(1/n) sum_j f_j`. Half precision is summed in float32. Exact gradient.
+    """The mean over positions `(1/n) sum_j f_j`, summed in float32 at least. Exact gradient.
 
     Reference: thesis section 4.2 (the pooling that GSP generalises).
 
@@ -33,7 +33,7 @@ class GlobalAveragePooling(FeaturePooling):
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GlobalMaxPooling(FeaturePooling):
-    """The maximum over positions, channel by channel: `max_j f_j`. The gradient is shared evenly among equal maxima.
+    """The maximum over positions of each channel; equal maxima share its gradient evenly.
 
     Reference: thesis section 5.3.5 (GMP).
 

@@ -9,14 +9,14 @@ from common.ops.shapes import InputShape
 
 
 def check_window(name: str, size: int) -> int:
-    """Returns the side of a square window around a position if it is odd and at least 1, else raises `InvalidInput`."""
+    """Return a window's side if odd and at least 1, else raise `InvalidInput`."""
     if size < 1 or int(size) != size or size % 2 == 0:
         raise invalid(name, received=size, expected="an odd integer of at least 1")
     return int(size)
 
 
 def check_has_neighborhoods(input_shape: InputShape, name: str, size: int) -> None:
-    """Raises `InvalidInput` if a window larger than 1 is laid over a token sequence, which has no rows and columns.
+    """Reject windows larger than 1 on token sequences, which have no rows.
 
     Args:
         input_shape: of a feature map or a token sequence.
@@ -33,7 +33,7 @@ def check_has_neighborhoods(input_shape: InputShape, name: str, size: int) -> No
 
 
 def as_maps(values: tf.Tensor, features: tf.Tensor, data_format: str) -> tf.Tensor:
-    """Lays values of positions out as the features are.
+    """Lay out values of positions as the features are.
 
     Args:
         values: `[batch, positions, dim]`.
@@ -53,6 +53,6 @@ def as_maps(values: tf.Tensor, features: tf.Tensor, data_format: str) -> tf.Tens
 
 
 def as_positions(maps: tf.Tensor) -> tf.Tensor:
-    """`[batch, height, width, dim]` -> `[batch, positions, dim]`, row by row."""
+    """Flatten `[batch, height, width, dim]` to `[batch, positions, dim]`, row by row."""
     sizes = tf.shape(maps)
     return tf.reshape(maps, [sizes[0], sizes[1] * sizes[2], maps.shape[-1]])

@@ -15,7 +15,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NetVLADPooling(WeightedPooling):
-    """Sums of residuals to the centers of clusters, to which features are softly assigned (NetVLAD).
+    """Sums of residuals to the centers of clusters, with soft assignment of features (NetVLAD).
 
         pooled = v / ||v||,   v = [ V_1 / ||V_1||, ..., V_K / ||V_K|| ]
         V_k = sum_j a_jk (f_j - c_k),   a_j = softmax_k( w_k.f_j + b_k )
@@ -84,12 +84,12 @@ class NetVLADPooling(WeightedPooling):
         return normalize(residuals, "unit")
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position, `sum_k a_jk / n` `[batch, positions]`: always uniform; see `WeightedPooling`."""
+        """Return the uniform share `sum_k a_jk / n`, `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(tf.reduce_sum(self._assignments(features, mask), axis=-1), mask)
 
     def _assignments(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """The assignments `[batch, positions, clusters]`; 0 where there is padding."""
+        """Return the assignments `[batch, positions, clusters]`; 0 at padding."""
         assignments = tf.nn.softmax(self.assignment(features))
         return assignments if mask is None else tf.where(mask[..., None], assignments, 0.0)
 

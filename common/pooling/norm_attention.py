@@ -14,7 +14,7 @@ from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_me
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class NormAttentionPooling(WeightedPooling):
-    """Smoothed features weighted by the norm of the raw ones (the thesis' T-SMK; NAP in its published code).
+    """Smoothed features weighted by the raw features' norm (T-SMK; NAP in its code).
 
         pooled = (1/n) sum_j ||f_j|| g_j,    g_j = average of f over the window around j
 
@@ -25,7 +25,7 @@ class NormAttentionPooling(WeightedPooling):
     descriptors for instance-level recognition", 2020 (the global descriptor that HOW is trained with: attention,
     smoothing and whitening; its match kernel at test time is no part of the thesis). The published code stops the
     gradient of the norm (`stop_attention_gradient=True`) and projects with a bias before it weights; projecting after
-    the pooling is the same but for that bias.
+    the pooling is the same up to that bias.
 
     Head: the thesis takes the norm of what the backbone gives, so pool first and then project
     (`project_first=False`).
@@ -61,12 +61,12 @@ class NormAttentionPooling(WeightedPooling):
         return weighted_mean(norms, self._smoothed(positions, features, mask), mask)
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position: `||f_j|| / sum_l ||f_l||` `[batch, positions]`; see `WeightedPooling`."""
+        """Return each position's share `||f_j|| / sum_l ||f_l||`, `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(_norms(features), mask)
 
     def _smoothed(self, positions: tf.Tensor, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """The smoothed features `[batch, positions, channels]`; padding neither counts nor is counted."""
+        """Return the smoothed features `[batch, positions, channels]`; padding does not count."""
         if self.window == 1:
             return positions
         smoothed = self._window_means(as_maps(positions, features, self.data_format))
@@ -90,7 +90,7 @@ class NormAttentionPooling(WeightedPooling):
 
 
 def _norms(features: tf.Tensor) -> tf.Tensor:
-    """`[batch, positions, channels]` -> `[batch, positions]`."""
+    """Return the norms `[batch, positions]` of `[batch, positions, channels]`."""
     squared = tf.reduce_sum(features * features, axis=-1)
     nonzero = squared > 0.0
     return tf.where(nonzero, tf.sqrt(tf.where(nonzero, squared, 1.0)), 0.0)

@@ -90,12 +90,12 @@ class OptimalTransportPooling(WeightedPooling):
         return self.num_prototypes**0.5 * tf.reshape(pooled, [-1, self.num_prototypes * features.shape[-1]])
 
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The mass of each position, `sum_i P_ij` `[batch, positions]`: always uniform; see `WeightedPooling`."""
+        """Return the uniform masses `sum_i P_ij`, `[batch, positions]`; see `WeightedPooling`."""
         features, mask = self.full_precision_positions(features, mask)
         return shares(tf.reduce_sum(self._plan(features, mask), axis=1), mask)
 
     def _plan(self, features: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """P `[batch, prototypes, positions]`; no mass where there is padding."""
+        """Return P `[batch, prototypes, positions]`; no mass at padding."""
         prototypes = normalize(tf.convert_to_tensor(self.prototypes), "clip")
         rows = tf.tile(prototypes[None], [tf.shape(features)[0], 1, 1])
         costs = pairwise_distances(rows, normalize(features, "clip"))

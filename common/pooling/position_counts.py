@@ -8,7 +8,7 @@ from common.ops.shapes import InputShape
 
 
 def num_positions(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-    """The number of positions, or of those that `mask` allows.
+    """Return the number of positions, or of those that `mask` allows.
 
     Args:
         features: `[batch, positions, channels]`.
@@ -23,7 +23,7 @@ def num_positions(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tens
 
 
 def static_num_positions(input_shape: InputShape, data_format: str) -> int | None:
-    """The number of positions that a shape tells, or None if it leaves one of its sizes open.
+    """Return the number of positions in a shape; None if a size is open.
 
     Args:
         input_shape: of feature maps or token sequences.

@@ -95,7 +95,7 @@ class SecondOrderPooling(FeaturePooling):
 
 
 class _CovarianceRows(keras.layers.Layer):
-    """Features `[batch, positions, channels]` to `ROW_OUTPUTS` numbers a row of a covariance `[batch, 4 * rows]`."""
+    """Features `[batch, positions, channels]` to `ROW_OUTPUTS` numbers per covariance row, `[batch, 4 * rows]`."""
 
     def __init__(self, *, attention_dim: int, of_positions: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -130,7 +130,7 @@ class _CovarianceRows(keras.layers.Layer):
 
 
 def _covariances(features: tf.Tensor, of_positions: bool) -> tf.Tensor:
-    """`[batch, positions, channels]` -> `[batch, positions, positions]` or `[batch, channels, channels]`."""
+    """Return covariances of positions or channels: `[batch, n, n]` for n of them."""
     axis = 2 if of_positions else 1
     centered = features - tf.reduce_mean(features, axis=axis, keepdims=True)
     products = tf.matmul(centered, centered, transpose_a=not of_positions, transpose_b=of_positions)

@@ -1,4 +1,4 @@
-"""Poolings that give every position one weight, so that one can see where they look."""
+"""Poolings with one weight per position, which shows where they look."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from common.pooling.position_counts import num_positions
 
 
 class WeightedPooling(FeaturePooling):
-    """A pooling whose share of attention for each position can be asked for. Computes in float32 (or float64).
+    """A pooling that reports each position's share of attention, in float32 (or float64).
 
     Input shape:
         `[batch, height, width, channels]` or `[batch, positions, channels]`; see `FeaturePooling`.
@@ -28,7 +28,7 @@ class WeightedPooling(FeaturePooling):
 
     @abc.abstractmethod
     def spatial_weights(self, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-        """The share of each position in what is pooled, of the built layer in inference mode.
+        """Return each position's share in the pooled feature, in inference mode.
 
         Args:
             features: in one of the input shapes of this layer; what the layer itself is given, so projected features
@@ -42,7 +42,7 @@ class WeightedPooling(FeaturePooling):
     def full_precision_positions(
         self, features: tf.Tensor, mask: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """As `positions_of`, in the type that this layer computes in, and zero where there is padding.
+        """Return `positions_of` in this layer's computation type, with zeros at padding.
 
         Args:
             features: in one of the input shapes of this layer.
@@ -58,7 +58,7 @@ class WeightedPooling(FeaturePooling):
 
 
 def shares(weights: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-    """Divides weights by their sum: `s_j = w_j / sum_l w_l`; uniform where all weights are zero.
+    """Divide weights by their sum, `w_j / sum_l w_l`; uniform if all are zero.
 
     Args:
         weights: `[batch, positions]`, at least 0.
@@ -79,7 +79,7 @@ def shares(weights: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
 def weighted_sum(
     weights: tf.Tensor, features: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
-    """`sum_j w_j f_j`; products and sums instead of many small matrix products, which cost twice the time.
+    """Return `sum_j w_j f_j` by products and sums, twice as fast as matrix products.
 
     Args:
         weights: `[batch, positions]`.
@@ -97,7 +97,7 @@ def weighted_sum(
 
 
 def weighted_mean(weights: tf.Tensor, features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
-    """`(1/n) sum_j w_j f_j` over the n positions that `mask` allows.
+    """Return `(1/n) sum_j w_j f_j` over the n positions that `mask` allows.
 
     Args:
         weights: `[batch, positions]`.

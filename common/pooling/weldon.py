@@ -16,7 +16,7 @@ from common.pooling.position_counts import num_positions, static_num_positions
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class WeldonPooling(FeaturePooling):
-    """The mean of the k largest plus the mean of the k smallest values over positions, channel by channel (WELDON).
+    """Mean of a channel's k largest values plus mean of its k smallest (WELDON).
 
         pooled_c = (1/k+) sum of the k+ largest f_jc  +  (1/k-) sum of the k- smallest f_jc
 
@@ -75,7 +75,7 @@ class WeldonPooling(FeaturePooling):
 
 
 def _mean_of_largest(values: tf.Tensor, mask: tf.Tensor | None, count: tf.Tensor, num_largest: int) -> tf.Tensor:
-    """`[batch, channels, positions]` -> `[batch, channels]`; `count` `[batch, 1]` positions are valid."""
+    """Map `[batch, channels, positions]` to `[batch, channels]`; `count` `[batch, 1]` positions are valid."""
     if mask is None:
         return tf.reduce_mean(tf.math.top_k(values, num_largest).values, axis=-1)
     lowest = values.dtype.min

@@ -1,4 +1,4 @@
-"""The pairs that a metric loss is a function of: anchors, what they are compared with, and which pairs are positive."""
+"""Anchors, their references, and the masks of positive and negative pairs, for metric losses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compare(
     normalization: str = "unit",
     anchors: str = "embeddings",
 ) -> Comparison:
-    """Pairs a batch with a reference set, or with itself.
+    """Pair a batch with a reference set, or with itself.
 
     Args:
         embeddings: `[batch, dim]`, of any floating-point type.

@@ -15,7 +15,7 @@ from common.references.reference_set import References
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CrossBatchMemory(keras.layers.Layer):
-    """A ring buffer of embeddings and labels, in non-trainable weights: it is saved and restored with the model.
+    """A ring buffer of embeddings and labels in non-trainable weights, saved with the model.
 
     Reference: Wang, Zhang, Huang, Scott: Cross-Batch Memory for Embedding Learning, CVPR 2020.
 
@@ -39,7 +39,7 @@ class CrossBatchMemory(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     def enqueue(self, embeddings: tf.Tensor, labels: tf.Tensor) -> None:
-        """Replaces the oldest entries by a batch; a batch larger than the memory leaves its last ones.
+        """Replace the oldest entries by a batch; of a larger batch, keep the end.
 
         Args:
             embeddings: `[batch, dim]`; no gradient passes.
@@ -57,12 +57,12 @@ class CrossBatchMemory(keras.layers.Layer):
         self.num_enqueued.assign(count + batch_size)
 
     def references(self) -> References:
-        """The entries `[memory_size, dim]`; the slots that were never filled are not valid."""
+        """Return the entries `[memory_size, dim]`; slots never filled are not valid."""
         filled = tf.range(self.memory_size, dtype=tf.int64) < tf.convert_to_tensor(self.num_enqueued)
         return References(tf.convert_to_tensor(self.embeddings), tf.convert_to_tensor(self.labels), filled)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "memory_size": self.memory_size, "embedding_dim": self.embedding_dim}
 
     def _state(self, name: str, shape: tuple[int, ...], dtype: str) -> tf.Variable:

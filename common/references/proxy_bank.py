@@ -58,7 +58,7 @@ class ProxyBank(keras.layers.Layer):
         self.built = True  # the constructor makes all of the state
 
     def references(self) -> References:
-        """The proxies `[num_classes * proxies_per_class, embedding_dim]` with their labels, all of them valid."""
+        """Return the proxies `[num_classes * proxies_per_class, embedding_dim]` and labels, all valid."""
         return References(embeddings=tf.convert_to_tensor(self.proxies), labels=self.labels)
 
     @property
@@ -67,7 +67,7 @@ class ProxyBank(keras.layers.Layer):
         return tf.repeat(tf.range(self.num_classes, dtype=tf.int64), self.proxies_per_class)
 
     def check_labels(self, labels: tf.Tensor) -> None:
-        """Stops a batch whose labels have no proxy, which would be left out of the loss without a word otherwise.
+        """Reject labels without a proxy, which the loss would silently ignore.
 
         Raises:
             tf.errors.InvalidArgumentError: a label is not in 0..num_classes-1 (not checked inside XLA).
@@ -77,7 +77,7 @@ class ProxyBank(keras.layers.Layer):
         tf.debugging.Assert(tf.reduce_all((labels >= 0) & (labels < self.num_classes)), [expected, labels])
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "num_classes": self.num_classes,
@@ -88,7 +88,7 @@ class ProxyBank(keras.layers.Layer):
 
 
 def proxy_initializer(initializer: str | dict | keras.initializers.Initializer) -> keras.initializers.Initializer:
-    """The Keras initializer for a name of `PROXY_INITIALIZERS`, a serialized initializer or an initializer object.
+    """Return the initializer for a `PROXY_INITIALIZERS` name, serialized or object initializer.
 
     Raises:
         InvalidInput: the name is unknown.
@@ -105,5 +105,5 @@ def proxy_initializer(initializer: str | dict | keras.initializers.Initializer) 
 
 
 def serialized_initializer(initializer: str | dict | keras.initializers.Initializer) -> str | dict:
-    """What `proxy_initializer` reads back: a name stays a name, an initializer object becomes a dictionary."""
+    """Serialize an initializer for `proxy_initializer`: keep names, turn objects into dictionaries."""
     return initializer if isinstance(initializer, (str, dict)) else keras.initializers.serialize(initializer)

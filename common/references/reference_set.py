@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Pairs(NamedTuple):
-    """Which pairs of a batch and a reference set a loss is to look at, whatever their labels say."""
+    """Pairs of a batch and references that a loss considers, whatever their labels."""
 
     positive: tf.Tensor  # bool [batch, references]
     negative: tf.Tensor  # bool [batch, references]
