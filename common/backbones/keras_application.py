@@ -125,5 +125,8 @@ def keras_application(
             expected="a connection to the internet (imagenet), or a file that fits (a path)",
             fix=f"Keras says: {error}. {file}; its path can be given as the weights.",
         ) from error
+    if 0 in network.output.shape:  # which Keras before 3.6 lets pass
+        received, expected = tuple(normalized_images.shape[1:3]), "images that are large enough for the network"
+        raise invalid("image_size", received=received, expected=expected)
     model = keras.Model(network.inputs[0], network.output, name=network.name)  # takes a tensor, not a list of one
     return model if from_keras else initialize_weights(model, weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -13,6 +14,7 @@ from common.errors import check_choice, check_keras, invalid
 check_keras(keras)
 
 IS_KERAS_3 = hasattr(keras, "ops")
+KERAS_VERSION = tuple(map(int, sys.modules["keras"].__version__.split(".")[:2])) if IS_KERAS_3 else (2, 15)
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 _STRATEGIES = (tf.distribute.MirroredStrategy, tf.distribute.MultiWorkerMirroredStrategy)
 
@@ -115,8 +117,9 @@ def check_devices(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, 
         jit_compile: whether its step is to be compiled with XLA.
 
     Raises:
-        InvalidInput: on several replicas, XLA, a scaled loss (`mixed_float16`), batch normalisation by each replica's
-            part of a batch, or a strategy other than `MirroredStrategy` and `MultiWorkerMirroredStrategy`.
+        InvalidInput: on several replicas, Keras 3.5 to 3.9, XLA, a scaled loss (`mixed_float16`), batch normalisation
+            by each replica's part of a batch, or a strategy other than `MirroredStrategy` and
+            `MultiWorkerMirroredStrategy`.
     """
     strategy = model.distribute_strategy
     name, count = type(strategy).__name__, strategy.num_replicas_in_sync
@@ -125,6 +128,9 @@ def check_devices(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, 
         raise invalid("strategy", received=name, expected=expected, fix="Its replicas have no batch in common.")
     if count == 1:
         return
+    if (3, 0) <= KERAS_VERSION < (3, 10):  # whose weights (before 3.8) and reported losses are others
+        received, expected = ".".join(map(str, KERAS_VERSION)), f"3.10 or newer, or 2.15, on {count} replicas"
+        raise invalid("version of Keras", received=received, expected=expected, fix="pip install --upgrade keras")
     if not isinstance(strategy, _STRATEGIES):
         raise invalid("strategy", received=name, expected="MirroredStrategy or MultiWorkerMirroredStrategy")
     if jit_compile:

@@ -54,6 +54,8 @@ MODELS = {
 }
 WITHOUT_WEIGHTS = [name for name, make in ROWS.items() if not make().weights]
 WITH_WEIGHTS = [name for name in ROWS if name not in WITHOUT_WEIGHTS]
+# XLA of TensorFlow 2.16 cannot compile an unknown number of positives.
+IN_ONE_MODEL = [name for name in WITHOUT_WEIGHTS if name != "AngularLoss" or not tf.__version__.startswith("2.16")]
 IN_METRIC_MODEL = [name for name in MODELS if name not in WITHOUT_WEIGHTS]
 
 
@@ -138,17 +140,17 @@ def steps_of_model(name, policy="float32", **settings):
 def steps_of_plain_model(policy="float32", **settings):
     """Kernels before and after two steps of a plain model with a linear map for each loss without weights."""
     model = in_policy(policy, plain_model_of_all)
-    start = {name: np.array(model.get_layer(name).kernel) for name in WITHOUT_WEIGHTS}
-    model.compile(sgd(policy), loss={name: ROWS[name]() for name in WITHOUT_WEIGHTS}, **settings)
+    start = {name: np.array(model.get_layer(name).kernel) for name in IN_ONE_MODEL}
+    model.compile(sgd(policy), loss={name: ROWS[name]() for name in IN_ONE_MODEL}, **settings)
     inputs, labels = batches()
-    model.fit(inputs, dict.fromkeys(WITHOUT_WEIGHTS, labels), batch_size=BATCH, shuffle=False, verbose=0)
-    return start, {name: np.array(model.get_layer(name).kernel) for name in WITHOUT_WEIGHTS}
+    model.fit(inputs, dict.fromkeys(IN_ONE_MODEL, labels), batch_size=BATCH, shuffle=False, verbose=0)
+    return start, {name: np.array(model.get_layer(name).kernel) for name in IN_ONE_MODEL}
 
 
 def plain_model_of_all():
     inputs, rng = keras.Input((INPUTS,)), np.random.default_rng(2)
-    model = keras.Model(inputs, {name: keras.layers.Dense(DIM, name=name)(inputs) for name in WITHOUT_WEIGHTS})
-    for name in WITHOUT_WEIGHTS:
+    model = keras.Model(inputs, {name: keras.layers.Dense(DIM, name=name)(inputs) for name in IN_ONE_MODEL})
+    for name in IN_ONE_MODEL:
         model.get_layer(name).kernel.assign(rng.normal(size=(INPUTS, DIM)))
     return model
 
@@ -264,7 +266,7 @@ def variables_of(model):
     return [np.array(variable) for variable in model.trainable_variables]
 
 
-@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+@pytest.mark.parametrize("name", IN_ONE_MODEL)
 def test_plain_model_in_half_precision(name):
     """In a graph, with the loss scaled."""
     start, expected = steps_of_plain_model(run_eagerly=True)
@@ -272,7 +274,7 @@ def test_plain_model_in_half_precision(name):
     assert_nearly_the_same_steps(found[name], expected[name], start[name])
 
 
-@pytest.mark.parametrize("name", WITHOUT_WEIGHTS)
+@pytest.mark.parametrize("name", IN_ONE_MODEL)
 def test_plain_model_under_xla(name):
     expected, found = (
         steps_of_plain_model(**settings)[1] for settings in ({"run_eagerly": True}, {"jit_compile": True})

@@ -124,6 +124,8 @@ def test_function_of_unknown_batch_size_equals_eager(passes):
 def test_xla_equals_eager(create, passes):
     if isinstance(create(), losses.InTurnLoss):
         pytest.skip("XLA cannot compile the gradient of a branch with an unknown batch size")
+    if isinstance(create(), losses.AngularLoss) and tf.__version__.startswith("2.16"):
+        pytest.skip("XLA of TensorFlow 2.16 cannot compile an unknown number of positives")
     eager, graph = passes
     # The branches of a memory keep for their gradients what XLA does not know, unless they are traced for it.
     traced = eager if create().non_trainable_variables else graph

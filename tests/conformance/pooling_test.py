@@ -9,6 +9,7 @@ import tensorflow as tf
 import gsp_dml
 from common import pooling
 from common.errors import InvalidInput
+from common.training.devices import KERAS_VERSION
 from tests.command_line import run_program
 
 keras = tf.keras
@@ -315,6 +316,7 @@ def test_an_onnx_model_gives_the_same(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(tf.__version__.startswith("2.16"), reason="the converter of TensorFlow 2.16 crashes on Keras 3")
 @pytest.mark.parametrize("name", ["GlobalAverageMaxPooling", "GeneralizedSumPooling"])
 def test_a_lite_model_of_built_in_operators_gives_the_same(name):
     model, images = fitted_model(POOLINGS[name]), random_images()[0]
@@ -356,6 +358,7 @@ for weight, expected in zip(two, one):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif((3, 0) <= KERAS_VERSION < (3, 10), reason="replicas need Keras 3.10 or newer, or 2.15")
 def test_two_replicas_train_gsp_like_one(tmp_path):
     np.save(tmp_path / "images.npy", random_images()[0])
     finished = run_program(["-c", REPLICAS, str(tmp_path / "images.npy")], timeout=180)

@@ -111,7 +111,7 @@ def test_wrong_arguments(tmp_path):
         keras_backbone("MobileNet", weights=str(tmp_path / "none.h5"))
     with pytest.raises(InvalidInput, match="image_size.*NASNetMobile is made for one size"):
         keras_backbone("NASNetMobile")
-    with pytest.raises(InvalidInput, match=r"\(16, 16\), expected images that are large enough.*Keras says"):
+    with pytest.raises(InvalidInput, match=r"\(16, 16\), expected images that are large enough"):
         keras_backbone("VGG16", image_size=16)
 
 

@@ -44,6 +44,13 @@ def test_strategies_without_a_common_batch_are_refused():
     assert check(tf.distribute.TPUStrategy).startswith("Invalid strategy: received 'TPUStrategy")
 
 
+@pytest.mark.parametrize(("version", "refused"), [((2, 15), False), ((3, 5), True), ((3, 9), True), ((3, 10), False)])
+def test_several_replicas_of_an_older_keras_are_refused(version, refused, monkeypatch):
+    monkeypatch.setattr(devices, "KERAS_VERSION", version)
+    text = check(MIRRORED, jit_compile=True)
+    assert text.startswith("Invalid version of Keras: received '3." if refused else "Invalid jit_compile")
+
+
 @pytest.mark.parametrize("kind", [MIRRORED, SEVERAL_HOSTS])
 def test_xla_on_several_replicas_is_refused(kind):
     assert check(kind, jit_compile=True).startswith("Invalid jit_compile: received True, expected False on several")

@@ -234,7 +234,7 @@ def test_the_copy_for_proxies_is_of_the_same_class(fused, scaled):
 def test_a_file_has_the_optimiser_with_its_state(fused, tmp_path):
     labels = np.repeat(np.arange(3), 2)
     inputs = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
-    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, kernel_initializer="identity")])
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4, kernel_initializer="orthogonal")])
     model = MetricModel(network, ProxyAnchorLoss(3, 4, initializer=keras.initializers.Ones()), proxy_multiplier=10.0)
     model.compile(fused(**PLAIN))
     fit = {"batch_size": 6, "shuffle": False, "verbose": 0}

@@ -167,6 +167,7 @@ def test_a_schedule_needs_one_pace():
 
 
 def test_the_precision_of_the_model_is_in_its_configuration():
-    model = model_with(compiled=False, name="mine", dtype="mixed_float16")
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    model = MetricModel(network, ContrastiveLoss(), name="mine", dtype="mixed_float16")
     again = MetricModel.from_config(model.get_config())
     assert (again.name, again.compute_dtype, again.variable_dtype) == ("mine", "float16", "float32")
