@@ -1,4 +1,4 @@
-"""Comparison of measured and published figures: collecting runs, statistics, verdicts, tables and figures."""
+"""Comparison of measured and published figures: collection, statistics, verdicts, tables, plots."""
 
 from typing import TYPE_CHECKING
 

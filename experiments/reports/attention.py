@@ -1,4 +1,4 @@
-"""Images with attention laid over them."""
+"""Images overlaid with their attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPACITY = 0.6
 
 @dataclass(frozen=True)
 class ImageAttention:
-    """One image and where its pooling looks.
+    """An image with its pooling weights.
 
     Args:
         image: `[height, width, channels]`, 0..255, grey or RGB.
@@ -32,10 +32,11 @@ class ImageAttention:
 
 
 def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws a row per image (the image, its total weight, then one panel per prototype) into a PNG, atomically.
+    """Draw a row per image, with its pooling weights, as a PNG.
 
-    Colours of the total are scaled to its own range in each row, which stands above it as a multiple of the uniform
-    weight: a narrow range means that the pooling hardly selects. Prototypes of a row share one scale.
+    A row shows the image, its total weight and one panel per prototype. Colours of the total are scaled to its own
+    range in each row. Above it stands that range as a multiple of the uniform weight: a narrow range means that the
+    pooling hardly selects. Prototypes of a row share one scale.
 
     Args:
         images: at least one, all with the same prototypes.
@@ -66,7 +67,7 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
 
 
 def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
-    """An image under the colours of its attention.
+    """Blend an image with the colours of its attention.
 
     Args:
         image: `[height, width, 3]`, 0..1.
@@ -81,7 +82,7 @@ def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, h
 
 
 def as_rgb(image: np.ndarray) -> np.ndarray:
-    """An image `[height, width, channels]` in 0..255, grey or RGB, as RGB in 0..1."""
+    """Convert an image in 0..255, grey or RGB, to RGB in 0..1."""
     image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
     return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image
 

@@ -29,10 +29,10 @@ def interval_bars(
     title: str = "",
     untrained: float | None = None,
 ) -> None:
-    """Draws one horizontal bar per method and series with its interval, into a PNG that appears whole or not at all.
+    """Draw a bar with interval per method and series, as a PNG.
 
-    Bars whose intervals are of another kind than "classes and runs" are hatched, their intervals dotted; the
-    legend says of each series what its intervals are for.
+    Bars are hatched, with dotted intervals, unless the interval covers classes and runs. The legend names what the
+    intervals of each series cover. The file is written atomically.
 
     Args:
         groups: by series (a loss), the figures by method (a pooling), as fractions.
@@ -78,7 +78,7 @@ def interval_bars(
 
 
 def _draw_bars(axes, places: np.ndarray, bars: Sequence[Interval], height: float, color: str, label: str) -> None:
-    """Bars of one series whose intervals are of one kind."""
+    """Draw the bars of one series that share a kind of interval."""
     kind = bars[0].kind
     values = np.array([[bar.estimate, *bar.ends()] for bar in bars]) * 100
     errors = np.clip([values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]], 0, None)

@@ -1,4 +1,4 @@
-"""The best of some repeats, as the conventional tables print it, with the spread that this figure itself has.
+"""The best of several repeats, as the conventional tables print it, and its spread.
 
 The best of R repeats lies above their mean: for normal figures with standard deviation s by 0.56 s, 0.85 s, 1.03 s
 (R = 2, 3, 4). It varies less than a single repeat, by `spread_of_best(R)` times s.
@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 
 @functools.cache
 def spread_of_best(count: int) -> float:
-    """The standard deviation of the largest of `count` independent standard normal numbers (numerically, to 1e-6).
+    """Return the standard deviation of the largest of `count` standard normal numbers.
 
     Args:
         count: at least 1.
@@ -33,12 +33,12 @@ def spread_of_best(count: int) -> float:
 
 
 def best_repeat(scores: ClassScores) -> int:
-    """The repeat (row) with the largest mean; the first of equals."""
+    """Return the repeat (row) with the largest mean, the first of equals."""
     return int(np.argmax(scores.means))
 
 
 def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate:
-    """The figure of the best repeat, with its interval for new test classes and new sets of as many runs.
+    """Estimate the best repeat, for new test classes and sets of runs.
 
     Args:
         scores: of every repeat, a row each.
@@ -51,7 +51,7 @@ def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate
 
 
 def mean_estimate(scores: ClassScores) -> FairEstimate:
-    """The mean over repeats, their standard deviation, and the interval for new test classes and new runs.
+    """Estimate the mean over repeats, for new test classes and new runs.
 
     Args:
         scores: as in `best_estimate`.
@@ -63,7 +63,7 @@ def mean_estimate(scores: ClassScores) -> FairEstimate:
 
 
 def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
-    """The best of the repeats that saw the test set minus the mean of those that did not, on the same test queries.
+    """Subtract the unbiased repeats' mean from the best biased repeat.
 
     Args:
         scores: of the repeats that stopped on the test set, a row each.
@@ -80,7 +80,7 @@ def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: i
 
 
 def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
-    """The variance of the best repeat's figure from training, and its degrees of freedom; `None` for one repeat."""
+    """Return the training variance of the best repeat; `None` for one repeat."""
     count = len(scores.sums)
     if count == 1:
         return None

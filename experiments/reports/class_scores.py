@@ -1,4 +1,4 @@
-"""Scores summed over the queries of each test class: all that means, intervals and comparisons need of a test set."""
+"""Scores summed over the queries of each test class, for means, intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from common.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class ClassScores:
-    """Sums of a score over the queries of each test class, under each of some models.
+    """Sums of a score over the queries of each test class, per model.
 
     Classes, not queries, are what is drawn from a population: the mean over queries is the ratio
     `sums.sum() / counts.sum()`, and its error follows from how the classes differ.
@@ -52,7 +52,7 @@ class ClassScores:
 
     @classmethod
     def from_queries(cls, scores: np.ndarray, labels: np.ndarray) -> ClassScores:
-        """The sums of per-query scores; classes in the order of their labels.
+        """Sum per-query scores by class, in the order of labels.
 
         Args:
             scores: of every query under every model or collection `[models, queries]`.
@@ -74,7 +74,7 @@ class ClassScores:
 
     @classmethod
     def stacked(cls, parts: Sequence[ClassScores]) -> ClassScores:
-        """The models of several scores of one test set, one below the other.
+        """Stack the models of several scores of one test set.
 
         Raises:
             ValueError: when the test sets differ.
@@ -90,15 +90,15 @@ class ClassScores:
 
     @property
     def num_classes(self) -> int:
-        """How many test classes there are."""
+        """The number of test classes."""
         return len(self.counts)
 
     def rows(self, index) -> ClassScores:
-        """The scores of some models, by a NumPy index of the rows that keeps them rows."""
+        """Select models by a NumPy index that keeps rows as rows."""
         return ClassScores(self.sums[index], self.counts)
 
     def average(self, weights: np.ndarray | None = None) -> ClassScores:
-        """A single row: the models' mean, or their weighted sum, class by class.
+        """Average the models, or sum them by weight, into a single row.
 
         Args:
             weights: `[models]`.
@@ -107,7 +107,7 @@ class ClassScores:
         return ClassScores(row[None], self.counts)
 
     def minus(self, other: ClassScores) -> ClassScores:
-        """The difference to another method's scores, model by model and class by class.
+        """Subtract another method's scores, by model and class.
 
         Args:
             other: scores of as many models on the same test set, in the same order; or of one model.

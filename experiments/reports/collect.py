@@ -1,9 +1,9 @@
-"""Finds finished runs on disk and reads what they measured.
+"""Find finished runs on disk and read their measurements.
 
 Layout: `runs/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>/` with `config.json`, `metrics.jsonl`,
-`test_embeddings.npz` and `result.json`. The last folder but one is one configuration: runs are grouped by it and by
-nothing else, and a result that carries another configuration hash than its folder is left out and named. So is one
-whose `config.json` was changed since: its hash is computed and compared.
+`test_embeddings.npz` and `result.json`. Runs are grouped by the configuration's folder (`<method>-<hash>`) alone. A
+result is left out and named if its configuration hash is not the folder's, or if `config.json` was changed since: its
+hash is computed and compared.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class UnitRun:
         repeat: from 0.
         config: `config.json`; empty when it is missing or damaged.
         result: `result.json` of a finished run, else `None`.
-        problem: why a result that is there cannot be used, or why its copy is; `None` when nothing is wrong, as with an
-            unfinished run.
+        problem: why an existing result, or its copy, cannot be used; `None` without a problem, as when unfinished.
     """
 
     path: pathlib.Path
@@ -49,26 +48,26 @@ class UnitRun:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has a usable result."""
+        """True if the run has a usable result."""
         return self.result is not None
 
     @property
     def measured(self) -> dict:
-        """The `result` of a finished run; `InvalidInput` for another."""
+        """The `result` of a finished run; raises `InvalidInput` for others."""
         if self.result is None:
             raise InvalidInput(f"{self.path} has not finished.")
         return self.result
 
     def test_metrics(self) -> dict[str, float]:
-        """Test metrics of the trained model by name, as fractions; empty until the run is finished."""
+        """Return the trained model's test metrics as fractions; empty if unfinished."""
         return numbers(self.result.get("test")) if self.result else {}
 
     def untrained_metrics(self) -> dict[str, float]:
-        """Test metrics before training, by name; empty when they are not known."""
+        """Return the test metrics before training, by name; empty if unknown."""
         return numbers(self.result.get("untrained")) if self.result else {}
 
     def test_embeddings(self) -> dict[str, np.ndarray]:
-        """The arrays of `test_embeddings.npz` by name.
+        """Load the arrays of `test_embeddings.npz` by name.
 
         Raises:
             InvalidInput: when the file is missing or damaged.
@@ -76,7 +75,7 @@ class UnitRun:
         return read_test_embeddings(self.path)
 
     def validation_curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:
-        """Steps and validation metric `[evaluations]` from `metrics.jsonl`; lines without it are passed over."""
+        """Read steps and validation metric `[evaluations]`, skipping lines without it."""
         points = {}
         for record in _records(self.path / "metrics.jsonl"):
             value = numbers(record.get("validation")).get(metric)
@@ -113,35 +112,35 @@ class MethodRuns:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One line for each result that is there and cannot be used."""
+        """One line for each result that cannot be used."""
         return tuple(unit.problem for unit in self.units if unit.problem)
 
     @property
     def deviations(self) -> tuple[str, ...]:
-        """How the data behind any finished run differs from the official data set."""
+        """Differences between the data of finished runs and the official data set."""
         stated = itertools.chain.from_iterable(unit.measured.get("deviations", ()) for unit in self.finished.values())
         return tuple(dict.fromkeys(stated))
 
     @property
     def config(self) -> dict:
-        """The configuration of the first run that has one; all runs of a folder share its hash."""
+        """The configuration of the first run that has one; all share its hash."""
         return next((unit.config for unit in self.units if unit.config), {})
 
     def stated(self, config: Mapping[str, object]) -> dict[str, object]:
-        """A configuration, with what these runs themselves say about the weights that they began with.
+        """Add what these runs record of their initial weights to a configuration.
 
-        A configuration that is asked for names a file, a run has what was in it: a verdict needs no file.
+        A requested configuration names a file; a run records its content, so a verdict needs no file.
         """
         names = ("weights", "weights_source")
         return {**config, **{name: self.config[name] for name in names if name in self.config}}
 
     def missing(self, num_folds: int, num_repeats: int) -> list[tuple[int, int]]:
-        """The (fold, repeat) pairs of a full study that are not finished."""
+        """List the unfinished (fold, repeat) pairs of a full study."""
         return [pair for pair in itertools.product(range(num_folds), range(num_repeats)) if pair not in self.finished]
 
 
 def collect(runs_dir, protocol: str | None = None, dataset: str | None = None) -> list[MethodRuns]:
-    """Every configuration under `runs_dir` that has runs, sorted by folder name.
+    """List configurations under `runs_dir` that have runs, sorted by folder name.
 
     Args:
         runs_dir: the folder that holds `<protocol>/<data set>/...`; when it does not exist there are no runs.
@@ -157,7 +156,7 @@ def collect(runs_dir, protocol: str | None = None, dataset: str | None = None) -
 
 
 def collect_method(path) -> MethodRuns:
-    """The runs of one configuration's folder (`.../<protocol>/<data set>/<method>-<hash>`).
+    """Collect the runs in a configuration's folder (`.../<protocol>/<data set>/<method>-<hash>`).
 
     Args:
         path: the folder; it may not exist yet.
@@ -174,16 +173,16 @@ def collect_method(path) -> MethodRuns:
 
 
 def same_trainings(first: Sequence[UnitRun], second: Sequence[UnitRun]) -> bool:
-    """Whether the units of two methods are of the same folds and repeats, so that one can be subtracted from the other.
+    """Check that two methods ran the same folds and repeats.
 
-    Of a study that was stopped they need not be; without any unit they are not.
+    Subtraction requires it. A stopped study may fail; methods without units do.
     """
     pairs = [[(unit.fold, unit.repeat) for unit in units] for units in (first, second)]
     return pairs[0] == pairs[1] != []
 
 
 def check_same_queries(units: Sequence[UnitRun], labels: Sequence[np.ndarray]) -> None:
-    """Runs whose figures are averaged or subtracted query by query must have been tested on the same queries.
+    """Refuse to average or subtract runs tested on different queries.
 
     Args:
         units: the runs.
@@ -213,7 +212,7 @@ def _unit(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> UnitR
 def _result(
     path: pathlib.Path, fold: int, repeat: int, config_hash: str, config: dict
 ) -> tuple[dict | None, str | None]:
-    """The result of a finished run that can be used, and what is wrong with it."""
+    """Return a finished run's usable result, and the problem with it."""
     place = path / "result.json"
     result, is_copy = read_finished_result(path)
     if result is None:
@@ -226,7 +225,7 @@ def _result(
 
 
 def _odd_lines(path: pathlib.Path) -> str | None:
-    """What is wrong with lines of metrics that are records and hold what is no number."""
+    """Describe metric records that contain non-numbers."""
     try:
         odd = [record for record in _records(path) if not _is_ordinary(record)]
     except OSError as error:
@@ -244,7 +243,7 @@ def _has_step(record: dict) -> bool:
 
 
 def _records(path: pathlib.Path) -> Iterator[dict]:
-    """The lines of a JSON-lines file that can be read; a run that was killed may leave a last one cut off."""
+    """Yield a JSON-lines file's readable lines (a killed run truncates the last)."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,4 +1,4 @@
-"""The comparisons of a table, taken together: one estimate of how runs spread, and one family of tests.
+"""Joint comparisons of a table: pooled spread of runs and one family of tests.
 
 *Pooling.* Each difference of a column has its own estimate of the variance that training adds, from few degrees of
 freedom (four folds of one run: three), and widths that differ by luck. Where the comparisons of a column have the
@@ -33,16 +33,15 @@ Pair = tuple[str, str]  # (method, what it is compared with)
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What a table's tests say of one difference.
+    """Test results of one difference in a table.
 
     Attributes:
         bounds: the difference with its interval, the training's part pooled where that is allowed.
-        p: of this difference alone; `None` where runs have no part in the interval.
-        p_holm: after Holm over the table; the same as `p` of a planned comparison; `None` for those that are not
-            tested.
+        p: of this difference alone; `None` if runs have no part in the interval.
+        p_holm: after Holm over the table; equals `p` for a planned comparison; `None` if untested.
         detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0
-            where it is not tested or cannot vary.
-        num_pooled: of how many comparisons the training's variance is; 1: its own.
+            if untested or constant.
+        num_pooled: number of comparisons that share the training variance; 1: its own.
     """
 
     bounds: Interval
@@ -53,12 +52,12 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference is starred."""
+        """True if the difference is starred."""
         return self.p_holm is not None and self.p_holm < LEVEL
 
     @property
     def detectable_text(self) -> str:
-        """The detectable difference in points, to the digit that the degrees of freedom allow; empty for none."""
+        """The detectable difference in points, rounded as its degrees of freedom allow; or empty."""
         if not self.detectable:
             return ""
         return significant_digits(100 * self.detectable, 2 if self.bounds.freedom >= 50 else 1)
@@ -67,7 +66,7 @@ class Comparison:
 def compare(
     differences: Mapping[tuple[str, Pair], Interval], planned: tuple[str, Pair] | None = None
 ) -> dict[tuple[str, Pair], Comparison]:
-    """The tests of a table.
+    """Test the differences of a table.
 
     Args:
         differences: of the table, by column and pair of methods.
@@ -100,7 +99,10 @@ def compare(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p values: the k-th smallest of m times m - k + 1, none below a smaller one's, at most 1."""
+    """Adjust p values by Holm's method.
+
+    The k-th smallest of m is multiplied by m - k + 1, raised to any smaller one's result, and capped at 1.
+    """
     values = np.asarray(p_values, np.float64)
     order = np.argsort(values)
     stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
@@ -110,9 +112,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bartlett_p_value(variances: Sequence[Variance]) -> float:
-    """Of Bartlett's test that variances, each with its degrees of freedom, are of one size.
+    """Return the p value of Bartlett's test that variances are equal.
 
-    `scipy.stats.bartlett` takes samples; here are variances.
+    `scipy.stats.bartlett` takes samples; this takes variances with their degrees of freedom.
 
     Args:
         variances: at least two, above zero.
@@ -128,13 +130,13 @@ def bartlett_p_value(variances: Sequence[Variance]) -> float:
 
 
 def significant_digits(value: float, digits: int) -> str:
-    """A positive number rounded to so many significant digits, without an exponent."""
+    """Format a positive number to `digits` significant digits, without an exponent."""
     decimals = digits - 1 - math.floor(math.log10(value))
     return f"{round(value, decimals):.{max(0, decimals)}f}"
 
 
 def _pooled(pairs: Sequence[Pair], bounds: Sequence[Interval]) -> tuple[list[Interval], list[int]]:
-    """The intervals of a column with the training's part pooled, and of how many each is."""
+    """Pool the training's part of a column's intervals; also return pool sizes."""
     known = {
         place: (of.training_error**2, of.training_freedom)
         for place, of in enumerate(bounds)
@@ -154,6 +156,6 @@ def _pooled(pairs: Sequence[Pair], bounds: Sequence[Interval]) -> tuple[list[Int
 
 
 def _correlation(first: Pair, second: Pair) -> float:
-    """How two differences of independent methods with one spread go together."""
+    """Return the correlation of two differences between independent, equally spread methods."""
     shared = len(set(first) & set(second))
     return 1.0 if first == second else 0.5 * (shared > 0)

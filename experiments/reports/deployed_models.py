@@ -1,4 +1,4 @@
-"""The models that a study leaves to deploy, side by side: one per fold, their concatenation, and the final one."""
+"""Table of a study's deployable models: one per fold, their concatenation, the final one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def models_table(
     final_steps: int,
     dim: int,
 ) -> PlainTable:
-    """The table of docs/deploy.md.
+    """Build the table of docs/deploy.md.
 
     Args:
         title: above the table.

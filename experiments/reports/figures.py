@@ -1,4 +1,4 @@
-"""Figures of training: how validation retrieval went, run by run and on average."""
+"""Plots of training: validation retrieval per run and on average."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Curve:
 def validation_curves(
     series: Sequence[Curve], path: str | os.PathLike, *, metric: str = "MAP@R", title: str = ""
 ) -> None:
-    """Draws a thin line for each run and a thick mean for each method, into a PNG that appears whole or not at all.
+    """Draw each run thin and each method's mean thick, as a PNG.
 
-    A run that has stopped early stays in its method's mean with its last value; the mean would jump otherwise.
+    A run that stopped early stays in its method's mean with its last value; the mean would jump otherwise. The file is
+    written atomically.
 
     Args:
         series: the runs; runs without an evaluation are passed over.
@@ -79,7 +80,7 @@ def validation_curves(
 
 
 def mean_curve(runs: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of several runs on the union of their steps, each run interpolated between its evaluations.
+    """Average runs on the union of their steps, interpolating between evaluations.
 
     Args:
         runs: at least one, each with at least one evaluation.

@@ -1,4 +1,4 @@
-"""A confidence interval that knows where its width comes from: the choice of test classes, and training."""
+"""Confidence intervals split by source of width: choice of test classes, and training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMALLEST_P = 1e-15
 
 @dataclass(frozen=True)
 class Interval:
-    """A two-sided confidence interval and where its width comes from. Units are those of the scores (fractions).
+    """A two-sided confidence interval and the sources of its width, as fractions.
 
     Args:
         estimate: the figure itself.
@@ -43,21 +43,21 @@ class Interval:
 
     @property
     def kind(self) -> str:
-        """What the interval is for: new test classes, new runs, or both."""
+        """The population of the interval: new test classes, new runs, or both."""
         if self.class_freedom == 0:
             return TRAININGS
         return CLASSES if self.training_error is None else BOTH
 
     @property
     def has_few_classes(self) -> bool:
-        """Whether there are so few test classes that the interval may be too short."""
+        """True if so few test classes may make the interval too short."""
         return 0 < self.class_freedom < FEWEST_CLASSES - 1
 
     @property
     def excludes_zero(self) -> bool:
-        """For an interval of a difference: whether the two differ at this level.
+        """True if the two sides of a difference differ at this level.
 
-        Two methods when `training_error` is known; otherwise only these trained networks of theirs.
+        The sides are two methods if `training_error` is known; otherwise only their trained networks.
         """
         return self.low > 0 or self.high < 0
 
@@ -72,9 +72,9 @@ class Interval:
         return satterthwaite_freedom([part for part in (self._of_classes, self._of_training) if part[1]])
 
     def ends(self, *, of_difference: bool = False) -> tuple[float, float]:
-        """The interval as it is shown: cut at 0 and 1 (a difference: at -1 and 1), for no figure lies beyond.
+        """Return the displayed ends, cut at 0 (differences: -1) and 1.
 
-        Its width, from which verdicts and detectable differences come, is that of the interval before it is cut.
+        Verdicts and detectable differences use the width before the cut.
 
         Args:
             of_difference: whether it is of the difference of two figures.
@@ -82,27 +82,28 @@ class Interval:
         return max(self.low, -1.0 if of_difference else 0.0), min(self.high, 1.0)
 
     def at(self, confidence: float) -> Interval:
-        """The same interval at another level."""
+        """Return the same interval at another level."""
         return self._rebuilt(self._of_training, confidence)
 
     def with_training(self, of_training: Variance) -> Interval:
-        """The same figure with another estimate of the training's part, such as a pooled one."""
+        """Replace the estimate of the training's part, for example by pooling."""
         return self._rebuilt(of_training, self.confidence)
 
     def same_test_set(self) -> Interval | None:
-        """The interval for new runs on this very test set: training randomness alone, `None` when not known.
+        """Return the interval for new runs on this test set, or `None`.
 
-        This is the one to hold a published figure against, because it was measured on the same test classes.
+        It covers training randomness alone, unknown without repeats. Compare published figures with it: they were
+        measured on the same test classes.
         """
         if self.training_error is None:
             return None
         return interval(self.estimate, None, self._of_training, self.confidence)
 
     def p_value(self) -> float:
-        """The level 1 - p at which the interval's end touches zero: the two-sided p value of "no difference".
+        """Return the two-sided p value of "no difference".
 
-        Found by inverting the interval, so that p < 0.05 says the same as a 95 % interval without zero. Not below
-        1e-15.
+        It inverts the interval (the level 1 - p at which an end touches zero), so p < 0.05 exactly if the 95 % interval
+        excludes zero. At least 1e-15.
         """
         from scipy.optimize import brentq
 
@@ -126,9 +127,9 @@ class Interval:
         return float(math.exp(brentq(excess, smallest, largest, xtol=1e-6)))
 
     def detectable_difference(self, power: float = 0.8) -> float:
-        """For an interval of a difference: the smallest true difference found significant with this probability.
+        """Return the smallest true difference found significant with probability `power`.
 
-        Half of the interval, as if it were symmetric, and beyond that Student's quantile of `power` in standard errors.
+        It is half of the interval, as if symmetric, plus Student's quantile of `power` in standard errors.
         """
         if self.error == 0:
             return 0.0
@@ -156,7 +157,7 @@ def interval(
     confidence: float,
     class_skewness: float = 0.0,
 ) -> Interval:
-    """Builds the `Interval` around `estimate` from the variance of the test classes and that of training, if known.
+    """Build an `Interval` from the variances of test classes and of training.
 
     The parts are joined half by Cochran and Cox's rule and half by Satterthwaite's. The first averages the parts'
     quantiles with the variances as weights; it is too wide where a part with two or three degrees of freedom meets an
@@ -203,19 +204,19 @@ def interval(
 
 
 def joined_half_width(parts: Sequence[tuple[float, float]]) -> float:
-    """Cochran and Cox's half-width: of independent errors with (variance, quantile), see `interval`."""
+    """Combine independent errors (variance, quantile) as Cochran and Cox; see `interval`."""
     total = sum(variance for variance, _ in parts)
     return sum(variance * quantile for variance, quantile in parts) / math.sqrt(total) if total > 0 else 0.0
 
 
 def satterthwaite_freedom(parts: Sequence[Variance]) -> float:
-    """Degrees of freedom of the joint standard error of independent parts, by Satterthwaite's rule; 0 without error."""
+    """Return Satterthwaite's degrees of freedom of independent parts; 0 without error."""
     squares = sum(variance**2 / freedom for variance, freedom in parts)
     return sum(variance for variance, _ in parts) ** 2 / squares if squares else 0.0
 
 
 def student_quantile(probability: float, freedom: float) -> float:
-    """The quantile of Student's t: `x` with P(T <= x) = `probability`.
+    """Return Student's quantile: `x` with P(T <= x) = `probability`.
 
     Args:
         probability: in (0, 1).
@@ -227,7 +228,7 @@ def student_quantile(probability: float, freedom: float) -> float:
 
 
 def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tuple[float, float]:
-    """How many standard errors an interval reaches below and above an estimate whose distribution is skewed.
+    """Return a skewed interval's reach below and above, in standard errors.
 
     Where few classes succeed by far more than the others, a sample without such classes has a small mean and a small
     spread: Student's interval misses the truth above it. For a skewness L of the estimate, the Cornish-Fisher expansion
@@ -255,7 +256,7 @@ def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tupl
 def shifted_quantiles(
     quantile: float | np.ndarray, skewness: float | np.ndarray, num_classes: float | np.ndarray
 ) -> tuple[float | np.ndarray, float | np.ndarray]:
-    """The formula of `skewed_quantiles`, for numbers or arrays `[studies]`: towards the tail, and on the other side.
+    """Apply the formula of `skewed_quantiles`: return tail side, then other side.
 
     Args:
         quantile: Student's.

@@ -40,7 +40,7 @@ class PlainTable:
     hanging: Collection[int] = ()
 
     def as_text(self) -> str:
-        """In aligned columns; an empty line parts rows that have others hanging below them."""
+        """Align columns; empty lines separate rows with others hanging below them."""
         lines = [self.header, *self.rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
 
@@ -58,7 +58,7 @@ class PlainTable:
         return "\n".join([*self._titles(""), rule, aligned(self.header), rule, *body, rule, *notes]) + "\n"
 
     def as_markdown(self) -> str:
-        """As GitHub Markdown."""
+        """Format as GitHub Markdown."""
         titles = [*self._titles("### "), ""] if self.title else []
         lines = [*titles, _piped(self.header), "|---" + "|---:" * (len(self.header) - 1) + "|"]
         for index, (first, *others) in enumerate(self.rows):
@@ -68,7 +68,7 @@ class PlainTable:
         return "\n".join([*lines, "", *(f"{note}  " for note in self.notes)]).rstrip() + "\n"
 
     def as_latex(self) -> str:
-        """As a LaTeX `tabular` without packages, notes below."""
+        """Format as a LaTeX `tabular` without packages, notes below."""
         columns = "l" + "r" * (len(self.header) - 1)
         lines = [_latex_text(title) + r"\\" for title in self._titles("")]
         lines += [r"\begin{tabular}{" + columns + "}", r"\hline", _latex(self.header), r"\hline"]
@@ -78,7 +78,7 @@ class PlainTable:
         return "\n".join(lines) + "\n"
 
     def as_csv(self) -> str:
-        """Header and rows, comma-separated, without title and notes."""
+        """Format header and rows as CSV, without title and notes."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([self.header, *self.rows])

@@ -1,4 +1,4 @@
-"""CCP compared with the loss alone: one rule for reports, pages and documents on runs that never left it."""
+"""CCP without projection problems: one rule for reports, pages and documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def runs_without_problem(problems: Sequence[Sequence[object] | None]) -> str | None:
-    """A clause where runs of CCP have no projection problem, and so trained with the loss alone; else None.
+    """Return a clause on CCP runs without projection problems, or None.
 
     Args:
         problems: for each run its projection problems in order; None for a run of another method.

@@ -16,7 +16,7 @@ _ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
 
 
 class Combination(Protocol):
-    """What `gsp_dml.prototype_combination` gives."""
+    """The output of `gsp_dml.prototype_combination`."""
 
     @property
     def nearest(self) -> np.ndarray:
@@ -45,7 +45,7 @@ class Combination(Protocol):
 
 @dataclass(frozen=True)
 class PrototypePlane:
-    """What the three pictures show.
+    """The data of the three pictures.
 
     Args:
         local: local features `[images, positions, 2]` in the unit ball.
@@ -64,7 +64,7 @@ class PrototypePlane:
 
 
 def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws local features in the colour of their prototype, and the covering radius where it is reached, as a PNG."""
+    """Draw local features coloured by prototype, and the covering radius, as PNG."""
     from matplotlib import colormaps
     from matplotlib.lines import Line2D
     from matplotlib.patches import Circle
@@ -85,9 +85,9 @@ def partition_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: st
 
 
 def hull_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws images' averages and the hull of each class' active prototypes, as a PNG.
+    """Draw image averages and each class's active hull, as a PNG.
 
-    Classes with the same hull share it, and its colour.
+    Classes with the same hull share it and its colour.
     """
     from matplotlib import colormaps
 
@@ -105,7 +105,7 @@ def hull_panel(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "
 
 
 def combination_panels(plane: PrototypePlane, path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws three images' features, weighted prototypes, average and combination, one class a panel, as a PNG."""
+    """Draw three images of different classes: features, weighted prototypes, average, combination."""
     chosen = [int(np.flatnonzero(plane.labels == label)[0]) for label in np.unique(plane.labels)[:_NUM_IMAGES]]
     figure, panels = _figure(len(chosen), title)
     for axes, image in zip(panels, chosen):
@@ -140,7 +140,7 @@ def combination_panels(plane: PrototypePlane, path: str | os.PathLike, *, title:
 
 
 def shared_hulls(plane: PrototypePlane) -> dict[tuple[int, ...], list[int]]:
-    """Labels of the classes by the hull of their active prototypes: indices of its corners, in order."""
+    """Group class labels by their active hull (ordered corner indices)."""
     found: dict[tuple[int, ...], list[int]] = {}
     for label in range(len(plane.class_names)):
         shares = plane.combination.weights[plane.labels == label].mean(axis=0)
@@ -152,7 +152,7 @@ def shared_hulls(plane: PrototypePlane) -> dict[tuple[int, ...], list[int]]:
 
 
 def hull_order(points: np.ndarray) -> np.ndarray:
-    """Indices of the corners of the convex hull of `[points, 2]`, in order; all points where it has no area."""
+    """Order the convex hull's corner indices; all points without an area."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:

@@ -1,4 +1,4 @@
-"""Reasons to refuse a `result.json`: it is another run's, another version's, or not what a run writes."""
+"""Reasons to refuse a `result.json`: another run's or version's, or malformed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ METRICS = ("P@1", "MAP@R")  # of every test set, before and after training
 def objection_to(
     result: dict, fold: int, repeat: int, config_hash: str, identity: Mapping[str, Any] | None = None
 ) -> str | None:
-    """Why a finished result cannot be shown, in words, or `None`.
+    """Explain why a finished result cannot be shown; `None` if it can.
 
-    A report's figures are formatted, averaged and compared, so each must be what a run writes: text or NaN instead
-    of a number is named here, whatever wrote the file.
+    Reports format, average and compare its figures, so text or NaN instead of a number is named here.
 
     Args:
         result: the content of the file.
@@ -45,13 +44,13 @@ def objection_to(
 
 
 def numbers(metrics) -> dict[str, float]:
-    """The entries that are finite numbers; none when `metrics` is no dictionary."""
+    """Return entries that are finite numbers; none unless `metrics` is a dictionary."""
     entries = metrics.items() if isinstance(metrics, dict) else ()
     return {name: value for name, value in entries if is_number(value)}
 
 
 def is_number(value) -> bool:
-    """Whether a JSON value is a number that arithmetic can take: finite in float64, and no truth value."""
+    """Check that a JSON value is finite in float64 and no boolean."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a sampling distribution over training: how likely each distance of a negative was, step by step."""
+"""Pictures of a sampling distribution of negatives' distances during training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SamplingHistory(NamedTuple):
 
 
 def mean_history(label: str, histories: Sequence[SamplingHistory]) -> SamplingHistory:
-    """The mean distribution of several runs; one that has stopped early stays in it with its last distribution.
+    """Average distributions over runs; stopped runs keep their last one.
 
     Args:
         label: of the panel.
@@ -41,7 +41,7 @@ def mean_history(label: str, histories: Sequence[SamplingHistory]) -> SamplingHi
 
 
 def sampling_over_steps(histories: Sequence[SamplingHistory], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws a panel for each history into a PNG that appears whole or not at all: steps, distances, probability.
+    """Draw a panel per history (steps, distances, probability) as a PNG, atomically.
 
     Args:
         histories: at least one, each with a decision.

@@ -1,4 +1,4 @@
-"""Test MAP@R of each run against how much of the pooling weight lies where it should."""
+"""Test MAP@R of each run against the share of pooling weight on its target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SelectionPoint(NamedTuple):
 def selection_plot(
     points: Mapping[str, Sequence[SelectionPoint]], path: str | os.PathLike, *, threshold: float, title: str = ""
 ) -> None:
-    """Draws one mark a training into a PNG, atomically; a line parts those that select from those that do not.
+    """Draw one mark per run and the line that separates selecting runs.
 
     Args:
         points: runs by method, at most four methods.

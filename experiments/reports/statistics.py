@@ -1,4 +1,4 @@
-"""The fair protocol's statistics: what is averaged, its spread over collections, and an interval that can be trusted.
+"""Statistics of the fair protocol: averages, spread over collections, trustworthy intervals.
 
 Why not the spread over collections. With four folds and three repeats the thesis forms 3^4 = 81 collections of one
 model per fold and prints mean +- std over them. The 81 share twelve models: each is part of 27 collections. For the
@@ -61,15 +61,15 @@ class FairEstimate:
 
 
 def collections(num_folds: int, num_repeats: int) -> list[tuple[int, ...]]:
-    """All choices of one repeat a fold: `num_repeats ** num_folds` tuples, the repeat of fold k at position k."""
+    """List all choices of one repeat per fold: `num_repeats ** num_folds` tuples."""
     return list(itertools.product(range(num_repeats), repeat=num_folds))
 
 
 def training_members(places: Sequence[Model]) -> list[list[Model]]:
-    """Rows of single runs, by fold and repeat, for `class_clustered_interval`.
+    """Group single runs by fold and repeat, for `class_clustered_interval`.
 
-    With one repeat there is no spread inside a fold; the folds then stand in as repeats of one another. Their spread
-    holds the training's and the effect of the fold on top: the interval is wider than it needs to be, not narrower.
+    With one repeat there is no spread within a fold, so each fold counts as a repeat of the others. Their spread
+    includes the fold's effect: the interval is wider than necessary, not narrower.
 
     Args:
         places: (fold, repeat) of each row.
@@ -79,19 +79,19 @@ def training_members(places: Sequence[Model]) -> list[list[Model]]:
 
 
 def single_model_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
-    """The same of all repeats of all folds, fold by fold."""
+    """Group all repeats of all folds as in `training_members`, fold by fold."""
     return training_members(list(itertools.product(range(num_folds), range(num_repeats))))
 
 
 def collection_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
-    """Rows of collections, in the order of `collections`, for `class_clustered_interval`."""
+    """Group rows of `collections`, in order, for `class_clustered_interval`."""
     return [list(enumerate(collection)) for collection in collections(num_folds, num_repeats)]
 
 
 def class_clustered_interval(
     scores: ClassScores, *, members: Members | None = None, confidence: float = 0.95
 ) -> Interval:
-    """The interval of a mean score over queries and models, respecting test classes, folds and repeats.
+    """Compute a mean score's interval from test classes, folds and repeats.
 
     Args:
         scores: of every class under every model or collection.
@@ -112,10 +112,10 @@ def class_clustered_interval(
 def paired_difference(
     first: ClassScores, second: ClassScores, *, members: Members | None = None, confidence: float = 0.95
 ) -> Interval:
-    """The interval of the difference first - second of two methods on the same test queries, folds and repeats.
+    """Compute the interval of first - second on shared queries and runs.
 
-    The scores are subtracted row by row and class by class before anything else: what makes a class hard, or a
-    fold poor, for both methods cancels. Two runs of one repeat need not be alike for this to be valid.
+    Scores are subtracted row by row and class by class first, so shared difficulty of a class or fold cancels. Two runs
+    of one repeat need not be alike.
 
     Args:
         first: scores of the one method's models or collections.
@@ -141,7 +141,7 @@ def fair_estimates(
     single_scores: Mapping[str, ClassScores] | None = None,
     concatenated_scores: Mapping[str, ClassScores] | None = None,
 ) -> dict[str, dict[str, FairEstimate]]:
-    """The two figures of the fair protocol for every metric: mean, spread over collections and interval.
+    """Compute the fair protocol's two figures per metric, with spread and interval.
 
     Args:
         single: metrics of each single model by (fold, repeat), all repeats of all folds.
@@ -178,7 +178,7 @@ def fair_estimates(
 def _over_collections(
     metrics: Sequence[Mapping[str, float]], intervals: Mapping[str, Interval]
 ) -> dict[str, FairEstimate]:
-    """Mean and std (population, over all collections; none for a single one) of every metric."""
+    """Compute each metric's mean and population std (none for a single collection)."""
     estimates = {}
     for name in metrics[0] if metrics else ():
         values = np.array([collection[name] for collection in metrics], np.float64)
@@ -194,7 +194,7 @@ def _check_complete(what: str, expected, received) -> None:
 
 
 def _class_variance(scores: ClassScores) -> tuple[float, float, float]:
-    """Of the mean over queries of a single row: its variance over choices of classes, degrees of freedom, skewness."""
+    """Return variance over class choices, degrees of freedom, skewness of the mean."""
     shares = scores.counts / scores.counts.sum()
     deviations = scores.sums[0] / scores.counts.sum() - scores.means[0] * shares
     variance = float((deviations**2 / (1 - shares)).sum())
@@ -208,10 +208,10 @@ def _class_variance(scores: ClassScores) -> tuple[float, float, float]:
 
 
 def _training_variance(scores: ClassScores, members: Members | None) -> tuple[np.ndarray, Variance | None, float]:
-    """The rows' weights `[models]`, the variance of their weighted mean, and the part of it that classes share in.
+    """Return row weights `[models]`, the training variance, and its class-shared part.
 
-    Of each fold's models, the mean of the rows that a model is part of: their spread over the repeats is what training
-    adds. The second is `None` where nothing was repeated.
+    Each model counts with the mean of its rows; the spread over a fold's repeats is the training's part. The variance
+    is that of the weighted mean, `None` if nothing was repeated.
     """
     count = len(scores.sums)
     if members is None:

@@ -17,7 +17,7 @@ _MARKERS = "osD^vPX"
 
 
 class SweepValue(NamedTuple):
-    """One point of a line: the hyper-parameter, the metric as a fraction, and its range or interval if there is one.
+    """A point of a line: hyper-parameter, metric (a fraction), and optional range or interval.
 
     `kind` says what the bar is ("range of runs", "95 % interval, classes only").
     """
@@ -38,7 +38,9 @@ def sweep_lines(
     title: str = "",
     logarithmic: bool = False,
 ) -> None:
-    """Draws a line per series with error bars, dotted where runs have no part, into a PNG that is whole or absent.
+    """Draw a line with error bars per series, as a PNG, atomically.
+
+    Lines are dotted if runs have no part in the interval.
 
     Args:
         series: points by name of the series; series without points are passed over.

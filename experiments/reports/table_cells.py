@@ -1,4 +1,4 @@
-"""The cells and rows of a table of results, and the tests of its differences."""
+"""Cells and rows of a table of results, with tests of differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
 
 @dataclass(frozen=True)
 class TableCell:
-    """One measured figure and what it is compared with.
+    """A measured figure and the target of its comparison.
 
     Args:
         estimate: what was measured, in fractions.
@@ -42,35 +42,35 @@ class TableCell:
 
     @property
     def bounds(self) -> Interval | None:
-        """The interval that is shown: of a compared difference the one with the pooled training part."""
+        """The displayed interval; for a compared difference, with the pooled training part."""
         return self.comparison.bounds if self.comparison else self.estimate.interval
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict, from the interval that is shown."""
+        """The verdict, from the displayed interval."""
         return judge(self.estimate.mean, self.bounds, self.target) if self.target else None
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The ends of its interval as they are shown, in fractions; `None` without one. See `Interval.ends`."""
+        """The displayed ends of the interval, in fractions, or `None`; see `Interval.ends`."""
         return self.bounds.ends(of_difference=self.is_difference) if self.bounds else None
 
     @property
     def is_significant(self) -> bool:
-        """Whether it is starred: significant among the table's differences, and runs have a part in it."""
+        """True if starred: significant among the table's differences, with runs taking part."""
         return self.comparison is not None and self.comparison.is_significant
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One method's figures by column. A column without a cell is shown as a dash."""
+    """One method's figures by column; a dash stands for a missing cell."""
 
     method: str
     cells: Mapping[Column, TableCell]
 
 
 def compared(rows: Sequence[TableRow], planned: tuple[str, Column] | None = None) -> list[TableRow]:
-    """The rows with the tests of their differences; rows that have been compared stay as they are.
+    """Attach the tests of their differences to rows not yet compared.
 
     Args:
         rows: all rows of a table.

@@ -1,9 +1,8 @@
-"""Tables of results beside the printed figures: for the terminal, Markdown, LaTeX and CSV.
+"""Tables of measured and printed figures: terminal, Markdown, LaTeX and CSV.
 
-A method takes one line of figures as in the thesis (percent with two decimals, mean +- std over collections), and below
-it a line each for the interval, the printed figure, the interval of measured minus printed, the verdict with its
-margin, the p values of a difference and the smallest difference that the design could have detected, where there is
-one.
+A method has one line of figures as in the thesis: percent with two decimals, mean +- std over collections. Below it
+are lines for the interval, the printed figure, the interval of measured minus printed, the verdict with its margin, the
+p values of a difference, and the smallest detectable difference. Lines without entries are omitted.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ DETECTABLE_NOTE = (
 
 
 class CellText(NamedTuple):
-    """A cell in words, empty where there is nothing to say.
+    """The words of a cell; missing parts are empty.
 
     Attributes:
         figure: percent, with the spread over collections; a star at a significant difference.
@@ -89,7 +88,7 @@ class CellText(NamedTuple):
 
 
 def cell_text(cell: TableCell | None) -> CellText:
-    """What a table says in a cell; a dash for none."""
+    """Format a cell; a dash stands for `None`."""
     if cell is None:
         return CellText("-")
     said = cell.verdict
@@ -107,22 +106,22 @@ def cell_text(cell: TableCell | None) -> CellText:
 
 
 def render_text(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """The table in aligned columns for a terminal, footnotes and further notes below."""
+    """Align the table for a terminal, with footnotes and notes below."""
     return _plain(rows, title, notes).as_text()
 
 
 def render_markdown(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """The table as GitHub Markdown, footnotes and further notes below."""
+    """Format the table as GitHub Markdown, with footnotes and notes below."""
     return _plain(rows, title, notes).as_markdown()
 
 
 def render_latex(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """The table as a LaTeX `tabular` without packages, footnotes and further notes below."""
+    """Format as a LaTeX `tabular` without packages, with footnotes and notes below."""
     return _plain(rows, title, notes).as_latex()
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
-    """The table in long form, one line per cell; figures in percent, unrounded, empty where there is none."""
+    """Format as long CSV, one cell per line: unrounded percent or empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, *_CSV_VERDICT, *_CSV_TESTS])
@@ -162,7 +161,7 @@ def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -
 
 
 def footnotes(rows: Sequence[TableRow]) -> list[str]:
-    """What a reader of these rows must know about ±, intervals and differences."""
+    """Explain the ±, intervals and differences of these rows."""
     cells = [cell for row in compared(rows) for cell in row.cells.values()]
     notes = [SPREAD_NOTE] if any(cell.estimate.std is not None for cell in cells) else []
     bounds = [cell.bounds for cell in cells if cell.bounds]
@@ -178,12 +177,12 @@ def footnotes(rows: Sequence[TableRow]) -> list[str]:
 
 
 def kind_notes(kinds: Collection[str]) -> list[str]:
-    """What each kind of interval is for, with its mark in `MARKS`."""
+    """Explain each kind of interval, with its mark in `MARKS`."""
     return [note for kind, note in KIND_NOTES.items() if kind in kinds]
 
 
 def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
-    """How the table's differences were tested."""
+    """Explain how the table's differences were tested."""
     if not found:
         return []
     tested = [of for of in found if of.p is not None]
@@ -197,7 +196,7 @@ def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
 
 
 def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list[list[str]]:
-    """A method's lines: figures, then interval, published, difference and verdict where any column has one."""
+    """List a method's lines: figures, interval, published, difference and verdict, if any."""
     texts = [cell_text(row.cells.get(column)) for column in columns]
     bounds = [cell.bounds for cell in row.cells.values() if cell.bounds]
     group = [[row.method, *(text.figure for text in texts)]]
@@ -259,7 +258,7 @@ def _printed(cell: TableCell) -> str:
 
 
 def _numbered(text: CellText, reasons: list[str]) -> str:
-    """The verdict, with the number of its reason among `reasons`, which grow."""
+    """Format the verdict with the number of its reason; extend `reasons`."""
     if not text.reason:
         return text.verdict
     if text.reason not in reasons:

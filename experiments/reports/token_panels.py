@@ -1,4 +1,4 @@
-"""Tokens in the plane, the samples that are pooled from them, and how far the hulls of classes lie in one another."""
+"""Tokens in the plane, the samples pooled from them, and overlaps of class hulls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TokenPanel:
 
 
 def token_panels(panels: Sequence[TokenPanel], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws samples and their classes' hulls, own tokens as squares and shared ones as crosses, into a PNG.
+    """Draw samples, class hulls, own tokens (squares) and shared ones (crosses).
 
     Args:
         panels: at least one.
@@ -66,7 +66,7 @@ def token_panels(panels: Sequence[TokenPanel], path: str | os.PathLike, *, title
 
 
 def share_in_other_hulls(samples: np.ndarray, labels: np.ndarray) -> float:
-    """The share of samples `[samples, 2]` that lie inside the hull of a class other than their own `[samples]`."""
+    """Return the share of samples `[samples, 2]` inside another class's hull."""
     from matplotlib.path import Path
 
     inside = np.zeros(len(samples), bool)

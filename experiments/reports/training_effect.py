@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def training_did_not_help(trained: float, untrained: float | None) -> str | None:
-    """A clause where a score after training is not above that of the backbone's average features; else None.
+    """Return a clause if training did not raise the score, else None.
 
     Args:
         trained: MAP@R on the test classes, in [0, 1].

@@ -1,4 +1,4 @@
-"""Verdicts on whether a measured figure reproduces a published one: equivalence within a margin fixed beforehand.
+"""Verdicts on reproduction: equivalence to a published figure within a fixed margin.
 
 Two one-sided tests at 5 % each: `reproduced` when the 90 % interval of measured minus printed lies within the margin.
 `above` and `below`: not so, and the interval excludes zero on that side. `inconclusive`: the interval is too wide for
@@ -35,7 +35,7 @@ _HALF_POINT = 0.5  # gains in the text to whole points
 
 @dataclass(frozen=True)
 class Target:
-    """The printed figure that a measured one is compared with, and the rule of the comparison.
+    """The printed figure to compare with, and the rule of the comparison.
 
     Args:
         published: the printed cell or, of two rows, their difference (`published_difference`), in percent; `None`:
@@ -63,7 +63,7 @@ class Target:
 
     @property
     def objections(self) -> list[str]:
-        """All reasons against a comparison. A lost or doubtful cell is never a target, whatever it says."""
+        """All reasons against a comparison. Lost or doubtful cells are always refused."""
         problems = list(self.reasons)
         if self.published is None:
             problems.insert(0, "no published figure")
@@ -74,7 +74,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a measured figure beside a printed one.
+    """The judgement of a measured figure beside a printed one.
 
     Attributes:
         word: `reproduced`, `above`, `below`, `inconclusive` or `not comparable`.
@@ -96,7 +96,7 @@ class Verdict:
 
 
 def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
-    """The verdict on a figure.
+    """Judge a measured figure against its target.
 
     Args:
         mean: the figure, as a fraction.
@@ -115,7 +115,7 @@ def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
 
 
 def half_effect(first: PublishedValue | None, second: PublishedValue | None) -> float:
-    """The margin of a row: half of its printed difference to its baseline, in points; else `TOLERANCE`.
+    """Return half of a row's printed difference to its baseline, or `TOLERANCE`.
 
     Args:
         first: the row's printed cell.
@@ -127,7 +127,7 @@ def half_effect(first: PublishedValue | None, second: PublishedValue | None) -> 
 
 
 def published_difference(first: PublishedValue | None, second: PublishedValue | None) -> PublishedValue | None:
-    """The printed difference of two rows; lost or doubtful where either is, `None` where either is not printed."""
+    """Subtract printed rows; lost or doubtful if either is, `None` if unprinted."""
     if first is None or second is None:
         return None
     unusable = [cell for cell in (first, second) if not cell.is_target]
@@ -149,7 +149,7 @@ def published_difference(first: PublishedValue | None, second: PublishedValue | 
 
 
 def error_of_collections(std: float | None, folds: int = 4, repeats: int = 3) -> Variance | None:
-    """The error of a printed mean over all collections, from their printed ±; `None` where nothing is printed.
+    """Convert a printed ± over collections to the mean's error, if printed.
 
     The ± is sqrt(sum_k (R - 1)/R s_k^2) / F, the error of the mean sqrt(sum_k s_k^2 / R) / F.
 
@@ -165,16 +165,16 @@ def error_of_collections(std: float | None, folds: int = 4, repeats: int = 3) ->
 
 
 def error_of_mean(std: float | None, repeats: int) -> Variance | None:
-    """The error of a printed mean over independent repeats, from their standard deviation; `None` without one."""
+    """Convert a std over independent repeats to the mean's error, if printed."""
     return None if std is None else (std**2 / repeats, repeats - 1)
 
 
 def gain_verdict(
     gain: Interval | float, printed: float, *, at_least: bool = False, metric: str = "MAP@R"
 ) -> tuple[str, str]:
-    """The verdict on a gain beside one that the text prints to whole points, without the figures of either side.
+    """Judge a gain against one that the text prints to whole points.
 
-    The test set is another one than the thesis', so the whole interval counts.
+    The text gives neither side's figures, and its test set is another one, so the whole interval counts.
 
     Args:
         gain: ours, as a fraction; a number where nothing was repeated.
@@ -209,7 +209,7 @@ def gain_verdict(
 
 
 def _gap_interval(gap: float, bounds: Interval, target: Target) -> tuple[float, float]:
-    """The 90 % interval of measured minus printed, in points: our part, the thesis', and its rounding."""
+    """Return the 90 % interval, in points, of measured minus (rounded) printed."""
     of_choice = bounds.same_test_set() if target.same_test_set else bounds
     own = check_given("interval", of_choice).at(1 - 2 * SIDE)
     of_print = target.error

@@ -21,25 +21,25 @@ _DIGITS = 6  # of what a model computes again: other machines round the last one
 
 
 class Extras(NamedTuple):
-    """Numbers for the row, JSON values by name, and arrays for pictures by name, of any shape."""
+    """Numbers and JSON values for the row, and arrays of any shape for pictures."""
 
     values: dict
     arrays: dict[str, np.ndarray]
 
 
 def no_extras(unit: UnitRun) -> Extras:
-    """Of runs whose study keeps nothing beside what was measured."""
+    """Return empty extras, for studies that keep only measurements."""
     del unit
     return Extras({}, {})
 
 
 class ExtrasReader:
-    """Reads extras of runs; data sets are loaded where a run needs one, and once.
+    """Reader of runs' extras; loads each data set once, when a run needs it.
 
     Args:
         data_dir: the folder of the data set's official files; None for embedded data sets.
         cache_dir: the folder for prepared images, or None for the default.
-        computed: what a command has computed of runs, by their folders; it joins what is read.
+        computed: extras that a command has computed, by run folder; merged with those read.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ExtrasReader:
         self._datasets: dict[tuple, Dataset] = {}
 
     def read(self, unit: UnitRun) -> Extras:
-        """The extras of a finished run; of most data sets there are none. Nothing is written into its folder."""
+        """Read a finished run's extras, often empty; its folder stays unchanged."""
         read, computed = self._of_data(unit), self._computed.get(unit.path, Extras({}, {}))
         return Extras({**read.values, **computed.values}, {**read.arrays, **computed.arrays})
 
@@ -74,7 +74,7 @@ class ExtrasReader:
         return Extras(values, arrays if unit.fold == unit.repeat == 0 else {})
 
     def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
-        """`target_shares` of collages; nothing where the images are the target alone."""
+        """Compute `target_shares` of collages; empty if images contain only the target."""
         shares = read_json(unit.path / "target_shares.json")
         if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
             dataset = self._dataset(unit)
@@ -91,5 +91,5 @@ class ExtrasReader:
 
 
 def _curve_of(unit: UnitRun) -> list[list[float]]:
-    """Pairs of step and MAP@R of the validation set."""
+    """Return (step, MAP@R) pairs of the validation set."""
     return [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]

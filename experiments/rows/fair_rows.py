@@ -1,4 +1,4 @@
-"""Tables of the fair protocol from rows: single and concatenated models, and differences between methods."""
+"""Fair-protocol tables from rows: single and concatenated models, and differences of methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
 
 
 def complete_repeats(study: StudyRows, label: str) -> int:
-    """How many repeats of a method every fold has; 0 for a method that is not there, or not in every fold.
+    """Count a method's repeats that every fold has; 0 if absent.
 
     Args:
         study: its rows.
@@ -32,7 +32,7 @@ def complete_repeats(study: StudyRows, label: str) -> int:
 
 
 def method_row(study: StudyRows, label: str, baseline: str | None = None) -> reports.TableRow:
-    """A method's figures, and its MAP@R minus that of a baseline over the repeats that both have.
+    """Build a method's row, with its paired MAP@R difference to a baseline.
 
     Args:
         study: its rows.
@@ -55,7 +55,7 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
 
 
 def method_difference(study: StudyRows, label: str, baseline: str) -> reports.Interval:
-    """A method's MAP@R minus that of another one, over the repeats that both have.
+    """Subtract the MAP@R of two methods over the repeats that both have.
 
     Args:
         study: its rows.
@@ -70,13 +70,13 @@ def method_difference(study: StudyRows, label: str, baseline: str) -> reports.In
 
 
 def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, float]:
-    """Mean metrics, as fractions, of the backbone's average features before training, over the runs of methods."""
+    """Average metrics of the untrained backbone's mean features over methods' runs."""
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels]
     return {metric: float(np.mean([row["untrained"][metric] for row in rows])) for metric in ("P@1", "MAP@R")}
 
 
 def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[reports.TableRow]:
-    """The rows of a table, those of methods that are complete, with the tests of their differences.
+    """Build the rows of complete methods, with the tests of their differences.
 
     Args:
         study: its rows.

@@ -8,10 +8,10 @@ _TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
 
 
 def label_of(configuration: Mapping) -> str:
-    """The name of a configuration in its study's table.
+    """Name a configuration in its study's table.
 
-    Of the tokens of figure 5.4 the pooling; of collages the start and the pooling; of all others loss, `ccp` and
-    pooling, as in folders. Two configurations of a study that differ in more need labels of their own.
+    Tokens of figure 5.4 are named by pooling; collages by start and pooling; others by loss, `ccp` and pooling, as in
+    folders. Configurations of a study that differ in other fields need labels of their own.
 
     Args:
         configuration: fields of `ExperimentConfig`.

@@ -1,4 +1,4 @@
-"""From finished runs to rows of a study, and the command line that is kept with them."""
+"""Conversion of finished runs to a study's rows, with their command line."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Recorded(Protocol):
 
     @property
     def label(self) -> str | None:
-        """What their configuration is called in tables."""
+        """The name of their configuration in tables."""
 
     @property
     def extras(self) -> Mapping[str, object]:
-        """What their rows keep beside what was measured."""
+        """Additional values of their rows."""
 
     @property
     def measured(self) -> Callable[[reports.UnitRun], Extras]:
-        """What the row of a run keeps beside, from that run."""
+        """Function from a run to additional values of its row."""
 
 
 class Naming(NamedTuple):
-    """What a configuration is called in tables (None: what follows from it), and what its rows keep beside figures.
+    """A configuration's name in tables (None: the default) and its rows' extras.
 
     Attributes:
         label: the name.
@@ -65,7 +65,7 @@ class Naming(NamedTuple):
 
 
 def record_finished(units: Iterable[reports.UnitRun]) -> None:
-    """Appends the finished runs of a command to the study that `--record` names; without that flag, nothing.
+    """Append a command's finished runs to the study of `--record`, if given.
 
     Args:
         units: runs that the command is about.
@@ -75,7 +75,7 @@ def record_finished(units: Iterable[reports.UnitRun]) -> None:
 
 
 def record_methods(methods: Iterable[Recorded]) -> None:
-    """The same for runs whose methods have names, or more to keep, of their own.
+    """Record runs whose methods have their own names or extras.
 
     Args:
         methods: what the command is about.
@@ -88,7 +88,7 @@ def record_methods(methods: Iterable[Recorded]) -> None:
 
 
 def record_computed(computed: Mapping[pathlib.Path, Extras]) -> None:
-    """The same for finished runs of which a command has computed more: their rows keep it.
+    """Record finished runs with further values that a command has computed.
 
     Args:
         computed: by the folder of the run.
@@ -98,7 +98,7 @@ def record_computed(computed: Mapping[pathlib.Path, Extras]) -> None:
 
 
 def record_runs(methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, Naming]) -> None:
-    """The same for runs that are no units of a protocol, each given as a method of its own.
+    """Record runs outside protocols, each given as its own method.
 
     Args:
         methods: with finished runs, in the order of the command.
@@ -132,7 +132,7 @@ def record(
     units: set[pathlib.Path] | None = None,
     replace: bool = False,
 ) -> list[str]:
-    """Merges finished runs, and their concatenations where every fold is finished, into a study's rows.
+    """Merge finished runs, and complete concatenations, into a study's rows.
 
     Args:
         methods: what is on disk of each configuration.
@@ -172,10 +172,10 @@ def record(
 
 
 def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
-    """Every configuration with runs in a folder: that of one method, of a data set, of a protocol, or all runs.
+    """List every configuration with runs in a folder.
 
     Args:
-        folder: see above.
+        folder: of a method, a data set, a protocol, or all runs.
 
     Raises:
         InvalidInput: there is none.
@@ -193,7 +193,7 @@ def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """The command in portable form: without the flags of places, and files by their names.
+    """Return the portable command: no location flags, files by name.
 
     Args:
         arguments: the module and its flags; None: this process'.
@@ -252,7 +252,7 @@ def _scored(row: dict, evaluated: tuple, arrays: dict) -> rows.ScoredRow:
 
 
 def _evaluated(embeddings: dict, dataset: str = "") -> tuple:
-    """The retrieval result of test embeddings, and the classes of the queries that count `[queries]`."""
+    """Return test embeddings' retrieval result and the counted queries' classes `[queries]`."""
     result = evaluate_embeddings(embeddings, dataset)
     return result, embeddings["query_labels"][result.query_rows]
 
@@ -264,7 +264,7 @@ def _checked(unit: reports.UnitRun, embeddings: dict, dataset: str) -> tuple:
 
 
 def _collections(runs: reports.MethodRuns, by_place: dict) -> list[tuple[int, ...]]:
-    """Members of collections of the fair protocol: one repeat of each fold, in all ways, of those all folds have."""
+    """List choices of one repeat per fold, from repeats all folds have."""
     num_folds = runs.config.get("num_folds", 0)
     repeats = 0
     while num_folds > 1 and all((fold, repeats) in by_place for fold in range(num_folds)):

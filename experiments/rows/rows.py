@@ -1,4 +1,4 @@
-"""Rows of a study: what one run, or one concatenated collection of runs, was asked and has measured."""
+"""Rows of a study: configuration and measurements of a run or a concatenated collection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ScoredRow:
 
 
 def row_id(row: Mapping) -> str:
-    """Key that identifies a row: the configuration's hash (which includes the data), fold and repeat.
+    """Return a row's key: configuration hash (with the data), fold and repeat.
 
     Args:
         row: of a run or a collection.
@@ -52,13 +52,13 @@ def row_id(row: Mapping) -> str:
 
 
 def order_of(row: Mapping) -> tuple:
-    """By which rows are sorted: label, configuration, runs before collections, fold, repeat."""
+    """Return a sort key: label, configuration, runs before collections, fold, repeat."""
     place = row["members"] if row["kind"] == COLLECTION else [[row["fold"], row["repeat"]]]
     return row["dataset"], row["label"], row["config_hash"], row["kind"] == COLLECTION, place
 
 
 def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str | None, command: str | None) -> dict:
-    """The row of a finished run.
+    """Build the row of a finished run.
 
     Args:
         unit: the run.
@@ -105,13 +105,13 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
 
 
 def _perplexities(unit: reports.UnitRun, step: int | None) -> dict[str, float]:
-    """Of the weights of GSP, at the validation that was selected; empty for other poolings."""
+    """Return GSP's weight perplexities at the selected validation; otherwise empty."""
     curves = {name: unit.validation_curve(name) for name in ("position_perplexity", "prototype_perplexity")}
     return {name: float(values[steps == step][0]) for name, (steps, values) in curves.items() if step in steps}
 
 
 def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str, float]) -> dict:
-    """The row of one model per fold, whose embeddings are concatenated.
+    """Build the row of a concatenation of one model per fold.
 
     Args:
         training: the row of any of its runs.
@@ -124,7 +124,7 @@ def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str,
 
 
 def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[dict, np.ndarray, np.ndarray]:
-    """Sums of scores by class, the classes and the number of their queries.
+    """Sum scores by class; return sums, classes and their query counts.
 
     Args:
         scores: by metric, of every query `[queries]`.
@@ -142,5 +142,5 @@ def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[di
 
 
 def as_line(row: Mapping) -> str:
-    """A row as one line of JSON; NaN is refused (`ValueError`)."""
+    """Format a row as a JSON line; NaN raises `ValueError`."""
     return json.dumps(row, sort_keys=True, allow_nan=False, ensure_ascii=False)

@@ -33,7 +33,7 @@ class RecordedScores:
         self._counts = self._scored[0].counts
 
     def estimate(self, metric: str) -> reports.Interval:
-        """The mean over queries and runs with its interval.
+        """Estimate the mean over queries and runs with its interval.
 
         Args:
             metric: `MAP@R` or `P@1`.
@@ -41,7 +41,7 @@ class RecordedScores:
         return reports.class_clustered_interval(self.class_scores(metric), members=self.members)
 
     def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
-        """The mean of self - reference with its interval, paired class by class and training by training.
+        """Estimate self - reference with its interval, paired by class and training.
 
         Args:
             reference: the same runs of another method.
@@ -60,7 +60,7 @@ class RecordedScores:
         )
 
     def class_scores(self, metric: str) -> reports.ClassScores:
-        """The class sums themselves, a row of each run or collection.
+        """Return the class sums, one row per run or collection.
 
         Args:
             metric: `MAP@R` or `P@1`.
@@ -69,7 +69,7 @@ class RecordedScores:
 
 
 def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
-    """The scores of a method's runs; None without any.
+    """Return the scores of a method's runs; None without any.
 
     Args:
         study: its rows.
@@ -80,12 +80,12 @@ def training_scores(study: StudyRows, label: str, repeats: int | None = None) ->
 
 
 def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores:
-    """`training_scores` of a method that has some; `InvalidInput` for another."""
+    """Return `training_scores`, or raise `InvalidInput` if there are none."""
     return check_given(f"runs of {label}", training_scores(study, label, repeats))
 
 
 def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
-    """The scores of a method's concatenated models; None without any.
+    """Return the scores of a method's concatenated models; None without any.
 
     Args:
         study: its rows.
@@ -98,7 +98,7 @@ def collection_scores(study: StudyRows, label: str, repeats: int | None = None) 
 
 
 def labels_of(study: StudyRows) -> list[str]:
-    """The methods of a study, in the order of its rows."""
+    """List the methods of a study, in the order of its rows."""
     return list(dict.fromkeys(row["label"] for row in study.rows))
 
 

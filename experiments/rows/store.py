@@ -1,4 +1,4 @@
-"""A study's folder: `rows.jsonl`, the class sums behind its intervals, and the arrays that its pictures need.
+"""A study's folder: `rows.jsonl`, class sums for intervals, and arrays for pictures.
 
 `class_scores.npz` holds for each data hash `<hash>/labels` and `<hash>/counts` `[classes]`, `<hash>/rows` `[rows]` (ids
 of rows) and `<hash>/<metric>` `[rows, classes]` (sums over the queries of a class, float32). `pictures.npz` holds
@@ -84,7 +84,7 @@ class StudyRows:
 
     @property
     def name(self) -> str:
-        """The study's name: its folder's."""
+        """The name of the study's folder."""
         return self.folder.name
 
     @property
@@ -93,11 +93,11 @@ class StudyRows:
         return [scored.row for scored in self._scored.values()]
 
     def scored(self, row: Mapping) -> ScoredRow:
-        """A row's class sums and arrays."""
+        """Return a row with its class sums and arrays."""
         return self._scored[row_id(row)]
 
     def merge(self, found: Iterable[ScoredRow], *, replace: bool = False) -> int:
-        """Adds rows; those that are there already change nothing. Returns how many were added or replaced.
+        """Add new rows, and return how many were added or replaced.
 
         Args:
             found: rows of this study.
@@ -158,7 +158,7 @@ class StudyRows:
         return self._new(ROWS).exists()
 
     def _path(self, name: str) -> pathlib.Path:
-        """The file that counts."""
+        """Return the path of the valid file."""
         return self._new(name) if self._is_pending and self._new(name).exists() else self.folder / name
 
     def _rename(self) -> None:
@@ -220,7 +220,7 @@ class StudyRows:
 
 
 def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
-    """The rows of several studies as one, under the name of the first; a run that several of them have counts once.
+    """Join studies under the first one's name, counting shared runs once.
 
     Args:
         folders: `results/<study>`, at least one.
@@ -255,7 +255,7 @@ def _scores_on(data: str) -> dict[str, Array]:
 
 
 def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
-    """Names of what differs; a command that was not known, or is another for the same run, is no other result."""
+    """Name the differing fields; a new or different command does not count."""
     names = sorted((known.row.keys() | found.row.keys()) - {"command"})
     before, after = json.loads(as_line(known.row)), json.loads(as_line(found.row))
     differing = [name for name in names if before.get(name) != after.get(name)]
@@ -273,7 +273,7 @@ def _equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) ->
 
 
 def _below(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with `prefix/`, by what follows it."""
+    """Select arrays named `prefix/...`, keyed by the rest of the name."""
     return {name.rpartition("/")[2]: value for name, value in arrays.items() if name.rpartition("/")[0] == prefix}
 
 

@@ -1,4 +1,4 @@
-"""Units trained from cached features: their folder, and the rule that a run resumes with its own features."""
+"""Training from cached features: their folder, and the check on resuming."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECORD = "features.json"
 
 
 class FeaturePlace(NamedTuple):
-    """Where features are kept, and of which data.
+    """Location of cached features, and their data.
 
     Attributes:
         cache_dir: the cache folder, or None for the default.
@@ -34,7 +34,7 @@ class FeaturePlace(NamedTuple):
 def features_below_cut(
     model: EmbeddingModel, config: ExperimentConfig, dataset: Dataset, place: FeaturePlace, run: RunDirectory
 ) -> CachedFeatures:
-    """The features of a data set below the cut of a model, from the cache or computed now.
+    """Return the features below a model's cut, cached or computed now.
 
     Args:
         model: built, with its initial weights.

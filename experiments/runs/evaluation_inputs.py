@@ -1,4 +1,4 @@
-"""Inputs that a run evaluates again and again: one pipeline each, and decoded images within a budget of memory."""
+"""Pipelines for repeated evaluation, with decoded images within a memory budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEGABYTE = 10**6
 
 
 class EvaluationInputs:
-    """`image_batches` of a run that asks for the same examples again and again: each pipeline is built once.
+    """`image_batches` for repeated evaluation: each pipeline is built once.
 
     Args:
         config: says how images are cut and batched.
@@ -35,16 +35,16 @@ class EvaluationInputs:
         self._kept: set[int] = set()
 
     def __call__(self, examples: Examples) -> tf.data.Dataset:
-        """The inputs of examples, in order; it can be read as often as one likes."""
+        """Return the inputs of examples, in order; they can be read repeatedly."""
         if id(examples) not in self._built:
             self._built[id(examples)] = examples, image_batches(examples, self.config, self.dataset)
         return self._built[id(examples)][1]
 
     def repeated(self, examples: Examples) -> tf.data.Dataset:
-        """The same for examples that are asked for many times: read from files once, if the decoded images fit.
+        """Return inputs read from files once, if the decoded images fit.
 
-        They are kept once they have been read to the end. What does not fit into what is left of the budget is decoded
-        at each reading. The inputs are the same, bit for bit.
+        Decoded images are kept after one full reading. Those beyond the budget are decoded at each reading. The inputs
+        are the same, bit for bit.
         """
         batches = self(examples)
         size = decoded_bytes(examples, batches)
@@ -55,13 +55,13 @@ class EvaluationInputs:
         return self._built[id(examples)][1]
 
     def release(self) -> None:
-        """Lets go of all pipelines, and of the memory that decoded images take in them."""
+        """Free all pipelines and their decoded images."""
         self._built.clear()
         self._kept.clear()
 
 
 def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
-    """Memory of the inputs of examples in bytes; None for those that are in memory or memory-mapped already.
+    """Return the inputs' memory in bytes; None if in memory or memory-mapped.
 
     Args:
         examples: in memory or as files.

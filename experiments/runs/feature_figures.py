@@ -1,4 +1,4 @@
-"""Test figures of each feature of an embedding, and of all of them side by side."""
+"""Test figures of each feature of an embedding and of their concatenation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRICS = ("P@1", "MAP@R")
 
 
 def feature_figures(config: ExperimentConfig, embeddings: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    """Retrieval metrics and diagnostics of each slice and of the whole, by its name; empty for one feature.
+    """Evaluate each slice and the whole, by name; empty for one feature.
 
     Args:
         config: names the features.

@@ -1,4 +1,4 @@
-"""A finished run whose weights or test embeddings were lost or damaged since: it is said, and mended if it can be."""
+"""Repair of finished runs with lost or damaged weights or test embeddings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, 
 
 
 def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:
-    """Makes test embeddings again, from the weights, where they are missing or damaged, and warns of damaged weights.
+    """Recompute damaged test embeddings from the weights; warn of damaged weights.
 
-    Nothing can make weights again but training. The run's figures do not need them; pictures of where it looks and
-    other metric matrices do.
+    Only training can restore weights. The run's figures do not need them; attention pictures and other metric matrices
+    do.
 
     Args:
         run: a finished one.
@@ -56,7 +56,7 @@ def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir
 
 
 def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
-    """Raises `InvalidInput` unless the metrics that a file of a run gives are, to rounding, those of its result.
+    """Check that a file's metrics equal, up to rounding, the run's result.
 
     Args:
         folder: of the run.

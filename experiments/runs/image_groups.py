@@ -1,4 +1,4 @@
-"""MIC's groups in a run: what they are found by, and how they relate to classes."""
+"""MIC's image groups in a run, and their relation to classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def regrouping_of(
     batches_per_epoch: int,
     seed: int,
 ) -> Regrouping | None:
-    """What groups the training images of a model, which has its first groups afterwards; None for other methods.
+    """Initialise a model's image groups and return their callback, or None.
 
     Args:
         model: with all weights made, not trained yet.
@@ -46,7 +46,7 @@ def regrouping_of(
     columns = feature_slices(config)[GROUPS]
 
     def vectors(number: int) -> np.ndarray:
-        """Of each training image, for a round."""
+        """Return a vector of each training image, for a round."""
         if groups.group_by == BY_SLICE and number:
             return model.embed(inputs(examples))[:, columns]
         features = model.embed(inputs(examples), output="features")
@@ -58,7 +58,7 @@ def regrouping_of(
 
 
 def group_figures(model: EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
-    """How many groups the images of a trained model are in, and of how many classes the images of a group are.
+    """Return the number of image groups and their mean number of classes.
 
     Args:
         model: trained with groups.

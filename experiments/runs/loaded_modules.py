@@ -1,4 +1,4 @@
-"""Loaded modules, which no collection of garbage needs to look through again."""
+"""Loaded modules, excluded from garbage collection."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import gc
 
 @functools.cache
 def spare_loaded_modules() -> None:
-    """Takes what exists now out of all later collections, once in a process; for after the imports of a command.
+    """Exclude all current objects from garbage collection, once per process.
 
-    A process that trains many units collects garbage between them. TensorFlow alone has some hundred thousand objects
-    that live as long as the process, and to look through them takes a quarter of a second each time.
+    Call it after a command's imports. A process that trains many units collects garbage between them. Scanning
+    TensorFlow's hundred thousand or more permanent objects takes a quarter of a second each time.
     """
     gc.collect()
     gc.freeze()

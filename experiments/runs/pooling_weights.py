@@ -1,4 +1,4 @@
-"""Pooling weights of a trained model over positions, and their share on a collage's target."""
+"""A trained model's pooling weights over positions, and their share on a collage's target."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
 
 
 class PoolingWeights(NamedTuple):
-    """How some images were pooled.
+    """The pooling of some images.
 
     Attributes:
         weights: pooling weights, `[examples, positions]`, each row with sum one.
@@ -39,14 +39,14 @@ class PoolingWeights(NamedTuple):
 
 
 def has_weights(pooling) -> bool:
-    """Whether one can say where a pooling looks; true of average pooling too, which looks everywhere alike."""
+    """Check that a pooling has position weights (uniform ones, too)."""
     from common.pooling import GlobalAveragePooling, WeightedPooling
 
     return isinstance(pooling, (WeightedPooling, GlobalAveragePooling))
 
 
 def pooling_weights_of(model: EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
-    """The pooling weights of images, and the features that they weight.
+    """Compute the pooling weights of images, and their weighted features.
 
     Args:
         model: an embedding model whose pooling has weights.
@@ -81,13 +81,13 @@ def _weights(pooling, features, map_shape) -> np.ndarray:
 
 
 def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> tf.data.Dataset:
-    """The inputs of examples of a data set, in order, as evaluation reads them."""
+    """Return examples' inputs, in order, as evaluation reads them."""
     preprocessing = build.build_preprocessing(config, dataset)
     return data.evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
 
 
 def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
-    """The mean share of the weight, and of the weighted feature norm, on the target's tile of collages.
+    """Return collage targets' mean share of weight and of weighted norm.
 
     By chance both are .25. None for data without known targets and poolings without weights.
 
@@ -110,11 +110,11 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
 def perplexity_callbacks(
     model: EmbeddingModel, validation: Examples, inputs: Callable[[Examples], tf.data.Dataset]
 ) -> list[ResumableCallback]:
-    """Records perplexities at each evaluation of a model with generalized sum pooling; nothing for other poolings.
+    """Record GSP's perplexities at each evaluation; no callback for other poolings.
 
     Args:
         model: with all weights made.
-        validation: examples, some of which are watched.
+        validation: examples; some are watched.
         inputs: of examples, in order; read at each evaluation.
     """
     from gsp_dml.perplexity_callback import WeightPerplexity

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def snapshot_path(run: pathlib.Path, index: int) -> pathlib.Path:
-    """Where a run keeps the snapshot of the start of a problem."""
+    """Return the path of a projection problem's initial snapshot."""
     return run / f"problem{index}.npz"
 
 
 def snapshot_recorder(
     run: pathlib.Path, embed_queries: Callable[[], np.ndarray]
 ) -> Callable[[int, np.ndarray | None, Representatives], None]:
-    """An `on_problem_start` for `AlternatingProjections`: the embedded test set, converged and next representatives.
+    """Make an `on_problem_start` that saves embeddings, converged and next representatives.
 
     Args:
         run: the run's folder.

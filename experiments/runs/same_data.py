@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None, run: str) -> Dataset:
-    """Return the data set in the reading of a run.
+    """Return the data set as a run reads it.
 
-    Runs of before on photos that EXIF turns ignored the orientation; all others apply it.
+    Older runs on photos that EXIF turns ignored the orientation; all others apply it.
 
     Args:
         dataset: as loaded.
@@ -44,7 +44,7 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
 
 
 def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, run: str) -> None:
-    """Raises `InvalidInput` if a run was trained on other data, or if that is unknown.
+    """Raise `InvalidInput` if a run was trained on other or unknown data.
 
     Args:
         dataset: as loaded.
@@ -67,12 +67,12 @@ def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, 
 
 
 def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:
-    """Warns, before a run begins, if its folder has a neighbour that differs from it in the data alone.
+    """Warn of a neighbouring run folder that differs only in its data.
 
-    If an image or a label has changed since a run began, a warning says why the run begins again instead of resuming.
+    If an image or a label has changed since a run began, the warning explains why the run restarts instead of resuming.
 
     Args:
-        unit_dir: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`; nothing is said if it is there.
+        unit_dir: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`; no warning if it exists.
         identity: what its `config.json` will say.
     """
     if unit_dir.exists():

@@ -1,4 +1,4 @@
-"""PADS in a run: the policy that watches images held back, and the record of what it decides."""
+"""PADS in a run: the policy that watches held-out images, and its record."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ SAMPLING = "sampling.npz"  # the record, in a run's folder
 def teacher_of(
     model: EmbeddingModel, config: ExperimentConfig, inputs: EvaluationInputs, watched: Examples | None, seed: int
 ) -> tuple[PolicyAdaptedSampling, SamplingRecord] | None:
-    """The policy that adapts a model's sampling distribution, and its record; None for a method without PADS, or whose
-    distribution stays fixed.
+    """Make PADS' sampling policy and record; None without PADS or adaptation.
 
     Args:
         model: with all weights made.

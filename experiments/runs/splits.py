@@ -1,4 +1,4 @@
-"""Splits of a unit into training and validation examples: folds, the test set, or held-out classes."""
+"""Training and validation splits of a unit: folds, the test set, or held-out classes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ FEWEST_VALIDATION_CLASSES = math.ceil((SPREAD_OF_CLASSES / LARGEST_ERROR) ** 2)
 
 
 def few_validation_classes(num_classes: int) -> str | None:
-    """A warning where a model is selected on so few classes that the selection is mostly chance; else None.
+    """Warn if so few validation classes make selection mostly chance, else None.
 
     The mean over n classes drawn at random has a standard error of s / sqrt(n), where s is the standard deviation
     between classes: 0.246 for MAP@R of the 120 test characters of `results/warm_glyphs` (a score in [0, 1] can have 0.5
-    at most). With s = 0.25 that is 0.18 for 2 classes and 0.125 for 4; below 7 classes it is more than 0.1, which is
-    more than most methods differ by.
+    at most). With s = 0.25 that is 0.18 for 2 classes and 0.125 for 4. Below 7 classes it exceeds 0.1, more than most
+    methods differ by.
 
     Args:
         num_classes: that a unit validates on.
@@ -57,7 +57,7 @@ def few_validation_classes(num_classes: int) -> str | None:
 
 
 def unit_seed(seed: int, fold: int, repeat: int) -> int:
-    """A seed in [0, 2^31) that is different for every (seed, fold, repeat)."""
+    """Derive a seed in [0, 2^31), distinct for every (seed, fold, repeat)."""
     digest = hashlib.sha256(f"{seed}/{fold}/{repeat}".encode()).digest()
     return int.from_bytes(digest[:4], "little") >> 1
 
@@ -65,7 +65,7 @@ def unit_seed(seed: int, fold: int, repeat: int) -> int:
 def held_out_classes(
     dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The training classes that a unit of the protocol `held_out` learns from, and those that it stops on.
+    """Divide classes of protocol `held_out` into learned and held-out ones.
 
     Raises:
         InvalidInput: fewer than two classes would be kept back; among the images of one class, all are right.
@@ -84,19 +84,19 @@ def held_out_classes(
 
 
 def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:
-    """The examples of a unit under the protocol of its configuration.
+    """Split a unit's examples by the protocol of its configuration.
 
     - fair: folds are contiguous blocks of the training classes (recipes: `fold_order`); one of them validates.
     - conventional: learns from all training classes and validates on the test set, as the literature does.
     - final: learns from all training classes for a fixed number of steps; the images of one fold's classes among them
-      are embedded at each validation, of which nothing is selected.
+      are embedded at each validation, without selection.
     - held_out: validates on some training classes, drawn at random for each repeat, and learns from the rest.
 
     A data set with a fixed validation set (collages, tokens) trains on all its training classes and validates on that
-    set, but for the conventional protocol; its folds differ by their seeds alone.
+    set, except under the conventional protocol; its folds differ only by seed.
 
-    What PADS' policy watches is cut from the training images, of which it is the price: never from those that validate
-    or test. `left_out_images` takes the same images from any other method.
+    The images that PADS' policy watches are taken from the training images, never from validation or test images.
+    `left_out_images` takes the same images from any other method.
     """
     split = _split_of_protocol(dataset, config, fold, repeat)
     pads, seed = config.find(PadsSettings), unit_seed(config.seed, fold, repeat)
@@ -110,13 +110,13 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
 
 
 def _learned(split: Split, kept: np.ndarray) -> Examples:
-    """Some of the training images, with the classes that they leave labelled from 0."""
+    """Select training images, relabelling the remaining classes from 0."""
     learned = split.training.subset(kept)
     return learned.select_classes(np.unique(learned.labels))
 
 
 def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:
-    """The examples of a unit before PADS takes its share."""
+    """Split a unit's examples before PADS takes its share."""
     if config.protocol == "conventional":
         return Split(dataset.train, dataset.test, dataset.gallery)
     if dataset.validation is not None:

@@ -1,4 +1,4 @@
-"""Checks before a run begins: before an image is read, a folder is made or anything is traced."""
+"""Checks before a run begins: before images, folders or traces."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from experiments.settings.update_settings import may_be_transformer
 
 
 def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | None) -> None:
-    """Refuses what no data are needed to refuse: weights that cannot be had, and values that a layer does not take.
+    """Refuse unavailable weights and invalid layer settings, without reading data.
 
-    A data set whose folder is not there passes: loading it says what to fetch, which takes longest to mend.
+    A missing data folder passes: loading it explains what to fetch, which takes longest to mend.
 
     Args:
         configs: of units that shall be trained.
@@ -58,7 +58,7 @@ def _check_without_data(config: ExperimentConfig) -> None:
 
 
 def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
-    """Refuses a unit that cannot be trained on these data; labels are read, images are not.
+    """Refuse a unit that these data cannot train; read labels only.
 
     Args:
         config: the configuration.
@@ -114,7 +114,7 @@ def _check_batches(config: ExperimentConfig, training: Examples) -> None:
 
 
 def _check_devices(config: ExperimentConfig) -> None:
-    """The devices of this host, which must be asked before TensorFlow begins to work."""
+    """Check this host's devices, before TensorFlow begins to work."""
     if config.replicas is None:
         return
     tf = import_tensorflow()
@@ -130,7 +130,7 @@ def _check_devices(config: ExperimentConfig) -> None:
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
-    """Makes the layers behind the backbone, whose constructors check their settings, and lets go of them again."""
+    """Build and discard the layers behind the backbone to validate their settings."""
     from common.backbones.bn_inception import INPUT_MEANS
 
     check_all(
@@ -144,7 +144,7 @@ def _check_parts(config: ExperimentConfig, num_classes: int) -> None:
 
 
 def _check_split(split: Split, dataset: Dataset, config: ExperimentConfig, fold: int) -> None:
-    """Two classes on every side are the fewest among which anything can be wrong."""
+    """Require two classes on every side, so that retrieval can fail."""
     sides = {"train": (split.training, None), "validate": (split.queries, split.gallery)}
     for what, (examples, gallery) in {**sides, "test": (dataset.test, dataset.gallery)}.items():
         count = len(np.unique((examples if gallery is None else gallery).labels))
@@ -171,7 +171,7 @@ def _has_relevant(queries: Examples, gallery: Examples | None) -> bool:
 
 
 def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
-    """Makes the backbone with its weights where they, or the size of the images, may not fit; once for many units."""
+    """Build the backbone once if weights or image size may not fit."""
     build.check_backbone(config, dataset)
     _check_cut(config)
     _check_fold(config)
@@ -194,7 +194,7 @@ def _fits(
 
 
 def _check_cut(config: ExperimentConfig) -> None:
-    """Makes the network and cuts it, where a name says where; the images' channels make no difference to it."""
+    """Build and cut the network at a named layer, ignoring image channels."""
     if config.trained_from not in (None, HEAD):
         tokens = build.tokens_of(config.pooling)
         _can_be_cut(config.backbone, config.trained_from, config.image_size, tokens, config.own("backbone"))
@@ -207,7 +207,7 @@ def _can_be_cut(backbone: str, trained_from: str, image_size: int, tokens: str, 
 
 
 def _check_fold(config: ExperimentConfig) -> None:
-    """Makes the network, where batch normalisation shall be folded, and looks whether there is any."""
+    """Check that a network to be folded has batch normalisation."""
     if not config.fold_batch_norm:
         return
     tokens = build.tokens_of(config.pooling)

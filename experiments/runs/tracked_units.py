@@ -1,4 +1,4 @@
-"""Units and reports as runs that a tracker follows."""
+"""Units and reports as runs of a tracker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.settings.config import ExperimentConfig
 def tracked_unit(
     choice: TrackerChoice, config: ExperimentConfig, fold: int, repeat: int, folder: pathlib.Path, data: str
 ) -> TrackedRun:
-    """A unit as a tracker follows it; its group is its method with the configuration's hash.
+    """Return a unit's tracked run, grouped by method and configuration hash.
 
     Args:
         choice: which tracker.
@@ -36,7 +36,7 @@ def tracked_unit(
 
 
 def follow_pictures(choice: TrackerChoice, folder: pathlib.Path, title: str) -> None:
-    """Adds the pictures of a report to a run of its own, which has nothing else; those that it has are left out.
+    """Add a report's new pictures to its own tracked run.
 
     Args:
         choice: which tracker.

@@ -1,4 +1,4 @@
-"""A finished run as a model again."""
+"""Finished runs, loaded as models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TrainedModel(NamedTuple):
-    """What a run directory holds.
+    """The content of a run directory.
 
     Attributes:
         config: the run's configuration (initial weights "none": the trained ones replace them).
@@ -45,7 +45,7 @@ class TrainedModel(NamedTuple):
 
 
 def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
-    """The configuration of a run directory, and all that its `config.json` says.
+    """Read a run directory's configuration and its whole `config.json`.
 
     Raises:
         InvalidInput: there is no run, another version of the code wrote it, or its configuration was changed since.
@@ -64,7 +64,7 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
 
 
 def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
-    """The configuration as it was run; `weights` of a file are its digest.
+    """Return the configuration as run; a weights file becomes its digest.
 
     Args:
         identity: what `config.json` says.
@@ -100,7 +100,7 @@ def load_trained_model(
     data_dir: str | None = None,
     cache_dir: str | None = None,
 ) -> TrainedModel:
-    """Rebuilds the model of a finished run.
+    """Rebuild the model of a finished run.
 
     Args:
         path: the run directory.

@@ -1,4 +1,4 @@
-"""Inputs of a trained model's linear neck (the pooled features of its backbone), and the neck itself."""
+"""A trained model's linear neck and its inputs, the backbone's pooled features."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Trunk(NamedTuple):
 
 
 def trunk_of(trained: TrainedModel) -> Trunk:
-    """The trunk of a trained run, with the features of its data.
+    """Return the trunk of a trained run, with its data's features.
 
     Raises:
         InvalidInput: a head that is no pooling with a linear neck behind it.
@@ -65,7 +65,7 @@ def trunk_of(trained: TrainedModel) -> Trunk:
 
 
 def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarray:
-    """What the pooling of a model's head gives, in inference mode: `[examples, channels]`, float32, of any length.
+    """Compute the head's pooled features in inference mode: `[examples, channels]`, float32, unnormalised.
 
     Args:
         model: whose head pools first.

@@ -1,4 +1,4 @@
-"""One unit of a protocol: train on its part of the data, with one seed, and embed the test set."""
+"""A unit of a protocol: training with one seed, then embedding of the test set."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ MONITORED = {
 
 
 def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:
-    """What tells a unit from the others of its method."""
+    """Name a unit among the others of its method."""
     if config.protocol is None:
         return f"fold {fold} repeat {repeat}"
     return f"{MONITORED[config.protocol]}, repeat {repeat}"
 
 
 class Unit:
-    """Trains one unit of a configuration in its run directory.
+    """Trainer of one unit of a configuration, in its run directory.
 
     Args:
         config: the configuration.
@@ -96,7 +96,7 @@ class Unit:
         self._inputs = EvaluationInputs(config, dataset, decoded_images_mb)
 
     def _split(self, dataset: Dataset) -> None:
-        """Divides a data set into what is learned from, what validates, and what PADS' policy watches."""
+        """Divide a data set into training, validation and PADS' watched images."""
         parts = split_of(dataset, self.config, self.fold, self.repeat)
         self.training, self.queries, self.gallery, self.watched = parts
 
@@ -107,7 +107,7 @@ class Unit:
         tracked: TrackedRun | None = None,
         traces: TracedFunctions | None = None,
     ) -> dict:
-        """Trains (or resumes), evaluates on the test set, writes and returns the result; see `fit` and `train_in`.
+        """Train or resume, evaluate and save; see `fit` and `train_in`.
 
         Args:
             checkpoint_seconds, watch, tracked: see there.
@@ -155,7 +155,7 @@ class Unit:
         )
 
     def _describe_batch(self, step: int) -> str:
-        """The examples of a training batch, for people: places in the unit's training part, or files."""
+        """Describe a training batch for people: places in the unit, or files."""
         _, indices = next(iter(self.batches.from_step(step)))
         names = indices if self.image_names is None else self.image_names[indices]
         classes = np.unique(self.training.labels[indices])
@@ -174,7 +174,7 @@ class Unit:
         return model
 
     def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
-        """Goes over from images to features below the cut; the model that is trained begins there."""
+        """Replace images by features below the cut; return the model above it."""
         place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
         self._split(self.dataset)
@@ -191,13 +191,13 @@ class Unit:
         )
 
     def _regrouping(self, model: EmbeddingModel) -> list[Regrouping]:
-        """The callback that groups the training images anew, for a method that has groups."""
+        """Return the callback that regroups training images, if the method has groups."""
         batches_per_epoch = self.batches.batches_per_epoch
         found = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
         return [] if found is None else [found]
 
     def _untrained_metrics(self, model: EmbeddingModel) -> dict:
-        """Metrics of the backbone's average features on the test set, before any training here."""
+        """Evaluate the backbone's average features on the test set, before training."""
         path = self.run.path / "untrained.json"
         metrics = read_json(path)
         if metrics is None:
@@ -215,7 +215,7 @@ class Unit:
         return evaluate_embeddings(self._arrays(model, queries, gallery, output), self.config.dataset)
 
     def _validation_metrics(self, model) -> dict[str, float]:
-        """Metrics of the current weights; with NMI and every R@k if the protocol's table prints them."""
+        """Evaluate current weights, with NMI and every R@k that tables print."""
         arrays = embedded(model, self._inputs.repeated, self.queries, self.gallery)
         if not self.config.validates_clustering:
             return evaluate_embeddings(arrays).as_dict()
@@ -238,7 +238,7 @@ class Unit:
         )
 
     def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
-        """What is done to gradients, in order, callbacks, and CCP's, which knows the problems for the result."""
+        """Return ordered gradient transforms, callbacks, and CCP's (which records the problems)."""
         transforms: list[GradientTransform] = coupled_decay(self.config, model)
         callbacks = perplexity_callbacks(model, self.queries, self._inputs.repeated)
         if self.config.learning_rate_schedule == COSINE:
@@ -269,7 +269,7 @@ class Unit:
         projections: AlternatingProjections | None,
         sampling: SamplingRecord | None,
     ) -> tuple[dict, dict]:
-        """The figures of a trained model, and its embeddings of the test set."""
+        """Evaluate a trained model; return its figures and test embeddings."""
         test, gallery = self.dataset.test, self.dataset.gallery
         embeddings = self._arrays(model, test, gallery)
         metrics = evaluate_embeddings(embeddings, self.config.dataset)
@@ -304,7 +304,7 @@ def embedded(
     gallery: Examples | None = None,
     output: str = "embeddings",
 ) -> dict[str, np.ndarray]:
-    """Embeddings and labels of examples, as `evaluate_embeddings` takes them and `test_embeddings.npz` holds them.
+    """Embed examples in the format of `evaluate_embeddings` and `test_embeddings.npz`.
 
     Args:
         model: with trained weights.
@@ -328,7 +328,7 @@ def evaluate_embeddings(embeddings: dict[str, np.ndarray], dataset: str = "") ->
 
     Args:
         embeddings: the arrays by name.
-        dataset: whose printed R@k stand beside R@1, R@2, R@4 and R@8; empty: these alone.
+        dataset: adds its printed R@k to R@1, R@2, R@4 and R@8; empty: these alone.
     """
     return retrieval.evaluate_retrieval(
         embeddings["queries"],
@@ -340,12 +340,12 @@ def evaluate_embeddings(embeddings: dict[str, np.ndarray], dataset: str = "") ->
 
 
 def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
-    """The scores that tables compare, of the queries that count `[queries]`, by metric."""
+    """Return the scores that tables compare, by metric: `[queries]` that count."""
     return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
 
 
 def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
-    """NMI of k-means and classes, of the queries of what `test_embeddings.npz` holds."""
+    """Compute the NMI of k-means and classes over the queries."""
     return diagnostics.evaluate_clustering(
         embeddings["queries"], embeddings["query_labels"]
     ).normalized_mutual_information

@@ -1,4 +1,4 @@
-"""Folders of the units of a protocol, and training of those that have no result yet."""
+"""Folders of a protocol's units, and training of the unfinished ones."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class UnitRuns:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Of the data; images are read for it, so what can be refused is refused before."""
+        """The data's fingerprint; reads images, so check everything else before."""
         return build.data_fingerprint(self.dataset, self.cache_dir)
 
     def data_notes(self) -> list[str]:
-        """Return sentences for the reader of figures on these data, by the digests that `fingerprint` has kept."""
+        """Return notes on these data for readers, from digests kept by `fingerprint`."""
         copies = count_test_copies(self.dataset, build.image_cache(self.dataset, self.cache_dir))
         if not copies:
             return []
@@ -71,31 +71,31 @@ class UnitRuns:
 
     @functools.cached_property
     def _traces(self) -> TracedFunctions:
-        """Of the units, which this process trains one after the other."""
+        """Traces shared by the units that this process trains in turn."""
         return training.TracedFunctions()
 
     def method_dir(self, config: ExperimentConfig) -> pathlib.Path:
-        """The folder of all units of one configuration; its name ends in the configuration's hash."""
+        """Return a configuration's folder, whose name ends in its hash."""
         return self._dataset_dir(config) / f"{config.name}-{config.hash(self.fingerprint)}"
 
     def _dataset_dir(self, config: ExperimentConfig) -> pathlib.Path:
         return self.runs_dir / (config.protocol or "fair") / config.dataset
 
     def unit_dir(self, config: ExperimentConfig, fold: int, repeat: int) -> pathlib.Path:
-        """The run directory of one unit."""
+        """Return the run directory of one unit."""
         return self.method_dir(config) / f"fold{fold}-repeat{repeat}"
 
     def report_dir(self, configs: list[ExperimentConfig]) -> pathlib.Path:
-        """The folder of a report on some configurations of one protocol."""
+        """Return the folder of a report on configurations of one protocol."""
         names = "-".join(config.hash(self.fingerprint) for config in configs)
         digest = hashlib.sha256(names.encode()).hexdigest()[:10]
         return self.runs_dir / (configs[0].protocol or "fair") / self.dataset.name / "reports" / digest
 
     def check(self, units: Iterable[tuple[ExperimentConfig, int, int]]) -> None:
-        """Refuses units that cannot be trained, before an image is read or a folder is made.
+        """Refuse units that cannot be trained, before reading images or making folders.
 
-        A unit that may have a result already is passed over: `train` looks closer, and needs nothing for one that has.
-        Warns where a unit validates on few classes.
+        Units that may have a result are skipped: `train` looks closer, and needs nothing for finished ones. Warns if a
+        unit validates on few classes.
 
         Args:
             units: (configuration, fold, repeat) each.
@@ -128,14 +128,14 @@ class UnitRuns:
         checkpoint_seconds: float = 30.0,
         watch: Watcher | None = None,
     ) -> None:
-        """Trains a unit that has no result yet; one that was stopped resumes from its last checkpoint.
+        """Train an unfinished unit, resuming from its last checkpoint.
 
-        Of one that has finished, files that have been damaged since are rebuilt where possible.
+        For a finished one, rebuild damaged files if possible.
 
         Args:
             config, fold, repeat: of the unit.
             checkpoint_seconds: shortest time between two checkpoints.
-            watch: is told of every evaluation; see `common.training.fit`.
+            watch: receives every evaluation; see `common.training.fit`.
         """
         import_tensorflow()
         path = self.unit_dir(config, fold, repeat)
@@ -164,7 +164,7 @@ class UnitRuns:
                 raise
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
-        """Tells the tracker what it has missed of a finished unit that it began to follow.
+        """Send the tracker the missing parts of a finished, tracked unit.
 
         Args:
             config, fold, repeat: of the unit.

@@ -1,4 +1,4 @@
-"""The update rule of a configuration: optimiser, schedule, and the learning rates of a transformer's blocks."""
+"""Update rule of a configuration: optimiser, schedule, and transformer block learning rates."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ _TOKENS = re.compile(r"(cls|class|mask|register)_tokens?\b|pos_embed|position_em
 
 
 def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOptimizer:
-    """A fresh optimiser of a model.
-
-    Reference of AdamW: Loshchilov and Hutter, Decoupled Weight Decay Regularization (ICLR 2019).
+    """Make a fresh optimiser for a model.
 
     Args:
         config: names optimiser, schedule and rates.
@@ -49,7 +47,7 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
 
 
 def coupled_decay(config: ExperimentConfig, model: EmbeddingModel) -> list[GradientTransform]:
-    """The decay that is part of the gradient; none for AdamW, which decays weights itself."""
+    """Return decay that is part of the gradient; none for AdamW."""
     return [] if config.optimizer == ADAMW else [training.CoupledWeightDecay(config.weight_decay, model)]
 
 
