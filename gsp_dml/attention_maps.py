@@ -1,4 +1,4 @@
-"""Attention maps of a pooling over the image, and the share of the weight that falls on a known target."""
+"""Attention maps over the image, and the weight that falls on a known target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from common.errors import invalid
 
 
 def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Enlarges maps over positions to the size of the image, bilinearly, so that they can be laid over it.
+    """Enlarge maps over positions bilinearly to the size of the image.
 
     Position (r, c) of an H x W map stands for the image around ((r + 1/2) height/H, (c + 1/2) width/W).
 
@@ -26,9 +26,9 @@ def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def weighted_feature_norm(weights: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """The share of each position in the sum of the lengths of what is added up: `w_j ||f_j|| / sum_l w_l ||f_l||`.
+    """Return each position's share of summed feature lengths, `w_j ||f_j|| / sum_l w_l ||f_l||`.
 
-    A weight tells where a pooling looks, this tells what reaches the embedding: a feature that the network has set to
+    A weight shows where a pooling looks; this shows what reaches the embedding. A feature that the network has set to
     zero adds nothing, whatever its weight.
 
     Args:
@@ -47,9 +47,9 @@ def weighted_feature_norm(weights: np.ndarray, features: np.ndarray) -> np.ndarr
 def target_share(
     weights: np.ndarray, targets: np.ndarray, map_shape: tuple[int, int], tiles_per_side: int = 2
 ) -> np.ndarray:
-    """The part of the weight that falls on the target's tile of a collage; `1 / tiles_per_side^2` by chance.
+    """Return the weight on the target's tile; `1 / tiles_per_side^2` by chance.
 
-    A position that lies on the border of tiles counts for each of them with the part of its area.
+    A position on the border of tiles counts for each of them by its area.
 
     Args:
         weights: `[examples, positions]`, at least 0, each row with sum one.
@@ -79,7 +79,7 @@ def target_share(
 
 
 def _overlap(num_positions: int, num_tiles: int) -> np.ndarray:
-    """The part of each position that lies in each tile, along one side, `[tiles, positions]`; columns sum to one."""
+    """Return each position's part in each tile, `[tiles, positions]`; columns sum to one."""
     edges = np.arange(num_positions + 1) * num_tiles / num_positions  # in units of tiles
     tiles = np.arange(num_tiles)[:, None]
     inside = np.minimum(edges[None, 1:], tiles + 1) - np.maximum(edges[None, :-1], tiles)
@@ -87,7 +87,7 @@ def _overlap(num_positions: int, num_tiles: int) -> np.ndarray:
 
 
 def _interpolation(num_positions: int, num_pixels: int) -> np.ndarray:
-    """Weights of linear interpolation between the centers of positions, `[pixels, positions]`; rows sum to one."""
+    """Return linear interpolation weights between positions' centers, `[pixels, positions]`; rows sum to one."""
     places = (np.arange(num_pixels) + 0.5) * num_positions / num_pixels - 0.5
     places = np.clip(places, 0, num_positions - 1)
     return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(num_positions)))

@@ -1,4 +1,4 @@
-"""Generalized sum pooling together with the maximum or the generalised mean: the papers' GMP+GSP and GeMean+GSP."""
+"""GSP with the maximum or the generalised mean: the papers' GMP+GSP and GeMean+GSP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGGREGATIONS = ("max", "generalized_mean")
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class CombinedSumHead(keras.layers.Layer):
-    """Pools and projects with one linear map W, which the prototypes and a second aggregation share.
+    """Pooling and projection by one linear map W, shared with a second aggregation.
 
         max                embedding = sum_j p_j W f_j + W max_j f_j
         generalized_mean   embedding = W [ (1/n) sum_j max(n p_j f_j, 1e-6)^q ]^(1/q)
@@ -29,7 +29,7 @@ class CombinedSumHead(keras.layers.Layer):
     backbone, as they want values behind a ReLU. With p = 1/n these are GAP+GMP and GeMean.
 
     Reference: thesis section 5.3.5, figure 5.12 (GMP+GSP); ICCV 2023 table 2 (GMP+GSP, GeMean+GSP); formulas from the
-    published code (`augment_max_pool`, `use_gemp`). Exact gradient but for the transport's closed form.
+    published code (`augment_max_pool`, `use_gemp`). Exact gradient, except for the transport's closed form.
 
     Args:
         pooling: gives the weights; its attributes are returned too.

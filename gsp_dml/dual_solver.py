@@ -1,4 +1,4 @@
-"""The scalar dual of the transport problem: one strictly increasing equation in one unknown a problem."""
+"""The scalar dual of the transport problem: one strictly increasing equation per problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLISHING_STEPS = 4  # how many of them are spent on the second phase
 
 
 class Dual(NamedTuple):
-    """The equation `sum_j valid_j sigmoid(tau - e d_j + l_j) = n mu`, tensors of one dtype.
+    """The dual `sum_j valid_j sigmoid(tau - e d_j + l_j) = n mu`.
 
     Attributes:
         nearest_cost: d_j, the smallest cost of a position, `[..., positions]`.
@@ -37,23 +37,23 @@ class Dual(NamedTuple):
     smoothing: float
 
     def logits(self, reference_cost: tf.Tensor) -> tf.Tensor:
-        """`e (reference - d_j) + l_j`: exact differences where they matter, near the threshold."""
+        """Return `e (reference - d_j) + l_j`, with exact differences near the threshold."""
         return self.smoothing * (reference_cost - self.nearest_cost) + self.log_multiplicity
 
     def total(self, values: tf.Tensor) -> tf.Tensor:
-        """The sum over valid positions, `[..., positions]` -> `[..., 1]`."""
+        """Sum over valid positions, `[..., positions]` to `[..., 1]`."""
         return tf.reduce_sum(values if self.valid is None else values * self.valid, axis=-1, keepdims=True)
 
     def totals(self, *values: tf.Tensor) -> list[tf.Tensor]:
-        """The sums of several tensors `[..., positions]`, `[..., 1]` each, for little more than the cost of one."""
+        """Sum several `[..., positions]` to `[..., 1]` each, at the cost of one."""
         return tf.unstack(self.total(tf.stack(values)))
 
     def mean(self, values: tf.Tensor) -> tf.Tensor:
-        """The mean over valid positions, `[..., positions]` -> `[..., 1]`; 0 if there are none."""
+        """Average over valid positions, `[..., positions]` to `[..., 1]`; 0 without any."""
         return tf.math.divide_no_nan(self.total(values), self.total(tf.ones_like(values)))
 
     def bracket(self, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The interval `[logit mu - max_j logits, logit mu - min_j logits]` that holds the solution."""
+        """Return a bracket of the solution: logit mu minus `logits`' maximum and minimum."""
         target = self.target()
         largest = smallest = logits
         if self.valid is not None:
@@ -65,7 +65,7 @@ class Dual(NamedTuple):
         )
 
     def target(self) -> tf.Tensor:
-        """The logit of the transport ratio."""
+        """Return the logit of the transport ratio."""
         return tf.math.log(self.ratio) - tf.math.log(1.0 - self.ratio)
 
 
@@ -74,18 +74,18 @@ _Step: TypeAlias = Callable[[Dual, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], 
 
 
 def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS) -> tf.Tensor:
-    """Solves the dual in at most `num_steps` bracketed Newton steps; returns the logits tau + a_j `[..., positions]`.
+    """Solve the dual in at most `num_steps` bracketed Newton steps; return its logits.
 
-    Two phases. The first is Newton on `logit M(tau) - logit mu`, M the mean of the sigmoids, from `logit mu - mean(a)`;
-    a step that leaves the bracket is replaced by bisection. It finds the threshold cost tau / e to within rounding. The
-    second measures all costs from there (so that float32 loses nothing even where e c is 1,000) and balances the two
-    tails instead of the mass: with U = {j: logit_j > 0} and n mu = whole + rest,
+    The logits are tau + a_j, `[..., positions]`. The first of two phases is Newton on `logit M(tau) - logit mu`, M the
+    mean of the sigmoids, from `logit mu - mean(a)`; a step that leaves the bracket is replaced by bisection. It finds
+    the threshold cost tau / e up to rounding. The second measures all costs from there (so float32 loses nothing even
+    at e c = 1,000) and balances the two tails instead of the mass. With U = {j: logit_j > 0} and n mu = whole + rest,
 
         sum_{j not in U} sigmoid(logit_j) + (|U| - whole)  =  sum_{j in U} sigmoid(-logit_j) + rest
 
     where both sides are sums of numbers of one sign (a negative term moves to the other side). Newton on the difference
-    of their logarithms is exact in one step when the weights saturate, where the mass itself is flat. A phase ends
-    early once another step could not change the result: Newton squares the error.
+    of their logarithms is exact in one step when the weights saturate and the mass itself is flat. A phase ends early
+    once another step could not change the result: Newton squares the error.
 
     Reference: thesis (P2); the equation replaces the fixed point of Prop. 5.2.1, whose rate is mu or worse.
     """
@@ -103,7 +103,7 @@ def solve_exactly(dual: Dual, num_steps: int = EXACT_STEPS) -> tf.Tensor:
 
 
 def _solve_wide(dual: Dual) -> tf.Tensor:
-    """The logits of problems whose costs are so far apart that bisection would not arrive.
+    """Return the logits of problems whose costs differ too much for bisection.
 
     All but a few positions are saturated there. With n mu = k - 1 + f, 0 < f <= 1, the threshold is at the k-th
     smallest cost d_(k): measured from it, all l_j being in 0..l_max,
@@ -141,7 +141,7 @@ def _solve_wide(dual: Dual) -> tf.Tensor:
 
 
 def iterate_fixed_point(dual: Dual, costs: tf.Tensor, num_iterations: int) -> tf.Tensor:
-    """The thesis' iteration from t = 1; returns the logits log t + a_j `[..., positions]`.
+    """Iterate as the thesis from t = 1; return log t + a_j.
 
         rho = (1/n) (1 + t exp(-e c) 1)^-1,     t <- mu / (rho^T exp(-e c) 1)
 
@@ -168,7 +168,7 @@ def iterate_fixed_point(dual: Dual, costs: tf.Tensor, num_iterations: int) -> tf
 def _iterate(
     step: _Step, dual: Dual, logits: tf.Tensor, shift: tf.Tensor, num_steps: tuple[int, int], settled: float
 ) -> tf.Tensor:
-    """At least and at most so many steps: the rest is skipped when no problem moved further than `settled`."""
+    """Run the fewest steps, and the rest if a problem moved beyond `settled`."""
     fewest, most = num_steps
     state = (shift, *dual.bracket(logits))
     for _ in range(min(fewest, most)):
@@ -188,9 +188,9 @@ def _iterate(
 def _mass_step(
     dual: Dual, logits: tf.Tensor, shift: tf.Tensor, low: tf.Tensor, high: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """One Newton step on `logit M(shift) - logit mu`.
+    """Take one Newton step on `logit M(shift) - logit mu`.
 
-    The mass that is left behind is `sum (1 - s)`, rounded where it is tiny; the second phase makes good for it.
+    The remaining mass is `sum (1 - s)`, rounded if it is tiny; the second phase corrects that.
     """
     moved = tf.sigmoid(logits + shift)
     left = 1.0 - moved
@@ -203,7 +203,7 @@ def _mass_step(
 def _tail_step(
     dual: Dual, logits: tf.Tensor, shift: tf.Tensor, low: tf.Tensor, high: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """One Newton step on `log(lower tail) - log(upper tail)`."""
+    """Take one Newton step on `log(lower tail) - log(upper tail)`."""
     moved = logits + shift
     above = tf.cast(moved > 0, moved.dtype)
     tail = tf.sigmoid(-tf.abs(moved))
@@ -226,7 +226,7 @@ def _tail_step(
 def _safeguard(
     shift: tf.Tensor, newton: tf.Tensor, residual: tf.Tensor, low: tf.Tensor, high: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Narrows the bracket by the sign of the residual, and bisects where Newton left it (or is not a number)."""
+    """Narrow the bracket by the residual's sign; bisect if Newton left it (or NaN)."""
     is_low = residual <= 0
     low, high = tf.where(is_low, shift, low), tf.where(is_low, high, shift)
     inside = (newton >= low) & (newton <= high)

@@ -35,7 +35,7 @@ from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSet
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GeneralizedSumPooling(WeightedPooling):
-    """Weighted average of local features whose weights solve a partial transport problem to m trainable prototypes.
+    """Weighted average of local features by partial transport to m trainable prototypes (GSP).
 
         pooled = sum_j p_j f_j,   p_j = (1/n - rho_j)/mu,   z_i = (1/mu) sum_j pi_ji,   rho, pi solve (P2) for the costs
         c_ji = || clip(f_j) - clip(w_i) ||,  clip(v) = v / max(1, ||v||)
@@ -222,7 +222,7 @@ class GeneralizedSumPooling(WeightedPooling):
         *,
         return_attributes: bool = True,
     ) -> Transport:
-        """The solution of the transport problem for local features.
+        """Solve the transport problem for local features.
 
         Args:
             features: `[batch, positions, channels]`.
@@ -238,7 +238,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return transport_of(self._inputs(features, mask, has_prototypes), self._settings(return_attributes))
 
     def has_prototypes(self) -> tf.Tensor:
-        """A boolean scalar: whether prototypes are chosen, so that the layer is more than average pooling."""
+        """Return whether prototypes are chosen (else: average pooling), a boolean scalar."""
         return tf.constant(True) if not self.collects_features else self.memory_count >= self.memory_size
 
     def collect(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = True) -> tf.Tensor:
@@ -290,7 +290,7 @@ class GeneralizedSumPooling(WeightedPooling):
     def _vectors_to_remember(
         self, features: tf.Tensor, mask: tf.Tensor | None, first_row: int | tf.Tensor = 0
     ) -> tf.Tensor:
-        """A clipped vector of each image, `[batch, channels]`; the first one is `first_row` of the global batch."""
+        """Return each image's clipped vector, `[batch, channels]`; `first_row` counts in the global batch."""
         if self.memory_features == IMAGE_AVERAGES:
             vectors = masked_mean(features, mask)
         else:
@@ -299,7 +299,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return tf.stop_gradient(normalize(vectors, "clip"))
 
     def with_warning(self, pooled: tf.Tensor, training: bool | None) -> tf.Tensor:
-        """Return what a call has pooled; warn if that is average pooling unawares.
+        """Return a call's pooled features; warn if they are plain averages unawares.
 
         Args:
             pooled: `[batch, dim]`.
@@ -321,7 +321,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return notice(pooled)
 
     def warn_of_unfinished_start(self) -> None:
-        """Warns, once, if the layer still is average pooling."""
+        """Warn, once, if the layer still is average pooling."""
         missing = self._images_missing()
         if missing and not self._has_warned:
             self._has_warned = True
@@ -335,7 +335,7 @@ class GeneralizedSumPooling(WeightedPooling):
             )
 
     def _images_missing(self) -> int:
-        """Return the number of images that the memory waits for; 0 if weights have no values yet."""
+        """Return the number of images still to remember; 0 for symbolic weights."""
         if not (self.collects_features and self.built):
             return 0
         with tf.init_scope():
@@ -343,7 +343,7 @@ class GeneralizedSumPooling(WeightedPooling):
         return 0 if count is None else max(self.memory_size - int(count), 0)
 
     def save_own_variables(self, store: dict) -> None:
-        """Saves the weights; warns of average pooling, unless `fit` saves a checkpoint."""
+        """Save the weights; warn of average pooling, unless `fit` saves a checkpoint."""
         super().save_own_variables(store)
         if not is_called_by_keras("fit"):
             self.warn_of_unfinished_start()
@@ -385,7 +385,7 @@ class GeneralizedSumPooling(WeightedPooling):
         }
 
     def _in_layout_of(self, features: tf.Tensor, plan: tf.Tensor) -> tf.Tensor:
-        """`[batch, positions, prototypes]` -> `[batch, height, width, prototypes]` and the like."""
+        """Reshape `[batch, positions, prototypes]` to the features' layout (`[batch, height, width, prototypes]`)."""
         if len(features.shape) == 3:
             return plan
         if self.data_format == "channels_first":

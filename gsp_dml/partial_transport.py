@@ -46,7 +46,7 @@ class Transport(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """What defines a problem besides its costs; `ratio` is a number, or None where only the tensor is known."""
+    """Settings of a problem besides its costs; `ratio` is None if only a tensor."""
 
     ratio: float | None
     valid: tf.Tensor | None
@@ -68,7 +68,7 @@ def partial_transport(
     return_plan: bool = False,
     state: TransportState | None = None,
 ) -> Transport:
-    """Moves the share `transport_ratio` of n positions of mass 1/n each to the prototypes, at the smallest cost (P2).
+    """Move the share `transport_ratio` of the positions to prototypes, at least cost (P2).
 
     Gradient: closed form with respect to costs and transport ratio (`transport_gradient`), whatever the solver and its
     number of iterations; not meant to be differentiated twice. "unrolled" differentiates the iterations, to compare.
@@ -116,7 +116,7 @@ def transport_state(
     num_iterations: int | None = None,
     mask: tf.Tensor | None = None,
 ) -> TransportState:
-    """The solution of the problem that `partial_transport` solves, as its gradient needs it; same arguments."""
+    """Solve the problem of `partial_transport` (same arguments); return its gradient's inputs."""
     return _state_of(*_problem_of(costs, transport_ratio, smoothing, solver, num_iterations, mask))
 
 
@@ -128,7 +128,7 @@ def _problem_of(
     num_iterations: int | None,
     mask: tf.Tensor | None,
 ) -> tuple[_Problem, tf.Tensor, tf.Tensor]:
-    """The problem, its costs (0 at padding) and its ratio as a tensor."""
+    """Return the problem, its costs (0 at padding) and its ratio as tensor."""
     num_iterations = check_solver(solver, num_iterations)
     check_positive("smoothing", smoothing)
     costs = at_least_float32(costs)
@@ -141,7 +141,7 @@ def _problem_of(
 
 
 def check_solver(solver: str, num_iterations: int | None) -> int:
-    """Returns the number of iterations of a solver, or raises `InvalidInput`."""
+    """Return the number of iterations of a solver, or raise `InvalidInput`."""
     check_choice("solver", solver, SOLVERS)
     if num_iterations is None:
         return EXACT_STEPS if solver == "exact" else FIXED_POINT_ITERATIONS
@@ -153,10 +153,10 @@ def check_solver(solver: str, num_iterations: int | None) -> int:
 
 
 def weight_perplexity(weights: tf.Tensor) -> tf.Tensor:
-    """The exponential of the entropy, `exp(-sum_j p_j log p_j)`: how many entries share the weight, evenly.
+    """Return `exp(-sum_j p_j log p_j)`: the number of entries that share the weight.
 
-    n (the number of positions) for average pooling, 1 for a single position; on attributes it counts the prototypes in
-    use. Watch it in training: a small smoothing leaves the weights within a percent of uniform.
+    It is n (the number of positions) for average pooling and 1 for a single position; on attributes it counts the
+    prototypes in use. Watch it in training: a small smoothing leaves the weights within a percent of uniform.
 
     Args:
         weights: `[..., positions]`, non-negative with sum one.
@@ -174,7 +174,7 @@ def _solve(
     known_state: TransportState | None,
     returned: tuple[bool, bool],
 ) -> tuple[tf.Tensor, ...]:
-    """`_outputs` of the solution, with the closed-form gradient."""
+    """Return `_outputs` of the solution, with the closed-form gradient."""
     return_attributes, return_plan = returned
 
     @tf.custom_gradient
@@ -199,7 +199,7 @@ def _solve(
 
 
 def _outputs(state: TransportState, return_attributes: bool, return_plan: bool) -> list[tf.Tensor]:
-    """[p, z if wanted, pi/mu if wanted]."""
+    """Return [p, z if wanted, pi/mu if wanted]."""
     outputs, shares = [state.weights], state.weights / state.multiplicity
     if return_attributes:
         outputs.append(tf.linalg.matvec(state.kernel, shares, transpose_a=True))
@@ -209,7 +209,7 @@ def _outputs(state: TransportState, return_attributes: bool, return_plan: bool) 
 
 
 def _state_of(problem: _Problem, costs: tf.Tensor, ratio_tensor: tf.Tensor) -> TransportState:
-    """Solves (P2)."""
+    """Solve (P2)."""
     valid, smoothing = problem.valid, problem.smoothing
     nearest_cost = tf.reduce_min(costs, axis=-1)
     kernel = tf.exp(smoothing * (tf.expand_dims(nearest_cost, -1) - costs))  # the difference first: it is exact
@@ -233,19 +233,19 @@ def _state_of(problem: _Problem, costs: tf.Tensor, ratio_tensor: tf.Tensor) -> T
 
 
 def _shares_of_exponentials(logits: tf.Tensor) -> tf.Tensor:
-    """The softmax over the last axis; for so few numbers the library's own takes four times as long."""
+    """Return the softmax over the last axis, four times faster than TensorFlow's here."""
     exponentials = tf.exp(logits - tf.reduce_max(logits, axis=-1, keepdims=True))
     return exponentials / tf.reduce_sum(exponentials, axis=-1, keepdims=True)
 
 
 def _normalized(moved: tf.Tensor) -> tf.Tensor:
-    """Weights that sum to one; a problem without positions keeps zeros."""
+    """Scale weights to sum one; a problem without positions keeps zeros."""
     total = tf.reduce_sum(moved, axis=-1, keepdims=True)
     return moved / tf.maximum(total, np.finfo(moved.dtype.as_numpy_dtype).tiny)
 
 
 def _ratio_of(transport_ratio: float | tf.Tensor, costs: tf.Tensor) -> tuple[float | None, tf.Tensor]:
-    """The transport ratio as a number (None if it is a tensor) and as a tensor, scalar or `[..., 1]`."""
+    """Return the transport ratio as number (None for tensors) and tensor `[..., 1]`."""
     if not isinstance(transport_ratio, (tf.Tensor, tf.Variable)):
         ratio = float(check_fraction("transport_ratio", transport_ratio))
         return ratio, tf.constant([ratio], costs.dtype)
@@ -257,7 +257,7 @@ def _ratio_of(transport_ratio: float | tf.Tensor, costs: tf.Tensor) -> tuple[flo
 def _nearest_integer(
     like: tf.Tensor, ratio: float | None, ratio_tensor: tf.Tensor, valid: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The mass n mu as (integer, rest), rounded to the dtype last, so that a small rest keeps its digits."""
+    """Split the mass n mu into (integer, rest), keeping a small rest's digits."""
     if valid is None and ratio is not None and like.shape[-1] is not None:
         mass = like.shape[-1] * ratio
         return tf.constant(round(mass), like.dtype), tf.constant(mass - round(mass), like.dtype)

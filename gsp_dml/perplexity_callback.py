@@ -1,4 +1,4 @@
-"""Metrics of selection by generalized sum pooling, recorded with the retrieval metrics of each evaluation."""
+"""Metrics of selection by GSP, recorded with the retrieval metrics of each evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BackboneAndHead(Protocol):
 
 
 class WeightPerplexity(ResumableCallback):
-    """Adds the perplexity of the pooling weights, and of the attributes, to the logs of each evaluation.
+    """Adds the perplexities of pooling weights and attributes to each evaluation's logs.
 
         position_perplexity  = mean over images of exp(-sum_j p_j log p_j) / n, in (0, 1]
         prototype_perplexity = mean over images of exp(-sum_i z_i log z_i) / m, in (0, 1]
@@ -45,7 +45,7 @@ class WeightPerplexity(ResumableCallback):
             logs.update(self.measure())
 
     def measure(self) -> dict[str, float]:
-        """Both perplexities of the model's current weights."""
+        """Return both perplexities of the model's current weights."""
         steps = [self._step(inputs) for inputs in self.batches]
         positions, prototypes = (np.concatenate([np.asarray(step[part]) for step in steps]) for part in (0, 1))
         return {"position_perplexity": float(positions.mean()), "prototype_perplexity": float(prototypes.mean())}
@@ -60,7 +60,7 @@ class WeightPerplexity(ResumableCallback):
 
 
 def pooled_features(model: BackboneAndHead, inputs: tf.Tensor) -> tuple[tf.Tensor, tuple[int, ...]]:
-    """What the model's pooling is given in inference mode: projected features where the projection stands before it.
+    """Return the input of the model's pooling (projected, if `project_first`) in inference.
 
     Args:
         model: an embedding model of feature maps or tokens, or its two parts.

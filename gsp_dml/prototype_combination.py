@@ -1,4 +1,4 @@
-"""Averages of local features as convex combinations of prototypes: the histogram operator and what it leaves out."""
+"""Averages of local features as convex combinations of prototypes: histogram operator and residual."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PrototypeCombination(NamedTuple):
 
 
 def histogram_operator(features: np.ndarray, prototypes: np.ndarray) -> PrototypeHistogram:
-    """Shares each image's features out among prototypes at the least cost; that is, each goes to its nearest one.
+    """Assign each image's features to prototypes at least cost: the nearest ones.
 
         (p*, pi*) = argmin sum_ij c_ij pi_ij   s.t.  sum_i pi_ij = 1/n,  sum_j pi_ij = p_i,  pi >= 0
         pi*_ij = 1/n if i is the nearest prototype of j, else 0;   c_ij = |v_i - x_j|

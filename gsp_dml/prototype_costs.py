@@ -31,7 +31,7 @@ class CostState(NamedTuple):
 
 
 def prototype_costs(features: tf.Tensor, prototypes: tf.Tensor, state: CostState | None = None) -> tf.Tensor:
-    """Distances between clipped vectors, not squared.
+    """Return distances between clipped vectors, not squared.
 
         c_ji = || clip(f_j) - clip(w_i) ||,     clip(v) = v / max(1, ||v||)
 
@@ -73,7 +73,7 @@ def prototype_costs(features: tf.Tensor, prototypes: tf.Tensor, state: CostState
 
 
 def cost_state(features: tf.Tensor, prototypes: tf.Tensor) -> CostState:
-    """The costs of `prototype_costs`, without a gradient, and what it takes to compute their gradient later."""
+    """Return `prototype_costs`, and tensors for their gradient, without a gradient."""
     features = at_least_float32(features)
     return _state_of_rows(_rows(features), tf.cast(prototypes, features.dtype))
 
@@ -83,7 +83,7 @@ def _rows(features: tf.Tensor) -> tf.Tensor:
 
 
 def _state_of_rows(rows: tf.Tensor, prototypes: tf.Tensor) -> CostState:
-    """Of rows `[rows, channels]` and prototypes `[prototypes, channels]`."""
+    """Return the state of rows `[rows, channels]` and prototypes `[prototypes, channels]`."""
     row_scale, row_norm = _scale_and_squared_norm(rows)
     center_scale, center_norm = _scale_and_squared_norm(prototypes)
     products = tf.matmul(rows, -2.0 * center_scale * prototypes, transpose_b=True)
@@ -100,9 +100,10 @@ def _state_of_rows(rows: tf.Tensor, prototypes: tf.Tensor) -> CostState:
 def _gradients(
     rows: tf.Tensor, prototypes: tf.Tensor, state: CostState, upstream: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """With e_ji = upstream_ji / c_ji: `d/df_j = sum_i e_ji (f_j - w_i)` inside the ball, its tangent outside.
+    """Return the gradients of rows and prototypes.
 
-    Of clipped vectors, 2 f_j.w_i = |f_j|^2 + |w_i|^2 - c_ji^2 gives the radial part without another product.
+    With e_ji = upstream_ji / c_ji: `d/df_j = sum_i e_ji (f_j - w_i)` inside the ball, its tangent outside. Of clipped
+    vectors, 2 f_j.w_i = |f_j|^2 + |w_i|^2 - c_ji^2 gives the radial part without another product.
     """
     distances, row_scale, row_norm, center_scale, center_norm = state
     centers = center_scale * prototypes
@@ -123,18 +124,18 @@ def _gradients(
 
 
 def _scale_and_squared_norm(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The factor that clips each vector, and its squared norm after clipping, `[vectors, 1]`."""
+    """Return each vector's clipping factor and clipped squared norm, `[vectors, 1]`."""
     squared = _row_sums(vectors * vectors)
     return tf.math.rsqrt(tf.maximum(squared, 1.0)), tf.minimum(squared, 1.0)
 
 
 def _row_sums(values: tf.Tensor) -> tf.Tensor:
-    """`[rows, columns]` -> `[rows, 1]`, as a matrix product: XLA adds up short rows one number after the other."""
+    """Sum rows to `[rows, 1]` by a matrix product; XLA sums short rows serially."""
     return tf.matmul(values, tf.ones([values.shape[1], 1], values.dtype))
 
 
 def _clip(vectors: tf.Tensor) -> tf.Tensor:
-    """`v / max(1, ||v||)`, of vectors whose squares may overflow."""
+    """Return `v / max(1, ||v||)` of vectors whose squares may overflow."""
     largest = tf.maximum(tf.reduce_max(tf.abs(vectors), axis=1, keepdims=True), 1.0)
     vectors = vectors / largest
     norms = tf.sqrt(tf.reduce_sum(vectors * vectors, axis=1, keepdims=True))
@@ -142,7 +143,7 @@ def _clip(vectors: tf.Tensor) -> tf.Tensor:
 
 
 def _anchored_squared_distances(points: tf.Tensor, centers: tf.Tensor, estimates: tf.Tensor) -> tf.Tensor:
-    """Squared distances from differences to the nearest center; `estimates` `[rows, centers]` tell which that is."""
+    """Return squared distances by differences to the nearest center by `estimates` `[rows, centers]`."""
     nearest = tf.argmin(tf.where(tf.math.is_finite(estimates), estimates, 4.0), axis=1, output_type=tf.int32)
     offsets = points - tf.gather(centers, nearest)  # r_j
     # The product of no rows, where no example of `tf.vectorized_map` needs this, would have no columns either.
@@ -153,7 +154,7 @@ def _anchored_squared_distances(points: tf.Tensor, centers: tf.Tensor, estimates
 
 
 def _squared_distances_among(centers: tf.Tensor) -> tf.Tensor:
-    """`|w_k - w_i|^2`, one k at a time, `[centers, centers]`."""
+    """Return `|w_k - w_i|^2`, one k at a time, `[centers, centers]`."""
     num_centers = centers.shape[0]
 
     def row(index: tf.Tensor, squared: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

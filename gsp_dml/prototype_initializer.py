@@ -1,4 +1,4 @@
-"""Initial prototypes: random vectors, given vectors, or embeddings picked from a memory of the training data."""
+"""Initial prototypes: random, given, or embeddings picked from a memory of training data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GOLDEN_RATIO = 0.6180339887498949
 
 
 def check_prototype_initializer(initializer: PrototypeInitializer, num_prototypes: int) -> CheckedInitializer:
-    """Returns "feature_memory", a Keras initializer, or an array `[prototypes, channels]`; else raises `InvalidInput`.
+    """Return "feature_memory", a Keras initializer, or an array; or raise `InvalidInput`.
 
     Args:
         initializer: "feature_memory", "random" (normal vectors of length about 1), a Keras initializer or its
@@ -47,7 +47,7 @@ def check_prototype_initializer(initializer: PrototypeInitializer, num_prototype
 
 
 def weight_initializer(initializer: CheckedInitializer, num_channels: int) -> keras.initializers.Initializer:
-    """The Keras initializer of the prototype weights for a checked `prototype_initializer`."""
+    """Return the Keras initializer of the prototype weights for a checked `prototype_initializer`."""
     if isinstance(initializer, str):
         return keras.initializers.RandomNormal(stddev=num_channels**-0.5)
     if isinstance(initializer, np.ndarray):
@@ -59,14 +59,14 @@ def weight_initializer(initializer: CheckedInitializer, num_channels: int) -> ke
 
 
 def serialized_initializer(initializer: CheckedInitializer) -> str | list | dict:
-    """A checked `prototype_initializer` as JSON can hold it."""
+    """Convert a checked `prototype_initializer` to JSON types."""
     if isinstance(initializer, np.ndarray):
         return initializer.tolist()
     return initializer if isinstance(initializer, str) else keras.initializers.serialize(initializer)
 
 
 def one_feature_an_image(features: tf.Tensor, mask: tf.Tensor | None, first_image: tf.Tensor) -> tf.Tensor:
-    """The feature at one position of each image, at another one in each: without randomness, but evenly spread.
+    """Return one feature per image, at positions evenly spread without randomness.
 
     Args:
         features: `[batch, positions, channels]`.
@@ -88,10 +88,10 @@ def one_feature_an_image(features: tf.Tensor, mask: tf.Tensor | None, first_imag
 
 
 def remember(memory: tf.Tensor, count: tf.Tensor, embeddings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Appends a batch to a memory; what does not fit any more is dropped.
+    """Append a batch to a memory; drop the rows that exceed it.
 
     Args:
-        memory: `[memory, channels]`, of which the first `count` rows are in use.
+        memory: `[memory, channels]`; its first `count` rows are in use.
         count: integer scalar; if negative, the first -count vectors are dropped.
         embeddings: `[batch, channels]`.
 
@@ -109,11 +109,11 @@ def remember(memory: tf.Tensor, count: tf.Tensor, embeddings: tf.Tensor) -> tupl
 
 
 def pick_prototypes(memory: tf.Tensor, num_prototypes: int) -> tf.Tensor:
-    """Greedy k-center over a memory; its first vectors, as many as there are prototypes, only repel.
+    """Pick prototypes from a memory by greedy k-center; its first m vectors only repel.
 
-    Reference: the published code (the thesis does not say where prototypes start): the first m of 1,024 image-level
-    embeddings are the initial set of thesis Algorithm 2, m more are picked. With fewer than 2 m vectors only those that
-    can be spared repel.
+    Reference: the published code (the thesis does not state the start of prototypes): the first m of 1,024 image-level
+    embeddings are the initial set of thesis Algorithm 2, and m more are picked. With fewer than 2 m vectors only the
+    spare ones repel.
 
     Args:
         memory: `[memory, channels]`, at least `num_prototypes` rows.

@@ -42,7 +42,7 @@ import tensorflow as tf
 
 
 class TransportState(NamedTuple):
-    """What the backward pass needs of a solution; it does not depend on how the solution was found.
+    """The backward pass's inputs from a solution, independent of the solver.
 
     Attributes:
         kernel: exp(e (min_l c_jl - c_ji)), `[..., positions, prototypes]`. P, the softmax over prototypes, is the
@@ -63,7 +63,7 @@ class TransportState(NamedTuple):
 def transport_gradient(
     state: TransportState, weights_gradient: tf.Tensor, plan_gradient: tf.Tensor | None, smoothing: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The derivatives of a loss with respect to costs and (the logarithm of) the transport ratio.
+    """Return a loss's derivatives with respect to costs and log transport ratio.
 
         dL/dc_ji   = -e p_j P_ji [ G_ji - Gbar_j + (1 - s_j) (h_j - hbar) ]
         mu dL/dmu  = hbar - sum_j p_j h_j
@@ -95,7 +95,7 @@ def transport_gradient(
 
 
 def _mean_over_prototypes(state: TransportState, gradient: tf.Tensor) -> tf.Tensor:
-    """`sum_i P_ji G_ji`."""
+    """Return `sum_i P_ji G_ji`."""
     if gradient.shape[-2] == 1:
         sums = tf.linalg.matvec(state.kernel, gradient[..., 0, :])
     else:

@@ -1,4 +1,4 @@
-"""Pooling by partial transport as a function of tensors, and the same compiled by XLA."""
+"""Pooling by partial transport as a function of tensors, also compiled by XLA."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PoolingInputs(NamedTuple):
     has_prototypes: tf.Tensor | None
 
     def sources(self) -> list[tf.Tensor]:
-        """Return what is differentiated: features, prototypes, and the ratio if it is trained."""
+        """Return the differentiated tensors: features, prototypes, and the ratio if trained."""
         return [tensor for tensor in self[:3] if tensor is not None]
 
     def with_sources(self, sources: Sequence[tf.Tensor]) -> PoolingInputs:
@@ -59,7 +59,7 @@ class PoolingState(NamedTuple):
 
 
 def transport_of(inputs: PoolingInputs, settings: PoolingSettings, state: PoolingState | None = None) -> Transport:
-    """The transport problem of local features; uniform weights, and attributes 0, where there are no prototypes yet.
+    """Solve the transport problem of local features; without prototypes, return uniform weights.
 
     Args:
         inputs: features `[batch, positions, channels]` and what belongs to them.
@@ -67,8 +67,8 @@ def transport_of(inputs: PoolingInputs, settings: PoolingSettings, state: Poolin
         state: the solution, if it is known: then only the gradient is computed.
 
     Returns:
-        Weights `[batch, positions]`, attributes `[batch, prototypes]` or None, plan `[batch, positions, prototypes]`
-        or None.
+        Weights `[batch, positions]`, attributes `[batch, prototypes]` (0 without prototypes) or None, and plan `[batch,
+        positions, prototypes]` or None.
     """
     transport = partial_transport(
         prototype_costs(inputs.features, inputs.prototypes, None if state is None else state.costs),
@@ -91,7 +91,7 @@ def transport_of(inputs: PoolingInputs, settings: PoolingSettings, state: Poolin
 
 
 def transport_pooling(inputs: PoolingInputs, settings: PoolingSettings) -> tuple[tf.Tensor, Transport]:
-    """The weighted average of the features, `[batch, channels]`, and the `Transport` whose weights it has."""
+    """Return the features' weighted average, `[batch, channels]`, and the `Transport` with the weights."""
     transport = transport_of(inputs, settings)
     return weighted_sum(transport.weights, inputs.features), transport
 
@@ -113,7 +113,7 @@ class CompiledPooling:
         self._backward = tf.function(self._differentiate, jit_compile=True, autograph=False)
 
     def __call__(self, inputs: PoolingInputs) -> tuple[tf.Tensor, Transport]:
-        """Pooled features `[batch, channels]` and the transport, which has no weights here."""
+        """Return pooled features `[batch, channels]` and the transport, without weights."""
 
         @tf.custom_gradient
         def pool(*sources: tf.Tensor) -> tuple[tuple[tf.Tensor, ...], Callable[..., list[tf.Tensor]]]:
@@ -149,7 +149,7 @@ class CompiledPooling:
         return self._outputs(inputs, state), state
 
     def _differentiate(self, inputs: PoolingInputs, state: PoolingState, upstream: list[tf.Tensor]) -> list[tf.Tensor]:
-        """The gradients; what the tape computes forward once more is in the state, or is not needed and left out."""
+        """Return the gradients, with forward values from the state where possible."""
         sources = inputs.sources()
         with tf.GradientTape() as tape:
             tape.watch(sources)

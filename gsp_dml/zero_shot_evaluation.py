@@ -1,4 +1,4 @@
-"""Prediction of classes unseen by the regression from attributes: the thesis' evaluation of the zero-shot loss."""
+"""Prediction of unseen classes from attributes: the thesis' evaluation of the zero-shot loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FITS = ("samples", "classes")
 
 
 class ZeroShotAccuracy(NamedTuple):
-    """The share of unseen classes whose mean embedding is the nearest one to its prediction, by split.
+    """Shares of unseen classes with the nearest mean embedding to their prediction, by split.
 
     Attributes:
         euclidean: nearest in l2, `[splits]`.
@@ -36,7 +36,7 @@ def zero_shot_accuracy(
     fit: str = "samples",
     seed: int = 0,
 ) -> ZeroShotAccuracy:
-    """Fits attributes to the class means of one half of the classes, and predicts the class means of the other half.
+    """Fit attributes to class means on half of the classes, predict the others.
 
         A = argmin_A sum_i ||A z_i - v_(y_i)||^2 + ridge ||A||^2      over the examples i of the first half of classes
         predicted v_c = A (mean of z over class c)                     for each class c of the second half
@@ -89,13 +89,13 @@ def zero_shot_accuracy(
 
 
 def _orders(num_classes: int, num_splits: int, seed: int) -> Iterator[np.ndarray]:
-    """Random orders of the classes, one for each split."""
+    """Yield random orders of the classes, one per split."""
     generator = np.random.default_rng(seed)
     return (generator.permutation(num_classes) for _ in range(num_splits))
 
 
 def _nearest(predicted: np.ndarray, means: np.ndarray) -> tuple[float, float]:
-    """The share of predictions whose own mean is nearest, in l2 and in angle."""
+    """Return the share of predictions nearest to their own mean (l2, angle)."""
     own = np.arange(len(means))
     products = predicted @ means.T
     squared = (means**2).sum(axis=1)[None, :] - 2 * products  # up to what is constant in a row

@@ -1,4 +1,4 @@
-"""The two halves of a batch between which the zero-shot prediction loss transfers: which sample is in which.
+"""Halves of a batch between which the zero-shot prediction loss transfers.
 
 Reference: thesis section 5.2.3: the halves have no class in common.
 """
@@ -19,11 +19,11 @@ _ADVICE = (
 
 
 def check_halves(class_places: np.ndarray | None, halves: str) -> None:
-    """Makes sure, before training, that the two halves of every batch have no class in common.
+    """Check, before training, that the halves of a batch share no class.
 
     Args:
-        class_places: which of a batch's classes stands at each of its places, integers `[batch]`, the same in every
-            batch (`ClassBalancedBatches.class_places`); None where any class may stand anywhere.
+        class_places: the class at each place of a batch, integers `[batch]`, the same in every batch
+            (`ClassBalancedBatches.class_places`); None if any class may be anywhere.
         halves: as of `ZeroShotPredictionLoss`.
 
     Raises:
@@ -50,12 +50,12 @@ def check_halves(class_places: np.ndarray | None, halves: str) -> None:
 
 
 def half_of(labels: tf.Tensor, halves: str) -> tf.Tensor:
-    """Half 0 or 1 of each sample, int32 `[batch]`, of integer labels `[batch]` and one of `HALVES`."""
+    """Return each sample's half (0 or 1), int32 `[batch]`, by one of `HALVES`."""
     return half_of_classes(labels) if halves == "classes" else half_of_positions(labels)
 
 
 def half_of_classes(labels: tf.Tensor) -> tf.Tensor:
-    """Sends the classes of a batch, in order of their first appearance, to half 0 and half 1 in turn.
+    """Assign classes to the halves in turn, by their first appearance.
 
     Args:
         labels: integers, `[batch]`.
@@ -70,5 +70,5 @@ def half_of_classes(labels: tf.Tensor) -> tf.Tensor:
 
 
 def half_of_positions(labels: tf.Tensor) -> tf.Tensor:
-    """Even positions of a batch to half 0, odd ones to half 1; int32 `[batch]`."""
+    """Assign even positions of a batch to half 0, odd ones to 1."""
     return tf.range(tf.size(labels)) % 2

@@ -18,7 +18,7 @@ REDUCTIONS = ("sum_of_means", "mean")
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ZeroShotPredictionLoss(LossLayer):
-    """Fits attributes to label embeddings on half of the classes of a batch and classifies the other half with it.
+    """Regression from attributes to label embeddings, transferred between halves of a batch's classes.
 
         A_b = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T       for each half b; columns z_i and v_(y_i)
         L = sum_b 1/|b'| sum_{i in b'} - log softmax_{y_i}( scale v_1^T A_b z_i, ..., scale v_C^T A_b z_i )
@@ -126,7 +126,7 @@ class ZeroShotPredictionLoss(LossLayer):
 
 
 def predict_other_half(attributes: tf.Tensor, targets: tf.Tensor, half: tf.Tensor, ridge: float) -> tf.Tensor:
-    """Predicts the targets of each half of a batch by ridge regression on the other half.
+    """Predict each half's targets by ridge regression on the other half.
 
         t_i = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T z_i,       b the half that i is not in
 

@@ -1,4 +1,4 @@
-"""Trained models as one file: images in, embeddings out, without the data or the code that trained them."""
+"""Trained models as one file, from images to embeddings, without training data or code."""
 
 from common.deployment.deployable_model import deployable_model, save_model
 from common.deployment.embedder import Embedder, load_embedder

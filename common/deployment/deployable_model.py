@@ -1,4 +1,4 @@
-"""A backbone, a head and what stands around them at evaluation, as one functional Keras model."""
+"""A backbone, a head and their evaluation-time preprocessing as one functional Keras model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def deployable_model(
     input_shape: tuple[int, ...],
     feature_sizes: Sequence[int] | None = None,
 ) -> keras.Model:
-    """One model from images (or tokens) to embeddings; it shares all weights with what it is made of.
+    """Build one model from images (or tokens) to embeddings, sharing all weights.
 
     Args:
         backbone: images `[batch, height, width, channels]`, values 0..255, to feature maps; or tokens to features.
@@ -54,7 +54,7 @@ def deployable_model(
 
 
 def save_model(model: keras.Model, path: str | os.PathLike) -> None:
-    """Writes a `.keras` file under its name only once it is complete.
+    """Write a `.keras` file under its name once it is complete.
 
     Args:
         model: what `deployable_model` made.

@@ -58,16 +58,16 @@ class Embedder:
 
     @property
     def image_size(self) -> int | None:
-        """Height and width of what the network sees of an image, in pixels; None for a model of tokens."""
+        """Height and width of the network's input in pixels; None for tokens."""
         return None if self._preprocessing is None else self._preprocessing.image_size
 
     @property
     def channels(self) -> int | None:
-        """3 (RGB) or 1 (grey), to which images are converted; None for a model of tokens."""
+        """Channels of the network's input, 3 (RGB) or 1 (grey); None for tokens."""
         return None if self._preprocessing is None else int(self.model.input_shape[-1])
 
     def embed(self, items: Items, batch_size: int = 64) -> np.ndarray:
-        """Embeds images in inference mode.
+        """Embed images in inference mode.
 
         Args:
             items: one of
@@ -97,7 +97,7 @@ class Embedder:
             raise cause from error
 
     def prepare(self, image: np.ndarray) -> tf.Tensor:
-        """What the network sees of an image: resized, its centre cropped, in the channels of the model.
+        """Resize and centre-crop an image, and convert it to the model's channels.
 
         Args:
             image: uint8 `[height, width, 3]`.
@@ -162,7 +162,7 @@ class Embedder:
         return check_given("preprocessing", self._preprocessing)
 
     def _in_channels(self, images: tf.Tensor) -> tf.Tensor:
-        """Images `[batch, size, size, 1 or 3]` in the number of channels of the model, float32."""
+        """Convert images `[batch, size, size, 1 or 3]` to the model's channels, float32."""
         if images.shape[-1] == self.channels:
             return tf.cast(images, tf.float32)
         if self.channels == 3:
@@ -171,7 +171,7 @@ class Embedder:
 
 
 def load_embedder(path: str | os.PathLike) -> Embedder:
-    """Reads a `model.keras` that a run has left, in a process that needs neither its data nor its configuration.
+    """Read a run's `model.keras`, without its data or its configuration.
 
     Args:
         path: of the file.
@@ -205,7 +205,7 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
 
 
 def _check_weights(path: pathlib.Path, model: keras.Model) -> None:
-    """Raises `InvalidInput` if a weight is no number, so that no embedding would be."""
+    """Reject a model with a weight that is NaN or infinite."""
     for weight in model.weights:
         if not np.isfinite(np.asarray(weight, np.float32)).all():
             name = getattr(weight, "path", weight.name)
@@ -215,12 +215,12 @@ def _check_weights(path: pathlib.Path, model: keras.Model) -> None:
 
 
 def packages_of(path: str | os.PathLike) -> list[str]:
-    """The modules of this project whose layers a `.keras` file names, sorted: what has to be imported to load it."""
+    """Return the project modules to import before loading a `.keras` file, sorted."""
     return _modules_of(path, PACKAGES)
 
 
 def _modules_of(path: str | os.PathLike, packages: Sequence[str]) -> list[str]:
-    """The modules of some packages whose layers a `.keras` file names, sorted."""
+    """Return the modules of layers in a `.keras` file, from given packages, sorted."""
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("config.json"))
     found: set[str] = set()
@@ -243,7 +243,7 @@ def _import_layers(path: pathlib.Path) -> None:
 
 
 def _check_keras_hub(path: pathlib.Path) -> None:
-    """Raises `InvalidInput` if a model has layers of keras-hub, which is an extra and is not installed here."""
+    """Reject a model with layers of keras-hub, if that extra is missing."""
     if _modules_of(path, ("keras_hub",)) and importlib.util.find_spec("keras_hub") is None:
         raise invalid(
             "model",
@@ -262,7 +262,7 @@ def _kind(item: object) -> str:
 
 
 def _of_one_shape(images: list[np.ndarray]) -> list[np.ndarray]:
-    """Arrays of neighbours of one shape, `[images, height, width, channels]` each, in order."""
+    """Stack neighbours of one shape to `[images, height, width, channels]`, in order."""
     groups: list[list[np.ndarray]] = []
     for image in images:
         if not groups or groups[-1][0].shape != image.shape:

@@ -1,4 +1,4 @@
-"""A deployable model in other formats, each with a reader, so that what was written can be compared with the model."""
+"""A deployable model in other formats, each with a reader to check the result."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Format(NamedTuple):
 
 
 def write_format(model: keras.Model, path: str | os.PathLike, name: str, check: Callable[[Embed], None]) -> None:
-    """Writes a model under its name once it is complete and `check` has not raised.
+    """Write a model under its name once it is complete and `check` passes.
 
     Args:
         model: what `deployable_model` made.
         path: a file, or of a SavedModel a folder; a file that is there is replaced, a folder is not.
         name: one of `FORMATS`.
-        check: is given the function that was read back, and raises if its embeddings are wrong.
+        check: takes the function that was read back; raises if its embeddings are wrong.
 
     Raises:
         InvalidInput: an unknown format, a place that cannot be written to, a folder that is there already, a library
@@ -77,7 +77,7 @@ def write_format(model: keras.Model, path: str | os.PathLike, name: str, check: 
 
 @contextlib.contextmanager
 def _beside(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A temporary folder on the same file system."""
+    """Make a temporary folder on the same file system."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(dir=path.parent, prefix=".export.")
@@ -95,7 +95,7 @@ def _read_keras(path: pathlib.Path) -> Embed:
 
 
 def _write_saved_model(model: keras.Model, path: pathlib.Path) -> None:
-    """Signatures: `serving_default` (images or tokens) and, of images, `encoded` (contents of JPEG or PNG files)."""
+    """Write signatures `serving_default` (images or tokens) and `encoded` (JPEG or PNG contents)."""
     archive = keras.export.ExportArchive()
     archive.track(model)
     shape, kind = model.input_shape, model.inputs[0].dtype
@@ -116,7 +116,7 @@ def _write_saved_model(model: keras.Model, path: pathlib.Path) -> None:
 
 
 def _write_out(archive: keras.export.ExportArchive, path: pathlib.Path) -> None:
-    """Writes a SavedModel; what Keras prints about it is kept from a command's output."""
+    """Write a SavedModel; suppress what Keras prints."""
     with contextlib.redirect_stdout(io.StringIO()):
         archive.write_out(str(path))
 
@@ -145,7 +145,7 @@ def _read_saved_model(path: pathlib.Path) -> Embed:
 
 
 def _write_tflite(model: keras.Model, path: pathlib.Path) -> None:
-    """Of one input at a time, which every interpreter takes."""
+    """Write a model of one input at a time, for every interpreter."""
     network = model.get_layer(NETWORK)
     archive = keras.export.ExportArchive()
     archive.track(network)

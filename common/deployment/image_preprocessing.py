@@ -17,7 +17,7 @@ CROPS: dict[str, type[ResizedCenter]] = {"center": CenterCrop, "native": NativeC
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ImagePreprocessing(keras.layers.Layer):
-    """Resizes the shorter side of images, takes the centre, and rounds pixels to whole numbers.
+    """Resizes the shorter side of images, takes the centre, and rounds pixels to integers.
 
     The computation is that of evaluation (`CenterCrop`, `NativeCrop`): half-pixel centres, bilinear, with a low-pass
     filter where an image shrinks. An image whose shorter side is right already is only cropped.
@@ -59,7 +59,7 @@ class ImagePreprocessing(keras.layers.Layer):
 
     @property
     def transform(self) -> ResizedCenter:
-        """The same for a single image `[height, width, channels]`, to uint8."""
+        """The same for one image `[height, width, channels]`, to uint8."""
         return CROPS[self.crop](self.image_size, self.antialias)
 
     def call(self, images: tf.Tensor) -> tf.Tensor:  # noqa: D102
