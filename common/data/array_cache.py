@@ -1,4 +1,4 @@
-"""Arrays that take a while to make are made once and kept in a file."""
+"""Arrays that take long to build, cached in a file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _log = logging.getLogger(__name__)
 def cached_arrays(
     cache_dir: str | os.PathLike, name: str, keys: Sequence[str], build: Callable[[], dict[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The arrays in `<cache_dir>/<name>.npz`, built and written first when the file is missing or damaged.
+    """Return the arrays in `<cache_dir>/<name>.npz`; build a missing or damaged file.
 
-    The file appears all at once, so a process that is killed leaves no half of it, and processes that build at the
-    same time do not disturb each other.
+    The file appears at once: a killed process leaves no partial file, and concurrent builds do not interfere.
 
     Args:
         cache_dir: directory of the cache; made when missing.

@@ -16,10 +16,10 @@ class EpochBatches(Protocol):
 
     @property
     def batches_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, batch]` int64 of one epoch."""
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch."""
 
 
 class TrainingBatches(Protocol):
@@ -31,10 +31,10 @@ class TrainingBatches(Protocol):
 
     @property
     def batches_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        """Yield (epoch, indices `[batch]`) from the batch of training step `step` on."""
 
 
 class ClassBalancedBatches:
@@ -117,13 +117,13 @@ class ClassBalancedBatches:
 
     @property
     def class_places(self) -> np.ndarray:
-        """Which of a batch's classes stands at each of its places, `[batch]` integers; the same in every batch."""
+        """The class at each place of every batch, `[batch]` integers."""
         places = np.arange(self.classes_per_batch)
         interleaved = np.tile(places, self.samples_per_class)
         return interleaved if self.interleaved else np.repeat(places, self.samples_per_class)
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, batch]` int64 of one epoch; `class_places` has their order in each batch."""
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch, ordered as `class_places`."""
         generator = np.random.default_rng((self.seed, epoch))
         groups = self._groups(generator)  # [classes, rounds, samples_per_class]
         num_classes = len(self._counts)
@@ -137,7 +137,7 @@ class ClassBalancedBatches:
         return chosen.reshape(self.batches_per_epoch, self.batch_size)
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
         return batches_from_step(self, step)
 
     def _groups(self, generator: np.random.Generator) -> np.ndarray:
@@ -151,7 +151,7 @@ class ClassBalancedBatches:
 
 
 def batches_from_step(batches: EpochBatches, step: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Endless pairs (epoch, indices `[batch]`) of a sampler, beginning with the batch of training step `step` (from 0).
+    """Yield a sampler's (epoch, indices `[batch]`) endlessly from `step` (from 0) on.
 
     Args:
         batches: has `batches_per_epoch`, and `epoch(e)`, a pure function of e.
@@ -173,7 +173,7 @@ def _draw_groups(
     samples_per_class: int,
     looks: bool,
 ) -> np.ndarray:
-    """Positions `[classes, rounds, samples_per_class]` within classes of one size, each from the class's own queue.
+    """Draw `[classes, rounds, samples_per_class]` positions in equal classes, each from its queue.
 
     With `looks`, a refilled queue begins with examples that the open group does not have.
     """
@@ -190,7 +190,7 @@ def _draw_groups(
 def _refill(
     generator: np.random.Generator, num_classes: int, class_size: int, open_group: np.ndarray, num_to_complete: int
 ) -> np.ndarray:
-    """Shuffled queues `[classes, class_size]` whose first `num_to_complete` entries are not in the open group."""
+    """Shuffle queues `[classes, class_size]`; their first `num_to_complete` avoid the open group."""
     keys = generator.random((num_classes, class_size))
     if open_group.shape[1] == 0:
         return np.argsort(keys, axis=1)

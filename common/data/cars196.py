@@ -63,14 +63,11 @@ class _Annotations(NamedTuple):
 
 
 def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
-    """Loads Cars196: the first 98 classes train, the others test.
+    """Load Cars196: the first 98 classes train, the others test.
 
     Two layouts of the release are read: `car_ims/` with `cars_annos.mat`, and `cars_train/` and `cars_test/` with the
     development kit. They have the same images in another order. The release's own division into train and test images,
     which mixes classes, is not used. Boxes are `[left, top, right, bottom]` in pixels, right and bottom exclusive.
-
-    Reference: Krause et al., "3D object representations for fine-grained categorization", 2013; the split is that of
-    Oh Song et al., "Deep metric learning via lifted structured feature embedding", 2016.
 
     Args:
         data_dir: the folder with `car_ims/` and `cars_annos.mat`, or the one that holds it as `cars196/`; or the
@@ -143,7 +140,7 @@ def _read_class_names(path: str) -> list[str]:
 
 
 def _read_matlab(path: str, variable: str) -> np.ndarray:
-    """A variable of a MATLAB file, or an error that names the file."""
+    """Read a variable of a MATLAB file; errors name the file."""
     try:
         content = scipy.io.loadmat(path, squeeze_me=True, variable_names=(variable,))
     except Exception as error:  # noqa: BLE001 (a damaged file raises anything)

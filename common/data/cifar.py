@@ -19,12 +19,10 @@ def load_cifar10(
     unseen_classes: bool = False,
     validation_share: float = 0.0,
 ) -> Dataset:
-    """Loads CIFAR-10 from its binary version, its Python version (also Keras' cache of it), or from image files.
+    """Load CIFAR-10 from its binary or Python version (also Keras' cache), or images.
 
-    The official division: 50,000 images train and 10,000 of the same ten classes are queries and gallery, as in the
+    The official division: 50,000 images train, and 10,000 of the same ten classes are queries and gallery, as in the
     thesis' study of prototypes. The pickles of the Python version are read without running them.
-
-    Reference: Krizhevsky, "Learning multiple layers of features from tiny images", 2009; thesis sections 4.3 and 5.3.3.
 
     Args:
         data_dir: see `read_cifar`.
@@ -56,7 +54,7 @@ def load_cifar10(
 def load_cifar100(
     data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, unseen_classes: bool = False
 ) -> Dataset:
-    """Loads CIFAR-100, whose 100 classes are the fine labels; all else as in `load_cifar10`.
+    """Load CIFAR-100 by its 100 fine labels, otherwise as `load_cifar10`.
 
     Raises:
         InvalidInput: the data are not there, or a file is missing, truncated or wrong; it names the file.
@@ -81,7 +79,7 @@ def _load(release: CifarRelease, data_dir: str | None, unseen_classes: bool) -> 
 
 
 def _last_of_each_class(labels: np.ndarray, share: float) -> np.ndarray:
-    """A mask `[examples]` of the last examples of each class, at least one and not all of them."""
+    """Mask the last examples of each class `[examples]`: some, but not all."""
     chosen = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
@@ -90,7 +88,7 @@ def _last_of_each_class(labels: np.ndarray, share: float) -> np.ndarray:
 
 
 def all_images(cifar: Cifar) -> tuple[np.ndarray, np.ndarray]:
-    """Images `[images, 32, 32, 3]` of the training and the test set, in this order, and their labels `[images]`."""
+    """Return training, then test images `[images, 32, 32, 3]`, and labels `[images]`."""
     return (
         np.concatenate([cifar.train.images, cifar.test.images]),
         np.concatenate([cifar.train.labels, cifar.test.labels]),
@@ -98,7 +96,7 @@ def all_images(cifar: Cifar) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _divide_by_class(cifar: Cifar) -> tuple[Examples, Examples]:
-    """All images of the first half of the classes, and of the others."""
+    """Divide all images into the first half of the classes and the rest."""
     images, labels = all_images(cifar)
     examples, trains = Examples(labels, inputs=images), labels < len(cifar.class_names) // 2
     return examples.subset(trains), examples.subset(~trains)

@@ -23,7 +23,7 @@ _CIFAR10_SHARED = {"train": ("airplane", "automobile"), "validation": ("ship",),
 
 
 class _Division(NamedTuple):
-    """Labels of CIFAR that one part is made of: those of each target class, and those that are shared."""
+    """CIFAR labels of one part: those of each target class, and the shared ones."""
 
     targets: dict[str, list[int]]
     shared: list[int]
@@ -37,16 +37,13 @@ def load_cifar_collage(
     division: str = "thesis",
     nuisance: bool = True,
 ) -> Dataset:
-    """Collages of 2 x 2 images of CIFAR-100: one of a target class, three of shared classes.
+    """Load 2 x 2 collages of CIFAR-100: one target image, three shared ones.
 
     A class is one of 16 super-classes; the other four (flowers, trees, large man-made outdoor things, large natural
-    outdoor scenes) are shared. Of a super-class's five sub-classes, two train, one validates and two test, of targets
-    and shared classes alike, so that neither what matters nor what does not is known from training. Every one of the
-    600 images of a target sub-class is in one collage, on a random tile; shared images are drawn without replacement,
-    again and again.
-
-    Reference: Gürbüz's thesis, section 5.3.2 (figure 5.5). It prints "4 x 4-stitched", but one and three images make
-    2 x 2, as in the published code; which super-classes are shared and which sub-classes test is from there, too.
+    outdoor scenes) are shared. Of a super-class's five sub-classes, two train, one validates and two test, for targets
+    and shared classes alike. So training reveals neither the signal nor the clutter of the test set. Each of the 600
+    images of a target sub-class is in one collage, on a random tile. Shared images are drawn without replacement, in
+    repeated passes.
 
     Args:
         data_dir: of CIFAR-100, see `read_cifar`.
@@ -86,7 +83,7 @@ def load_cifar_collage(
 def load_cifar10_collage(
     data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0, nuisance: bool = True
 ) -> Dataset:
-    """The same of CIFAR-10, for whoever has no CIFAR-100; not in the thesis, and much smaller in classes.
+    """Load the same of CIFAR-10: no CIFAR-100 needed, fewer classes, not in the thesis.
 
     Six animals are targets (two train, two validate, two test), vehicles are shared (two, one and one).
 
@@ -115,7 +112,7 @@ def load_cifar10_collage(
 
 
 def collage_training_classes(data_dir: str | None, division: str = "thesis") -> list[int]:
-    """The classes of CIFAR-100 that the training collages are made of, targets and shared ones, in increasing order.
+    """Return the CIFAR-100 classes in the training collages, targets and shared, ascending.
 
     Args:
         data_dir: of CIFAR-100, see `read_cifar`.
@@ -130,7 +127,7 @@ def collage_training_classes(data_dir: str | None, division: str = "thesis") -> 
 
 
 def _sub_classes(cifar: Cifar) -> dict[str, list[int]]:
-    """Labels of every super-class's sub-classes, by the super-class's name; labels are in alphabetical order."""
+    """Return the labels of each super-class's sub-classes, alphabetically, by name."""
     members = {}
     for coarse_label, name in enumerate(cifar.coarse_names):
         labels = np.unique(cifar.train.labels[cifar.train.coarse_labels == coarse_label]).tolist()
@@ -188,6 +185,6 @@ def _compose(
 
 
 def _again_and_again(indices: np.ndarray, num_draws: int, generator: np.random.Generator) -> np.ndarray:
-    """Draws without replacement until all are drawn, then starts over."""
+    """Draw without replacement in repeated passes."""
     rounds = -(-num_draws // len(indices))
     return np.concatenate([generator.permutation(indices) for _ in range(rounds)])[:num_draws]

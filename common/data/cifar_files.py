@@ -1,4 +1,4 @@
-"""The files of CIFAR-10 and CIFAR-100 in each of their layouts: binary, Python (also as Keras caches it), images."""
+"""CIFAR-10 and CIFAR-100 in their layouts: binary, Python (also Keras' cache), images."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ CIFAR100 = CifarRelease(
 
 
 def read_cifar(release: CifarRelease, data_dir: str | None) -> Cifar:
-    """Reads a data set from the first of its layouts that is there.
+    """Read a data set from its first layout that exists.
 
     Args:
         release: which one.
@@ -171,7 +171,7 @@ def _read_binary(release: CifarRelease, folder: str) -> Cifar:
 
 
 def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
-    """Records of the labels (super-class first) and the red, green and blue plane."""
+    """Read records of labels (super-class first) and red, green and blue planes."""
     try:
         contents = np.fromfile(path, np.uint8)
     except OSError as error:
@@ -227,7 +227,7 @@ def _part(
 
 
 def _read_image_files(release: CifarRelease, folder: str) -> Cifar:
-    """`train/CLASS/*` and `test/CLASS/*`, classes in the order of their names (which is the official one)."""
+    """Read `train/CLASS/*` and `test/CLASS/*`, classes by name (the official order)."""
     class_names = sorted(entry for entry in os.listdir(os.path.join(folder, "train")) if not entry.startswith("."))
     parts = {part: _read_image_part(os.path.join(folder, part), class_names) for part in ("train", "test")}
     cifar = _checked(release, parts, [class_names], {})
@@ -262,7 +262,7 @@ def _read_names(path: str) -> list[str]:
 def _checked(
     release: CifarRelease, parts: dict[str, CifarPart], names: Sequence[Sequence[str]], counts: dict[str, int]
 ) -> Cifar:
-    """The data set with its deviations, after a look at the number of names."""
+    """Check the number of names; return the data set with its deviations."""
     class_names, coarse_names = tuple(names[0]), tuple(names[1]) if len(names) > 1 else ()
     if (len(class_names), len(coarse_names)) != (release.num_classes, release.num_coarse):
         raise invalid(

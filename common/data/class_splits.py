@@ -1,4 +1,4 @@
-"""Divisions of classes: folds of the fair protocol, and random halves of data sets that have no official split."""
+"""Divisions of classes: folds of the fair protocol, and random halves without official splits."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from common.errors import check_choice, check_fraction, check_non_negative, inva
 
 
 def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Contiguous blocks of training classes, each of which validates once.
+    """Divide training classes into contiguous blocks; each validates once.
 
     Block k holds the classes from floor(k C / K) to floor((k + 1) C / K) - 1; fold k validates on block k and trains
     on the others. The fair protocol has four folds; the ablations use one fold of three or of five.
-
-    Reference: Gürbüz's thesis, section 3.3.2.1 (fair evaluation); the boundaries are those of the published code.
 
     Args:
         num_classes: C, the number of training classes.
@@ -40,7 +38,7 @@ def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndar
 
 
 def random_class_split(num_classes: int, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Classes drawn at random for training; the others are for testing.
+    """Draw classes at random for training; the others are for testing.
 
     Args:
         num_classes: number of classes to divide, at least 2.
@@ -69,7 +67,7 @@ def random_class_split(num_classes: int, fraction: float, seed: int) -> tuple[np
 def held_back_images(
     labels: np.ndarray, fraction: float, seed: int, by: str = "images"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Examples that a teacher measures with instead of training on them.
+    """Hold examples back from training, for a teacher to measure with.
 
     With `by="images"` each class gives the given share, at least two, of its examples, and keeps at least two; a class
     with fewer than four keeps all of them. With `by="classes"` classes drawn at random give all of theirs.
@@ -107,7 +105,7 @@ def held_back_images(
 
 
 def _held_back_of(members: np.ndarray, fraction: float) -> np.ndarray:
-    """The first of a class's members in random order, at least two if two others stay, else none."""
+    """Return a random share of a class: at least two, leaving two, or none."""
     if len(members) < 4:
         return members[:0]
     return members[: int(np.clip(round(fraction * len(members)), 2, len(members) - 2))]

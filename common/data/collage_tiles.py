@@ -9,7 +9,7 @@ NUM_TILES = TILES_PER_SIDE**2
 
 
 def join_collages(targets: np.ndarray, others: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Collages with a target on one tile.
+    """Make collages with a target on one tile.
 
     Args:
         targets: `[examples, tile, tile, channels]`.
@@ -27,19 +27,19 @@ def join_collages(targets: np.ndarray, others: np.ndarray, positions: np.ndarray
 
 
 def tile_of(images: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Tiles `[examples, tile, tile, channels]` of collages `[examples, side, side, channels]` at `positions`."""
+    """Return the tiles at `positions` of collages `[examples, side, side, channels]`."""
     return split_tiles(images)[np.arange(len(images)), positions]
 
 
 def join_tiles(tiles: np.ndarray) -> np.ndarray:
-    """`[examples, tiles, tile, tile, channels]` -> `[examples, side, side, channels]`, tiles row by row."""
+    """Join `[examples, tiles, tile, tile, channels]` to `[examples, side, side, channels]`, row by row."""
     examples, _, tile, _, channels = tiles.shape
     grid = tiles.reshape(examples, TILES_PER_SIDE, TILES_PER_SIDE, tile, tile, channels)
     return grid.swapaxes(2, 3).reshape(examples, TILES_PER_SIDE * tile, TILES_PER_SIDE * tile, channels)
 
 
 def split_tiles(images: np.ndarray) -> np.ndarray:
-    """`[examples, side, side, channels]` -> `[examples, tiles, tile, tile, channels]`; undoes `join_tiles`."""
+    """Split collages `[examples, side, side, channels]` into tiles; undo `join_tiles`."""
     examples, side, _, channels = images.shape
     tile = side // TILES_PER_SIDE
     grid = images.reshape(examples, TILES_PER_SIDE, tile, TILES_PER_SIDE, tile, channels)

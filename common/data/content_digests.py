@@ -1,4 +1,4 @@
-"""SHA-256 of files, kept beside the prepared images so that a data set is read once and not at every start."""
+"""SHA-256 of files, cached beside the prepared images to avoid rereading a data set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Folder(NamedTuple):
-    """Files of one folder: its absolute path with a separator at the end, and rows `[files]`."""
+    """Files of one folder: its absolute path with a final separator, and rows `[files]`."""
 
     place: str
     rows: np.ndarray
@@ -39,7 +39,7 @@ def content_digests(
     what: str = "images",
     exif_orientation: bool = False,
 ) -> np.ndarray:
-    """Hexadecimal SHA-256 of the contents of files.
+    """Return the hexadecimal SHA-256 of the contents of files.
 
     A digest is kept with the file's absolute path, size, time of modification and time of change (which no program can
     set back), and taken from there while these are the same. A file that was moved, touched or changed is read again.
@@ -72,9 +72,9 @@ def content_digests(
 
 
 def content_digest(contents: bytes, exif_orientation: bool) -> str:
-    """Return the hexadecimal SHA-256 of a file; if EXIF turns the image, of that and of how it does.
+    """Return a file's hexadecimal SHA-256; it includes an EXIF orientation that turns the image.
 
-    The two readings of a turned photo so have two digests; any other file has one.
+    So the two readings of a turned photo have two digests; any other file has one.
 
     Args:
         contents: of the file.
@@ -85,12 +85,12 @@ def content_digest(contents: bytes, exif_orientation: bool) -> str:
 
 
 def _read_digest(digest: str, orientation: int = 1) -> str:
-    """The digest of a file that is read in an orientation."""
+    """Return the digest of a file that is read in an orientation."""
     return digest if orientation == 1 else hashlib.sha256(f"{digest} turned {orientation}".encode()).hexdigest()
 
 
 def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
-    """The folders of each shard; in the order of the shards' first files."""
+    """Group folders by shard, in the order of the shards' first files."""
     of_shard: defaultdict[str, list[_Folder]] = defaultdict(list)
     for folder, rows in names.by_folder():
         place = os.path.join(os.path.abspath(folder or "."), "")
@@ -99,7 +99,7 @@ def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
 
 
 def _places(names: FileNames, folders: list[_Folder]) -> Iterator[tuple[str, int]]:
-    """Absolute path and row of the files of some folders."""
+    """Yield absolute path and row of the files of some folders."""
     for folder in folders:
         for row, name in zip(folder.rows.tolist(), names.base_names(folder.rows)):
             yield folder.place + name, row
@@ -111,7 +111,7 @@ def _version(place: str) -> list[int]:
 
 
 def _digest_in(entries: dict, place: str, version: list[int], exif_orientation: bool) -> str:
-    """The digest that was kept of this version of a file; empty if there is none, or not its orientation."""
+    """Return the cached digest of this file version and orientation, or an empty string."""
     entry = entries.get(place)
     if not (isinstance(entry, list) and len(entry) in (2, 3) and entry[0] == version):
         return ""
@@ -123,7 +123,7 @@ def _digest_in(entries: dict, place: str, version: list[int], exif_orientation: 
 
 
 def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: bool) -> np.ndarray:
-    """Digests `[files]`, read in parallel; what was read is kept even if the rest is not."""
+    """Read digests `[files]` in parallel; cache the successful ones even on errors."""
     digests = np.zeros(len(names), "S64")
     pool = ThreadPoolExecutor()
     try:
@@ -148,7 +148,7 @@ def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: boo
 
 
 def _entry(place: str, exif_orientation: bool) -> tuple[list, bool]:
-    """Version, digest and perhaps orientation of a file; and whether they may be kept: it had not just changed."""
+    """Return a file's version, digest and orientation, and whether to cache them."""
     begun, version = time.time_ns(), _version(place)
     contents = read_regular_file(place)
     entry: list = [version, hashlib.sha256(contents).hexdigest()]
@@ -157,7 +157,7 @@ def _entry(place: str, exif_orientation: bool) -> tuple[list, bool]:
 
 
 class _KeptDigests:
-    """Digests on disk, in up to 256 JSON files: paths of one folder are in one of them."""
+    """Digests on disk in up to 256 JSON files; each folder is in one."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -165,7 +165,7 @@ class _KeptDigests:
         self._damaged: set[str] = set()
 
     def keep(self, shard: str, added: dict[str, list]) -> None:
-        """Adds entries (version, digest and perhaps orientation, by path) to what is on disk."""
+        """Add entries (version, digest and perhaps orientation, by path) to the disk."""
         if not added or not self._is_writable:
             return
         try:
@@ -178,7 +178,7 @@ class _KeptDigests:
             )
 
     def read(self, shard: str) -> dict:
-        """Entries on disk; none where the file is missing or damaged, since all of it can be read again."""
+        """Read entries from disk; none if the file is missing or damaged."""
         path = os.path.join(self.folder, shard)
         try:
             with open(path, encoding="ascii") as file:
@@ -206,6 +206,6 @@ class _KeptDigests:
 
 
 def _shard_of(place: str) -> str:
-    """The JSON file for the files of a folder."""
+    """Return the JSON file for the files of a folder."""
     folder = os.path.dirname(place).encode("utf-8", "surrogateescape")
     return f"{hashlib.sha256(folder).hexdigest()[:2]}.json"

@@ -31,13 +31,10 @@ _RELEASE = OfficialRelease(
 
 
 def load_cub200(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
-    """Loads CUB-200-2011 from its official text files: the first 100 classes train, the others test.
+    """Load CUB-200-2011 from its text files: the first 100 classes train.
 
-    Where there are fewer than 200 classes, the first half trains. The release's own division into train and test
+    The others test. With fewer than 200 classes, the first half trains. The release's own division into train and test
     images, which mixes classes, is not used.
-
-    Reference: Wah et al., "The Caltech-UCSD Birds-200-2011 dataset", 2011; the split is that of Oh Song et al., "Deep
-    metric learning via lifted structured feature embedding", 2016.
 
     Args:
         data_dir: the folder `CUB_200_2011/`, or the one that holds it.

@@ -1,4 +1,4 @@
-"""Data sets: labelled examples for training and for testing, and their deviations from the official ones."""
+"""Data sets: labelled training and test examples, and deviations from the official data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DATASET_KINDS = ("memory_images", "image_files", "tokens", "cached_features")
 
 
 class InputReaders(NamedTuple):
-    """How inputs are made of examples that are no images but numbers of rows, as `ImageTransform` makes them of images.
+    """Conversion of row numbers, not images, to inputs, in place of `ImageTransform`.
 
     Attributes:
         training: from rows `[batch]` and seed pairs `[batch, 2]` to inputs.
@@ -93,25 +93,25 @@ class Examples:
         return self.paths.tolist()
 
     def are_copies_of(self, loaded: Examples) -> bool:
-        """Whether these are copies of images, and not the files of the same examples as they were loaded."""
+        """Return whether these are copies of the images as loaded, not the same files."""
         if self.paths is None or loaded.paths is None:
             return False
         return self.shards is not None or not np.array_equal(self.paths, loaded.paths)
 
     def subset(self, indices: np.ndarray) -> Examples:
-        """The examples at `indices` (`[chosen]` integers, or a `[examples]` mask), in that order."""
+        """Return the examples at `indices` (`[chosen]` integers, or a mask `[examples]`), in order."""
         chosen = {name: values[indices] for name, values in self._per_example_fields().items()}
         return replace(self, **chosen)
 
     def select_classes(self, class_ids: np.ndarray, relabel: bool = True) -> Examples:
-        """The examples of the given classes, in their present order.
+        """Return the examples of the given classes, in their present order.
 
         Args:
-            class_ids: `[classes]` different labels, each of which must occur.
+            class_ids: `[classes]` different labels; each must occur.
             relabel: the class `class_ids[i]` gets the label `i`; otherwise labels stay.
 
         Raises:
-            InvalidInput: an identifier occurs twice, or no example has it.
+            InvalidInput: an identifier is repeated, or without examples.
         """
         class_ids = _integer_labels(class_ids)
         order = np.argsort(class_ids, kind="stable")
@@ -140,11 +140,11 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A retrieval data set: classes to train on, and examples of (usually other) classes to retrieve among.
+    """A retrieval data set: classes to train on, and (usually other) classes to retrieve.
 
     Args:
         name: as on the command line.
-        train: its labels are 0 .. C-1, all of which occur.
+        train: its labels are 0 .. C-1; all occur.
         test: queries; also the gallery (each query without itself) unless `gallery` is given.
         gallery: examples to retrieve from, or None for self-retrieval.
         validation: a fixed validation set, or None where folds of training classes serve as one.
@@ -189,7 +189,7 @@ class Dataset:
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the data are the official ones, so that figures may stand beside published ones."""
+        """True if the data are the official ones, comparable with published figures."""
         return not self.deviations
 
     def _check_part(self, part: str, examples: Examples) -> None:
@@ -204,7 +204,7 @@ class Dataset:
 
 
 def check_training_pairs(examples: Examples, class_names: Sequence[str] = (), source: str = "training set") -> None:
-    """Raises `InvalidInput` that names the classes which have a single image: no positive pair can be made of one.
+    """Raise `InvalidInput` naming the classes with a single image (no positive pair).
 
     (In a test set such classes are allowed: the evaluation excludes their queries and counts them.)
     """
@@ -222,7 +222,7 @@ def check_training_pairs(examples: Examples, class_names: Sequence[str] = (), so
 
 
 def check_official_counts(name: str, expected: Mapping[str, int], found: Mapping[str, int]) -> tuple[str, ...]:
-    """Deviations of a data set on disk from the official one.
+    """List deviations of a data set on disk from the official one.
 
     Args:
         name: the data set.
@@ -247,5 +247,5 @@ def _integer_labels(labels: np.ndarray) -> np.ndarray:
 
 
 def parts_of(dataset: Dataset) -> list[tuple[str, Examples]]:
-    """The parts that a data set has, by name."""
+    """List the parts of a data set, by name."""
     return [(part, getattr(dataset, part)) for part in PARTS if getattr(dataset, part) is not None]

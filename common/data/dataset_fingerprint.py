@@ -18,7 +18,7 @@ _BLOCK = 65_536  # labels that are Python's integers at the same time
 
 
 def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
-    """A short text that differs whenever anything differs that training or evaluation could see.
+    """Return a short text that changes with anything that training or evaluation sees.
 
     Of examples in memory: labels and values. Of image files: of each example, in order, the part, the label, the name
     of the class, the path below the folder that holds all of them, and the SHA-256 of the file's bytes; and of an image
@@ -48,7 +48,7 @@ def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
 
 
 def is_of_names(fingerprint: str | None, dataset: Dataset) -> bool:
-    """Whether a fingerprint of these image files was made when only file names and labels counted."""
+    """Return whether a fingerprint of image files covers only names and labels (old rule)."""
     return dataset.train.paths is not None and not str(fingerprint).startswith(_OF_FILES)
 
 
@@ -89,7 +89,7 @@ def _contents(examples: Examples, cache_dir: str | os.PathLike) -> np.ndarray:
 
 
 def _relative(folder: str, root: str) -> str:
-    """A folder's path below `root`, with a separator at its end; empty for `root`."""
+    """Return a folder's path below `root` with a final separator; empty for `root`."""
     relative = os.path.relpath(folder, root)
     return "" if relative == os.curdir else relative + os.sep
 

@@ -1,4 +1,4 @@
-"""Names of files in little memory: each folder once, and the names in it as bytes."""
+"""Compact file names: each folder once, and the names in it as bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _BLOCK = 65_536  # names that are texts at the same time
 
 
 class FileNames(Sequence[str]):
-    """Paths of files, for millions of them: each takes 4 bytes and as many as the longest name, without its folder.
+    """Compact paths of millions of files: 4 bytes plus the longest base name each.
 
-    That is about a tenth of an array of text. A sequence of texts, in which an array of indices (or a mask, or a slice)
-    chooses a part. Paths stay as they were given, character by character; names that are no valid text are kept as
-    `os.fsdecode` has them.
+    That is about a tenth of an array of text. A sequence of texts; an array of indices (or a mask, or a slice) selects
+    a part. Paths stay as given, character by character; names that are not valid text are decoded by `os.fsdecode`.
 
     Args:
         paths: texts, bytes or `os.PathLike` objects.
@@ -50,7 +49,7 @@ class FileNames(Sequence[str]):
 
     @classmethod
     def of_folders(cls, folders: Sequence[str], folder_of: np.ndarray, names: np.ndarray) -> FileNames:
-        """Names that are known by folder.
+        """Make file names from folders and names within them.
 
         Args:
             folders: each with a separator at its end, or empty.
@@ -63,7 +62,7 @@ class FileNames(Sequence[str]):
 
     @classmethod
     def joined(cls, parts: Sequence[FileNames]) -> FileNames:
-        """The names of several parts, one part after the other."""
+        """Join the names of several parts, one part after the other."""
         number_of: dict[str, int] = {}
         numbers = []
         for part in parts:
@@ -85,7 +84,7 @@ class FileNames(Sequence[str]):
     def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> FileNames: ...
 
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> str | FileNames:
-        """The path at a place, or the paths at several (indices, a mask `[files]`, or a slice)."""
+        """Return a path, or the paths at indices, a mask `[files]`, or a slice."""
         if isinstance(index, (int, np.integer)):
             return self._folders[self._folder_of[index]] + os.fsdecode(self._names[index])
         return FileNames.of_folders(self._folders, self._folder_of[index], self._names[index])
@@ -97,7 +96,7 @@ class FileNames(Sequence[str]):
                 yield self._folders[folder] + os.fsdecode(name)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        """An array of text, which takes up to ten times the memory."""
+        """Return an array of text, up to ten times as large."""
         if copy is False:
             raise ValueError("An array of text is always made anew: received copy=False, expected None or True.")
         return np.array(self.tolist(), dtype or np.str_)
@@ -107,11 +106,11 @@ class FileNames(Sequence[str]):
         return f"FileNames([{shown}{', ...' if len(self) > 3 else ''}], {len(self)} files)"
 
     def tolist(self) -> list[str]:
-        """All of them as texts."""
+        """Return all paths as texts."""
         return list(self)
 
     def as_bytes(self) -> np.ndarray:
-        """`[files]` objects, each a path in bytes, which TensorFlow takes as strings."""
+        """Return `[files]` objects, each a path in bytes (strings to TensorFlow)."""
         # A batch has few of the folders, of which there may be a hundred thousand: only its own are looked at.
         folders = [self._folders[folder] for folder in self._folder_of.tolist()]
         found = np.empty(len(self), object)
@@ -119,7 +118,7 @@ class FileNames(Sequence[str]):
         return found
 
     def by_folder(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Folder by folder, in the order of the first file of each: the folder, and places `[files]` of its files."""
+        """Yield folders in order of their first file, with positions `[files]` of their files."""
         order = np.argsort(self._folder_of, kind="stable")
         present, first, counts = np.unique(self._folder_of, return_index=True, return_counts=True)
         starts = np.cumsum(counts) - counts
@@ -127,15 +126,15 @@ class FileNames(Sequence[str]):
             yield self._folders[present[place]], order[starts[place] : starts[place] + counts[place]]
 
     def base_names(self, rows: np.ndarray) -> list[str]:
-        """The names at some places, without their folders."""
+        """Return the names at some positions, without their folders."""
         return [os.fsdecode(name) for name in self._names[rows].tolist()]
 
     def folders(self) -> list[str]:
-        """The folders that files are in, each with a separator at its end, or empty."""
+        """Return the folders of the files, each with a final separator, or empty."""
         return [self._folders[number] for number in np.unique(self._folder_of).tolist()]
 
     def with_folders(self, folders: Mapping[str, str]) -> FileNames:
-        """The same names in other folders.
+        """Return the same names in other folders.
 
         Args:
             folders: what becomes of each of `folders()`.

@@ -1,4 +1,4 @@
-"""A few views of each training image instead of a new one at every draw: what features can be computed of."""
+"""A few fixed views of each training image, so that features can be precomputed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _STREAM = 3  # keeps the views apart from what else is drawn with the same seed
 
 
 def fixed_views(dataset: Dataset, num_views: int, seed: int) -> Dataset:
-    """The same data set, of whose training images only `num_views` augmented views are seen.
+    """Return the data set with only `num_views` augmented views per training image.
 
     The views are a function of the seed and of the image's place in the training set: the same for all folds and
-    repeats. Which of them is seen when an image is drawn is a function of what augmentation would have drawn from:
-    seed, epoch and place in the epoch (`view_numbers`).
+    repeats. The view of a drawn image is a function of the augmentation's own randomness: seed, epoch and place in the
+    epoch (`view_numbers`).
 
     Args:
         dataset: with all of its training examples.
@@ -34,7 +34,7 @@ def fixed_views(dataset: Dataset, num_views: int, seed: int) -> Dataset:
 
 
 def view_numbers(seeds: np.ndarray, num_views: int) -> np.ndarray:
-    """Which view is seen, `[batch]` in 0 .. num_views - 1, of the seed pairs `[batch, 2]` of a batch's examples.
+    """Return the views `[batch]` for a batch's seed pairs `[batch, 2]`.
 
     Works on NumPy arrays and tensors alike.
     """

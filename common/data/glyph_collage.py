@@ -1,4 +1,4 @@
-"""Glyph collages: one letter that matters among three symbols that do not; needs no download."""
+"""Glyph collages: one class letter among three nuisance symbols; needs no download."""
 
 from __future__ import annotations
 
@@ -43,19 +43,16 @@ def load_glyph_collage(
     train_images_per_class: int = 96,
     test_images_per_class: int = 32,
 ) -> Dataset:
-    """Images of 2 x 2 tiles: a target letter, which is the class, and three nuisance symbols.
+    """Load 2 x 2 collages: a target letter (the class), three nuisance symbols.
 
     The target is a Latin, Greek or Cyrillic letter (without accents) in a random font, on a random tile; 200 letters
     train, 64 validate, 64 test. Every other tile shows a symbol from a random one of four families: arrows,
-    mathematical operators, box drawing, geometric shapes. The families are the same in training, validation and test
-    but their members are not (two, one and two fifths of them), so what to ignore has to be learnt as a kind of thing.
-    A few operators resemble letters. The same seed gives the same images.
-
-    Reference: Gürbüz's thesis, section 5.3.2 (Cifar Collage), whose idea this is: there one image of a target
-    class is stitched with three images of shared super-classes whose sub-classes are disjoint between the parts.
+    mathematical operators, box drawing, geometric shapes. The families are the same in training, validation and test,
+    but their members differ (two, one and two fifths of them): a model must learn to ignore a kind of thing. A few
+    operators resemble letters. The same seed gives the same images.
 
     Args:
-        data_dir: of no meaning here; every loader has it.
+        data_dir: unused; every loader has this argument.
         cache_dir: where the drawings of the characters are kept.
         seed: of the choice of characters and of the composition.
         nuisance: False leaves the other tiles black (the thesis' "distilled" data: the same targets in the same
@@ -110,7 +107,7 @@ def _compose_parts(
 
 
 def _divide_characters(code_points: np.ndarray, generator: np.random.Generator) -> dict[str, _Characters]:
-    """Letters and nuisance symbols of training, validation and test; no character is in two of them."""
+    """Divide letters and nuisance symbols into disjoint training, validation and test sets."""
     letters = generator.permutation([code_point for code_point in code_points.tolist() if _is_plain_letter(code_point)])
     if len(letters) < sum(_NUM_LETTERS.values()):
         raise invalid(
@@ -161,7 +158,7 @@ def _compose(
 def _random_symbols(
     families: Sequence[np.ndarray], shape: tuple[int, ...], generator: np.random.Generator
 ) -> np.ndarray:
-    """Code points of the given shape: a random family, then a random one of its members."""
+    """Draw code points `shape`: a random family, then a random member of it."""
     chosen_family = generator.integers(len(families), size=shape)
     symbols = np.empty(shape, np.int64)
     for index, members in enumerate(families):
@@ -171,7 +168,7 @@ def _random_symbols(
 
 
 def _random_drawings(drawings: GlyphDrawings, code_points: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """A drawing `[..., tile, tile]` of each character in a random one of its fonts."""
+    """Return each character's drawing `[..., tile, tile]` in one of its fonts at random."""
     first = np.searchsorted(drawings.code_points, code_points, side="left")
     end = np.searchsorted(drawings.code_points, code_points, side="right")
     return drawings.images[generator.integers(first, end)]

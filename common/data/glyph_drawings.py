@@ -1,4 +1,4 @@
-"""Drawings of all characters that most fonts have: the material of the glyph data sets."""
+"""Drawings of all characters in most fonts, for the glyph data sets."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class GlyphDrawings(NamedTuple):
 
 
 def draw_glyphs(size: int, *, cache_dir: str | os.PathLike) -> GlyphDrawings:
-    """Every character that at least 12 of the 16 fonts draw, once per font.
+    """Draw every character in at least 12 of the 16 fonts, once per font.
 
-    Characters that look the same in a reference font (the first that has them) are one: the first by code point stays.
-    Blank ones are dropped. Drawn once (some ten seconds) and kept in `cache_dir`; a new version of the fonts or of
+    Of characters that look the same in a reference font (the first with both), the first by code point stays. Blank
+    ones are dropped. The drawings take some ten seconds and are cached in `cache_dir`. A new version of the fonts or of
     FreeType draws anew, since its pixels differ.
 
     Args:
@@ -51,7 +51,7 @@ def draw_glyphs(size: int, *, cache_dir: str | os.PathLike) -> GlyphDrawings:
 
 
 def character_name(code_point: int) -> str:
-    """The code point and Unicode's name, such as `"U+0041 LATIN CAPITAL LETTER A"`."""
+    """Return code point and Unicode name, such as `"U+0041 LATIN CAPITAL LETTER A"`."""
     return f"U+{code_point:04X} {unicodedata.name(chr(code_point), '')}".rstrip()
 
 
@@ -68,7 +68,7 @@ def _draw_all(size: int) -> dict[str, np.ndarray]:
 
 
 def distinct_characters(fonts: list[GlyphFont], min_fonts: int = MIN_FONTS) -> list[int]:
-    """Code points that at least `min_fonts` of the fonts have, ascending, one for each look, without blank ones."""
+    """Return ascending code points in at least `min_fonts` fonts, distinct and not blank."""
     num_fonts = Counter(code_point for font in fonts for code_point in font.code_points)
     code_points = sorted(code_point for code_point, count in num_fonts.items() if count >= min_fonts)
     drawings = [_reference_drawing(fonts, code_point) for code_point in code_points]
@@ -83,7 +83,7 @@ def _reference_drawing(fonts: list[GlyphFont], code_point: int) -> np.ndarray:
 
 
 def _first_of_same_look(drawings: np.ndarray) -> np.ndarray:
-    """For each of `[drawings, size, size]` the first index that looks the same, directly or through others between."""
+    """Return each drawing's first lookalike, direct or indirect, of `[drawings, size, size]`."""
     ink = drawings.reshape(len(drawings), -1).astype(np.float64)
     squared_norms = (ink**2).sum(axis=1)
     squared_distances = squared_norms[:, None] + squared_norms - 2 * ink @ ink.T

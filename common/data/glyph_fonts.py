@@ -1,4 +1,4 @@
-"""The fonts that matplotlib brings along, and how a character is drawn with one of them."""
+"""Fonts shipped with matplotlib, and drawing of characters with them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GlyphFont:
         self._font_of_em = lru_cache(maxsize=256)(self._open)
 
     def draw(self, code_point: int, size: int) -> np.ndarray:
-        """White ink on black, `[size, size]` uint8.
+        """Draw white ink on black, `[size, size]` uint8.
 
         All characters have one font size, so that "o" stays smaller than "O"; only those that would not fit are drawn
         smaller. The ink's bounding box is centred. Drawn four times as large and averaged, which keeps the fonts'
@@ -68,7 +68,7 @@ class GlyphFont:
 
 
 def load_glyph_fonts() -> list[GlyphFont]:
-    """The sixteen fonts of `FONT_NAMES`: DejaVu Sans, Sans Mono and Serif and STIX General, each in four styles.
+    """Load the sixteen fonts of `FONT_NAMES`: four families in four styles each.
 
     Raises:
         InvalidInput: the installed matplotlib lacks one of them.
@@ -77,7 +77,7 @@ def load_glyph_fonts() -> list[GlyphFont]:
 
 
 def fonts_fingerprint() -> str:
-    """Twelve hexadecimal digits that change with the font files and with FreeType, which draws them."""
+    """Return twelve hexadecimal digits that change with the font files or FreeType."""
     digest = hashlib.sha256(str(PIL.features.version("freetype2")).encode())
     for path in _font_paths():
         digest.update(path.read_bytes())

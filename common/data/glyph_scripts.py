@@ -1,4 +1,4 @@
-"""Glyphs in two stages: a network learns some scripts, is fine-tuned on others and tested on a third; no download."""
+"""Glyphs for two-stage training: some scripts train, others fine-tune, a third tests; no download."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HELD_OUT = 6  # one drawing in so many of each class tests the classifier of th
 
 
 class DistinctDrawings(NamedTuple):
-    """Drawings no two of which are equal, of characters that have at least `MIN_DRAWINGS` of them.
+    """Distinct drawings of characters that have at least `MIN_DRAWINGS` of them.
 
     Attributes:
         images: `[drawings, 32, 32]` uint8.
@@ -30,7 +30,7 @@ class DistinctDrawings(NamedTuple):
     code_points: np.ndarray
 
     def of(self, code_points: np.ndarray) -> Examples:
-        """Examples of these characters, labelled by their place."""
+        """Return the examples of these characters, labelled by position."""
         chosen = np.isin(self.code_points, code_points)
         order = np.argsort(code_points)
         labels = order[np.searchsorted(code_points, self.code_points[chosen], sorter=order)]
@@ -38,15 +38,15 @@ class DistinctDrawings(NamedTuple):
 
 
 def load_glyph_scripts(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
-    """Greek and Cyrillic characters train, Armenian and Georgian ones test; Latin ones and symbols are in neither.
+    """Load Greek and Cyrillic characters to train, Armenian and Georgian ones to test.
 
-    Those are the first stage's (`load_latin_glyphs`), so that a network that was trained on them is to these data what
-    one of ImageNet is to photographs of birds. A drawing that equals another one is dropped; so is a character that
-    then has fewer than eight. Training classes come in random order of their stems, a letter beside its accented forms,
-    so that a fold of the fair protocol validates on stems that it has not trained (but for one at each of its ends).
+    Latin characters and symbols are in neither: they are the first stage's (`load_latin_glyphs`). A network trained on
+    them is to these data what an ImageNet network is to photographs of birds. Repeated drawings are dropped, and so are
+    characters with fewer than eight left. Training classes come in random order of their stems, a letter beside its
+    accented forms, so a fold of the fair protocol validates on untrained stems (except one at each of its ends).
 
     Args:
-        data_dir: of no meaning here; every loader has it.
+        data_dir: unused; every loader has this argument.
         cache_dir: where the drawings are kept.
         seed: of the classes' order.
 
@@ -67,12 +67,12 @@ def load_glyph_scripts(data_dir: str | None = None, *, cache_dir: str | os.PathL
 
 
 def load_latin_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
-    """All other characters, for a classifier: its training and test images are of the same classes.
+    """Load all other characters, for a classifier: training and test share the classes.
 
     Args:
-        data_dir: of no meaning here; every loader has it.
+        data_dir: unused; every loader has this argument.
         cache_dir: where the drawings are kept.
-        seed: of the division of each class's drawings, a sixth of which tests.
+        seed: of the division of each class's drawings; a sixth tests.
 
     Returns:
         Images `[examples, 32, 32, 1]` uint8, white on black.
@@ -95,7 +95,7 @@ def load_latin_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLi
 
 
 def distinct_drawings(cache_dir: str | os.PathLike) -> DistinctDrawings:
-    """The drawings of `draw_glyphs` without twins; of equal ones the first stays, whatever their characters are.
+    """Return the drawings of `draw_glyphs` without duplicates; the first stays.
 
     Args:
         cache_dir: where the drawings are kept.
@@ -113,12 +113,12 @@ def distinct_drawings(cache_dir: str | os.PathLike) -> DistinctDrawings:
 
 
 def stem(code_point: int) -> str:
-    """The letter without its accents, small or capital as it is: `"Ά"` and `"Ἀ"` have the stem `"Α"`."""
+    """Return the letter without accents, in its case: `"Ά"` and `"Ἀ"` give `"Α"`."""
     return unicodedata.normalize("NFKD", chr(code_point))[0]
 
 
 def _of_scripts(code_points: np.ndarray, scripts: tuple[str, ...]) -> np.ndarray:
-    """Those of the characters, in their order, whose Unicode names begin with one of these words."""
+    """Return, in order, the characters with Unicode names starting with these words."""
     names = [unicodedata.name(chr(code_point), "") for code_point in code_points]
     return code_points[[name.partition(" ")[0] in scripts for name in names]]
 

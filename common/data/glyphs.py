@@ -14,17 +14,15 @@ GLYPH_SIZE = 32
 
 
 def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
-    """About 2,100 characters, 12 to 16 images each, one per font; half of the characters train, the others test.
+    """Load about 2,100 characters, 12 to 16 images each, one per font.
 
-    Like Stanford Online Products in shape: many classes with few images, retrieval among unseen classes. A class is a
-    character that at least 12 of 16 fonts draw; those that look the same are one class. About a quarter of the images
-    (23 %), nearly all of them symbols, equal another image of their class, since a family's styles share such drawings.
-
-    Training classes are in random order, so that the contiguous folds of the fair protocol are alike (in the order of
-    Unicode the last fold would have the symbols, and the others the letters).
+    Half of the characters train, the others test. The shape is that of Stanford Online Products: many classes with few
+    images, retrieval among unseen classes. A class is a character that at least 12 of 16 fonts draw; lookalikes are one
+    class. About a quarter of the images (23 %), nearly all of them symbols, equal another image of their class, since a
+    family's styles share such drawings.
 
     Args:
-        data_dir: of no meaning here; every loader has it.
+        data_dir: unused; every loader has this argument.
         cache_dir: where the drawings are kept.
         seed: of the division into training and test classes and of the classes' order.
 

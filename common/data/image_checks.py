@@ -1,4 +1,4 @@
-"""Decodes image files once before they are trained on as they are, so that damaged ones are named."""
+"""Decodes image files once before training on the originals, to name damaged ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VERSION = "1"  # of what is checked
 
 
 def check_images(examples: Examples, cache_dir: str | os.PathLike) -> None:
-    """Decodes every image to its end, unless these same contents were decoded before.
+    """Decode every image to its end, unless its contents were decoded before.
 
-    Training decodes JPEG files in TensorFlow, which completes damaged ones with made-up pixels and says nothing that a
-    program could read. Prepared copies are made of whole images; files that are trained on as they are have this check.
+    Training decodes JPEG files in TensorFlow, which completes damaged ones with made-up pixels and reports nothing to
+    the program. Prepared copies are made of whole images; originals used for training need this check.
 
     Args:
         examples: image files.

@@ -1,9 +1,8 @@
-"""Reads image files: JPEG files decoded in TensorFlow, only the window that is needed; all else through Pillow.
+"""Reads image files: JPEG in TensorFlow, only the needed window; others through Pillow.
 
-Both ways turn an image as its EXIF orientation says, as every viewer does. With `exif_orientation=False` they ignore
-it, as the published code and torchvision do: the reading of the published data sets. (The orientation of a TIFF or HEIF
-file is part of that format: its decoder always applies it.) Transparent pixels lie on white; 16-bit values are scaled;
-see `to_rgb`.
+Both apply the EXIF orientation, as every viewer does. With `exif_orientation=False` they ignore it, as the published
+code and torchvision do: the reading of the published data sets. (The orientation of a TIFF or HEIF file is part of
+that format: its decoder always applies it.) Transparent pixels become white; 16-bit values are scaled; see `to_rgb`.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ def read_image(
     seed: tf.Tensor | tuple[int, int] = (0, 0),
     exif_orientation: bool = True,
 ) -> tf.Tensor:
-    """Reads a file in a TensorFlow graph and transforms it.
+    """Read a file in a TensorFlow graph and transform it.
 
     A complete JPEG file (from its start marker to its end marker) is decoded by `tf.image.decode_and_crop_jpeg`, which
-    leaves out what `transform` does not need. Anything else (PNG, a truncated or damaged file) goes to Pillow, which is
-    slower but can say what is wrong with which file. Damage between a JPEG file's start and end is not seen here:
-    prepared copies have none, and `check_images` finds it in files that are used as they are.
+    skips what `transform` does not need. Any other file (PNG, truncated or damaged) goes to Pillow, which is slower but
+    reports the file and its fault. Damage between a JPEG file's start and end is not detected here: prepared copies
+    have none, and `check_images` finds it in files that are used as they are.
 
     Args:
         path: scalar string.
-        transform: which window is needed, and what is made of it.
+        transform: choice of a window, and its processing.
         seed: int32 `[2]`, of the example.
         exif_orientation: turn the image as its EXIF orientation says.
 
@@ -65,12 +64,12 @@ def decode_image(
     seed: tf.Tensor | tuple[int, int] = (0, 0),
     exif_orientation: bool = True,
 ) -> tf.Tensor:
-    """Decodes a file's contents in a TensorFlow graph and transforms the image, as `read_image` does.
+    """Decode a file's contents in a TensorFlow graph and transform, as `read_image`.
 
     Args:
         contents: scalar string, of a file in a format that Pillow reads.
         name: scalar string, for the error.
-        transform: which window is needed, and what is made of it.
+        transform: choice of a window, and its processing.
         seed: int32 `[2]`, of the example.
         exif_orientation: turn the image as its EXIF orientation says.
 
@@ -115,7 +114,7 @@ def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
     is_png = tf.equal(tf.strings.substr(padded, 0, 8), b"\x89PNG\r\n\x1a\n")
 
     def step(place: tf.Tensor, length: tf.Tensor, goes_on: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Go from a chunk (length, name, ...) or a segment (marker, length, ...) to the next."""
+        """Advance to the next chunk (length, name, ...) or segment (marker, length, ...)."""
         head = _bytes_at(padded, place, 8)
         chunk, segment = _number(head[:4]), _number(head[2:4])
         is_exif = tf.where(
@@ -138,7 +137,7 @@ def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
 
 
 def turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """Turn `[height, width, channels]` as an EXIF orientation (1 to 8) says, in a TensorFlow graph."""
+    """Turn `[height, width, channels]` by an EXIF orientation (1 to 8), in a graph."""
 
     def is_one_of(*orientations: int) -> tf.Tensor:
         return tf.reduce_any(tf.equal(orientation, orientations))
@@ -149,7 +148,7 @@ def turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
 
 
 def load_rgb(source: str | os.PathLike | BinaryIO, name: str, exif_orientation: bool = True) -> Image.Image:
-    """Decodes a file, or a binary stream from its beginning, with Pillow to 8-bit RGB, as `to_rgb` does.
+    """Decode a file or binary stream with Pillow to 8-bit RGB, as `to_rgb`.
 
     Args:
         source: of the image.
@@ -208,7 +207,7 @@ def _bytes_at(contents: tf.Tensor, place: tf.Tensor | int, count: int) -> tf.Ten
 
 
 def _number(digits: tf.Tensor, is_little: tf.Tensor | bool = False) -> tf.Tensor:
-    """Numbers `[...]` of bytes `[..., bytes]`."""
+    """Read numbers `[...]` from bytes `[..., bytes]`."""
     powers = np.array([256**power for power in range(digits.shape[-1])], np.int64)
     return tf.reduce_sum(digits * tf.where(is_little, powers, powers[::-1]), axis=-1)
 

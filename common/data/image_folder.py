@@ -1,4 +1,4 @@
-"""Any folder of class folders: images of one's own, split by class with a seed."""
+"""Any folder of class folders: custom images, split by class with a seed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def load_image_folder(
     train_fraction: float = 0.5,
     problems: list[InvalidInput] | None = None,
 ) -> Dataset:
-    """Loads a folder in which a class is a folder with image files in it, at any depth.
+    """Load a folder of class folders with image files, at any depth.
 
-    Classes are taken in the order of their paths, images in the order of their names, so that the data set is the same
-    on every file system. A random share of the classes trains, the others test. Links to folders and to images are
-    followed; one that leads back to a folder above itself is left out, since all that is below is there already.
-    Images are files whose names end as those of a format that is read (see `image_formats`); files with other endings
-    or without one are left out, and a line on the standard error counts them. Hidden ones are left out silently.
+    Classes are in the order of their paths, images in the order of their names, so the data set is the same on every
+    file system. A random share of the classes trains, the others test. Links to folders and to images are followed,
+    except those to a folder above themselves (its content is there already). Images are files with the ending of a
+    supported format (see `image_formats`). Other files are skipped and counted in a line on the standard error; hidden
+    ones are skipped silently.
 
     Args:
         data_dir: the folder.
@@ -82,9 +82,9 @@ def load_image_folder(
 
 
 def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[str, str]]:
-    """Image files at any depth of a folder, in the order of their paths, each with the folder that it is in.
+    """List image files at any depth, by path, each with its folder.
 
-    Links are followed as by `load_image_folder`, and the same files are left out.
+    Links are followed and files skipped as by `load_image_folder`.
 
     Args:
         folder: where to look.
@@ -114,7 +114,7 @@ def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[
 
 
 def _find_classes(root: str, problems: list[InvalidInput]) -> tuple[dict[str, FileNames], str]:
-    """Return image files by the class folder's path below `root`, and a phrase for files left out.
+    """Return image files by class path below `root`, and a phrase for skipped files.
 
     Hidden folders are skipped, and files and folders whose error `problems` gets.
     """
@@ -156,7 +156,7 @@ def _is_regular(path: str, problems: list[InvalidInput]) -> bool:
 
 
 def _readable(name: str) -> str:
-    """Return a folder's name as text that any file holds; bytes outside UTF-8 are escaped."""
+    """Return a folder's name as valid text; bytes outside UTF-8 are escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -189,7 +189,7 @@ def _folders_with_images(
 
 
 def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:
-    """What is in a folder and not hidden, in the order of names, and the folder's device and inode."""
+    """Return a folder's visible entries, sorted by name, and its device and inode."""
     try:
         with os.scandir(directory) as found:
             entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
@@ -205,7 +205,7 @@ def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:
 
 
 def _examples(files_of_class: dict[str, FileNames], class_names: list[str], first: int, end: int) -> Examples:
-    """Examples of the classes with the labels `first` to `end - 1`."""
+    """Return the examples of the classes with labels `first` to `end - 1`."""
     files = [files_of_class[class_names[label]] for label in range(first, end)]
     labels = np.repeat(np.arange(first, end), [len(of_class) for of_class in files])
     return Examples(labels=labels, paths=FileNames.joined(files))

@@ -1,4 +1,4 @@
-"""Formats of image files: opening a file, its EXIF orientation, and the files that are left out."""
+"""Formats of image files: opening a file, EXIF orientation, and skipped files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_image_name(name: str) -> bool:
 
 
 def open_image(contents: bytes, formats: Iterable[str] | None = None) -> Image.Image:
-    """Open an image without decoding its pixels, in the formats that are read here.
+    """Open an image of a supported format without decoding its pixels.
 
     Args:
         contents: of the file.
@@ -78,7 +78,7 @@ def open_image(contents: bytes, formats: Iterable[str] | None = None) -> Image.I
 
 
 def stored_orientation(contents: bytes) -> int:
-    """Return the EXIF orientation of an image file, 1 to 8; 1 without one.
+    """Return the EXIF orientation of an image file, 1 to 8; default 1.
 
     The orientation of TIFF and HEIF files is part of these formats: their decoders apply it, and it counts as 1.
     """
@@ -92,7 +92,7 @@ def stored_orientation(contents: bytes) -> int:
 
 
 def orientation_of(image: Image.Image) -> int:
-    """Return the EXIF orientation of an image that Pillow has opened, as `stored_orientation`."""
+    """Return the `stored_orientation` of an image that Pillow has opened."""
     exif = image.info.get("exif") or b""
     exif = exif.removeprefix(EXIF_PREFIX)
     order = _BYTE_ORDERS.get(exif[:2])

@@ -1,4 +1,4 @@
-"""Does something with every image of a data set, in threads, and names all images with which it cannot be done."""
+"""Parallel jobs on all images of a data set; errors name every failed image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WAITING_PER_THREAD = 64  # jobs that are made before they are begun
 
 
 def run_image_jobs(jobs: Iterable[Callable[[], object]], description: str, total: int) -> None:
-    """Calls each job once, in parallel threads (decoding, resizing and encoding release the interpreter).
+    """Call each job once in parallel threads (decoding and resizing release the interpreter).
 
     Args:
         jobs: what is to be called, taken as threads become free.
@@ -48,7 +48,7 @@ def run_image_jobs(jobs: Iterable[Callable[[], object]], description: str, total
 
 
 def _begun(pool: ThreadPoolExecutor, jobs: Iterable[Callable[[], object]], most: int) -> Iterator[Future]:
-    """The jobs in order, at most so many of them ahead of the one that is waited for."""
+    """Yield the jobs in order, started at most `most` ahead of the consumer."""
     waiting: deque[Future] = deque()
     for job in jobs:
         waiting.append(pool.submit(job))
@@ -58,7 +58,7 @@ def _begun(pool: ThreadPoolExecutor, jobs: Iterable[Callable[[], object]], most:
 
 
 def cannot_write_cache(error: OSError) -> InvalidInput:
-    """The error for a cache folder that cannot be written."""
+    """Return the error for a cache folder that cannot be written."""
     return invalid(
         "--cache_dir",
         received=error.filename or str(error),

@@ -1,8 +1,8 @@
-"""Crops, flips and resizing of images, as stateless functions of a seed pair per example.
+"""Crops, flips and resizing of images, as stateless functions of seed pairs.
 
-An `ImageTransform` says first which window of an image it needs, so that the rest need not be decoded, and then what it
-makes of that window. Every random number comes from the example's seed pair: the same pair gives the same image,
-whatever was drawn before and however many threads draw.
+An `ImageTransform` first gives the window of an image that it needs, so that the rest need not be decoded, and then
+transforms that window. Every random number comes from the example's seed pair: the same pair gives the same image, in
+any order of draws and with any number of threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUM_DRAWS = 23  # random numbers of an example: ten areas, ten aspects, top, le
 
 
 class ImageTransform(abc.ABC):
-    """How an image becomes an input of the model: which window of it is used, and what is made of that window.
+    """Conversion of an image to a model's input: a window and its processing.
 
     Called with a whole image `[height, width, channels]` and the example's seed pair `[2]` int32, it returns the input
     `[out_height, out_width, channels]`. With `works_on_batches`, also images `[batch, height, width, channels]` of one
@@ -34,20 +34,20 @@ class ImageTransform(abc.ABC):
     @property
     @abc.abstractmethod
     def output_size(self) -> int | None:
-        """Height and width of the result in pixels, or None where it is that of the image."""
+        """Height and width of the result in pixels, or None for the image's own."""
 
     @abc.abstractmethod
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        """The part of an image of this size that `finish` wants: int32 `[4]` of top, left, height, width."""
+        """Return the window that `finish` needs, int32 `[4]`: top, left, height, width."""
 
     @abc.abstractmethod
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
-        """The input made of the window's pixels; `height` and `width` are those of the whole image."""
+        """Make the input from the window; `height` and `width` are the whole image's."""
 
     def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
-        """Transforms a whole image `[height, width, channels]` with the example's seed pair."""
+        """Transform a whole image `[height, width, channels]` with the example's seed pair."""
         image = tf.convert_to_tensor(image)
         height, width = tf.shape(image)[0], tf.shape(image)[1]
         return self.finish(cut(image, self.window(height, width, seed)), height, width, seed)
@@ -61,17 +61,17 @@ class Identity(ImageTransform):
     output_size: ClassVar[None] = None
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        """The whole image."""
+        """Return the whole image."""
         return tf.stack([0, 0, height, width])
 
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
-        """The window."""
+        """Return the window."""
         return window
 
     def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
-        """The image, the batch of images or the tokens that it was given."""
+        """Return the given image, batch of images or tokens."""
         return image
 
 
@@ -80,19 +80,17 @@ NoAugmentation = Identity
 
 @dataclass(frozen=True)
 class ThesisCrop(ImageTransform):
-    """Random crop of .16 to 1 of the area, aspect from 3/4 to 4/3, resized to `size` x `size`; random flip.
+    """Random crop of .16 to 1 of the area, resize, random flip.
 
-    The thesis resizes the shorter side to 256 first. Area and aspect are relative, so the window is drawn on the image
-    as it is and resized once; on prepared copies with a shorter side of 256 both are the same.
-
-    Reference: Gürbüz's thesis, set-up of the experiments of chapters 3 and 5; the distribution is that of torchvision's
-    RandomResizedCrop.
+    The aspect is from 3/4 to 4/3, the result `size` x `size`. The thesis resizes the shorter side to 256 first. Area
+    and aspect are relative, so the window is drawn on the image as it is and resized once; on prepared copies with a
+    shorter side of 256 both are the same.
 
     Args:
         size: height and width of the result in pixels.
         flip: whether to mirror left and right with probability 1/2.
-        antialias: low-pass filter where the window is more than 1.6 times as large as the result. On prepared copies it
-            never is (at most 1.51), and the filter would take longer than all else; the published code has none.
+        antialias: low-pass filter if the window is more than 1.6 times as large as the result. On prepared copies it
+            never is (at most 1.51), and the filter would take longest; not in the published code.
 
     Output: uint8 `[size, size, channels]`.
     """
@@ -107,13 +105,13 @@ class ThesisCrop(ImageTransform):
         return self.size
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        """See `random_resized_crop_window`."""
+        """Call `random_resized_crop_window`."""
         return random_resized_crop_window(height, width, seed)
 
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
-        """Resizes and mirrors."""
+        """Resize and mirror."""
         resized = to_uint8(resize(window, self.size, self.size, self.antialias, filter_above=_TWO_TAPS_SUFFICE))
         return random_flip(resized, seed) if self.flip else resized
 
@@ -142,7 +140,7 @@ class PublishedCodeCrop(ImageTransform):
         return self.size
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        """TensorFlow's `sample_distorted_bounding_box` over the whole image."""
+        """Call TensorFlow's `sample_distorted_bounding_box` over the whole image."""
         begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
             tf.stack([height, width, 3]),
             bounding_boxes=tf.zeros([1, 0, 4]),
@@ -158,14 +156,14 @@ class PublishedCodeCrop(ImageTransform):
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
-        """Resizes and mirrors."""
+        """Resize and mirror."""
         resized = to_uint8(resize(window, self.size, self.size, antialias=False))
         return random_flip(resized, seed) if self.flip else resized
 
 
 @dataclass(frozen=True)
 class RandomShift(ImageTransform):
-    """Translation by up to `pixels` in each direction, for small images; the border pixels are repeated outwards.
+    """Translation of small images by up to `pixels` per direction, repeating the border pixels.
 
     Args:
         pixels: largest shift; rows and columns are drawn uniformly from -pixels to pixels.
@@ -180,17 +178,17 @@ class RandomShift(ImageTransform):
     output_size: ClassVar[None] = None
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        """The whole image."""
+        """Return the whole image."""
         return tf.stack([0, 0, height, width])
 
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
-        """Shifts and mirrors one image."""
+        """Shift and mirror one image."""
         return self(window, seed)
 
     def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
-        """Shifts and mirrors an image, or every image of a batch with its own seed pair."""
+        """Shift and mirror an image, or a batch's images by their seed pairs."""
         image, seed = tf.convert_to_tensor(image), tf.convert_to_tensor(seed, tf.int32)
         if image.shape.rank == 3:
             return self._shift(image[None], seed[None])[0]
@@ -213,7 +211,7 @@ class ResizedCenter(ImageTransform):
 
     Args:
         size: height and width of the result in pixels.
-        antialias: low-pass filter where the image shrinks; the published code has none.
+        antialias: low-pass filter if the image shrinks; not in the published code.
 
     Output: uint8 `[size, size, channels]`. An image whose shorter side is already right is not resized, and only its
     central crop is decoded.
@@ -230,17 +228,17 @@ class ResizedCenter(ImageTransform):
     @property
     @abc.abstractmethod
     def shorter_side(self) -> int:
-        """Shorter side in pixels to which an image is resized before the crop; best for prepared copies."""
+        """Shorter side in pixels before the crop; best for prepared copies."""
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        """The central crop where nothing is to be resized, else the whole image."""
+        """Return the central crop if no resizing is needed, else the whole image."""
         whole = tf.stack([0, 0, height, width])
         return tf.cond(self._is_resized(height, width), lambda: self._center(height, width), lambda: whole)
 
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
-        """Resizes the shorter side and crops, unless the window is the crop already."""
+        """Resize the shorter side and crop, unless the window is the crop."""
         return tf.cond(self._is_resized(height, width), lambda: to_uint8(window), lambda: self._resize_and_crop(window))
 
     def _is_resized(self, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
@@ -259,7 +257,7 @@ class ResizedCenter(ImageTransform):
 
 @dataclass(frozen=True)
 class CenterCrop(ResizedCenter):
-    """The evaluation of the thesis: shorter side to 256/227 of `size`, then the central `size` x `size` crop.
+    """The thesis' evaluation: shorter side to 256/227 of `size`, then the central crop.
 
     Reference: Gürbüz's thesis, set-up of the experiments of chapters 3 and 5 (256 and 227); other sizes keep the
     proportion, rounded to a pixel.
@@ -273,7 +271,7 @@ class CenterCrop(ResizedCenter):
 
 @dataclass(frozen=True)
 class NativeCrop(ResizedCenter):
-    """Images as data sets of one native size have them: an image of that size stays, others are brought to it.
+    """Resize to `size` for data sets of one native size; native images stay unchanged.
 
     The shorter side is resized to `size`, and the centre is taken, without the margin of `CenterCrop`.
     """
@@ -291,7 +289,7 @@ def random_resized_crop_window(
     scale: tuple[float, float] = (0.16, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> tf.Tensor:
-    """Window of a random share of an image's area with a random aspect; the rule of torchvision's RandomResizedCrop.
+    """Draw a window of random area and aspect, by torchvision's RandomResizedCrop rule.
 
     Ten times: area ~ U(scale) x height x width, log(aspect) ~ U(log ratio), window width = round(sqrt(area x aspect)),
     window height = round(sqrt(area / aspect)). The first that fits is placed uniformly; if none does, the largest
@@ -324,12 +322,12 @@ def random_resized_crop_window(
 
 
 def _largest_window(limits: tf.Tensor, ratio: tuple[float, float]) -> tf.Tensor:
-    """Height and width of the largest window with an aspect in `ratio`, `[2, 1]`."""
+    """Return height and width of the largest window with aspect in `ratio`, `[2, 1]`."""
     return tf.minimum(limits, tf.round(limits[::-1] * np.array([[1 / ratio[0]], [ratio[1]]])))
 
 
 def random_flip(image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-    """Mirrors `[height, width, channels]` left and right with probability 1/2."""
+    """Mirror `[height, width, channels]` left and right with probability 1/2."""
     return tf.cond(
         _is_mirrored(seed), lambda: tf.raw_ops.Reverse(tensor=image, dims=[False, True, False]), lambda: image
     )
@@ -338,7 +336,7 @@ def random_flip(image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tenso
 def resize(
     image: tf.Tensor, height: int | tf.Tensor, width: int | tf.Tensor, antialias: bool, filter_above: float = 1.0
 ) -> tf.Tensor:
-    """Bilinear resizing of `[height, width, channels]` to float32, with half-pixel centres.
+    """Resize `[height, width, channels]` bilinearly to float32, with half-pixel centres.
 
     Args:
         image: any numeric type.
@@ -360,23 +358,23 @@ def resize(
 
 
 def scaled_side(side: int | tf.Tensor, shorter: int | tf.Tensor, shorter_side: int) -> int | tf.Tensor:
-    """Length of one side, rounded down, when the shorter one is resized to `shorter_side`; of integers or tensors."""
+    """Return a side, rounded down, after resizing the shorter one to `shorter_side`."""
     return side * shorter_side // shorter
 
 
 def cut(image: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
-    """The pixels of a window (top, left, height, width) of `[height, width, channels]`."""
+    """Cut a window (top, left, height, width) from `[height, width, channels]`."""
     top, left, height, width = tf.unstack(window)
     return image[top : top + height, left : left + width]
 
 
 def to_uint8(image: tf.Tensor) -> tf.Tensor:
-    """Pixels in 0..255 rounded to uint8; images that are uint8 stay."""
+    """Round pixels in 0..255 to uint8; uint8 images stay."""
     return image if image.dtype == tf.uint8 else tf.cast(image + 0.5, tf.uint8)
 
 
 def uniform_draws(seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-    """Random numbers `[23]` in [0, 1) of a seed pair `[2]`; a graph that asks twice computes them once."""
+    """Draw `[23]` numbers in [0, 1) from a seed pair `[2]`, once per graph."""
     return tf.random.stateless_uniform([_NUM_DRAWS], tf.convert_to_tensor(seed, tf.int32), alg="philox")
 
 

@@ -38,7 +38,7 @@ _PARTS = ("train", "query", "gallery")
 
 
 def load_in_shop(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
-    """Loads In-shop by its official partition: `test` holds the queries, `gallery` what they search.
+    """Load In-shop by its official partition: `test` holds queries, `gallery` their candidates.
 
     Reference: Liu et al., "DeepFashion: powering robust clothes recognition and retrieval with rich annotations", 2016.
     (The thesis prints 7,986 classes and 72,712 images; the counts beside it sum to 7,982 and 52,712.)

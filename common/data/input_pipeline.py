@@ -1,4 +1,4 @@
-"""From index batches to batches of inputs: parallel, prefetched, and the same bits whenever and however it is run."""
+"""Parallel, prefetched and bit-reproducible batches of inputs from index batches."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def training_batches(
     num_threads: int | None = None,
     with_places: bool = False,
 ) -> tf.data.Dataset:
-    """Endless training batches, a pure function of the examples, the index batches, the seed and the step.
+    """Return endless training batches, a pure function of examples, index batches, seed and step.
 
-    A batch that is resumed at `start_step` equals bit for bit the one that an uninterrupted run would have had there,
-    for any number of threads.
+    A batch resumed at `start_step` equals bit for bit that of an uninterrupted run, for any number of threads.
 
     Args:
         examples: in memory, as files or in shards; with `view_seeds`, each is seen in these views alone.
@@ -81,7 +80,7 @@ def training_batches(
 def evaluation_batches(
     examples: Examples, preprocessing: ImageTransform, batch_size: int, num_threads: int | None = None
 ) -> tf.data.Dataset:
-    """All inputs once and in order, without labels; the last batch may be smaller.
+    """Return all inputs once, in order, without labels; the last batch may be smaller.
 
     Args:
         examples: in memory, as files or in shards.
@@ -104,7 +103,7 @@ def view_batches(
     seeds: np.ndarray,
     num_threads: int | None = None,
 ) -> tf.data.Dataset:
-    """Inputs of given examples with given seed pairs, in order and without labels; the last batch may be smaller.
+    """Return inputs of given examples and seed pairs, in order, without labels.
 
     Args:
         examples: in memory, as files or in shards.
@@ -134,18 +133,18 @@ def view_batches(
 
 
 def example_seeds(seed: int, epoch: int, batch: int, batch_size: int) -> np.ndarray:
-    """Seed pairs `[batch_size, 2]` int32 of a batch: a function of the seed, the epoch and the place in the epoch.
+    """Return a batch's seed pairs `[batch_size, 2]` int32, by seed, epoch and place.
 
-    They follow the place rather than the example, so that an example drawn twice in an epoch is seen in two ways.
+    They follow the place in the epoch rather than the example, so an example drawn twice in an epoch has two views.
     """
     generator = np.random.default_rng((seed, epoch, batch))
     return generator.integers(0, 2**31 - 1, size=(batch_size, 2), dtype=np.int32)
 
 
 def invalid_input_behind(error: Exception) -> InvalidInput | None:
-    """The `InvalidInput` that names the file, out of the error that `tf.data` raised because of it.
+    """Return the `InvalidInput` that names the file, out of an error by `tf.data`.
 
-    TensorFlow hands an exception on as text; this finds it again, so that a command can show the one line that helps.
+    TensorFlow passes an exception on as text. This recovers it, so that a command can show one helpful line.
 
     Returns:
         The error to raise instead, or None if a file was not the cause.
@@ -180,7 +179,7 @@ def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | File
 
 
 def _steps_at_once(content: np.ndarray | FileNames | ShardedImages, transform: ImageTransform, batch_size: int) -> int:
-    """How many batches are drawn and transformed together: calls take longer than the work on small images."""
+    """Return how many batches to transform together; calls outlast work on small images."""
     in_memory = isinstance(content, np.ndarray)
     if not (in_memory and isinstance(transform, ImageTransform) and transform.works_on_batches):
         return 1
@@ -191,7 +190,7 @@ def _steps_at_once(content: np.ndarray | FileNames | ShardedImages, transform: I
 def _dataset_of(
     draws: Callable[[], Iterator[tuple[np.ndarray, ...]]], signature: tuple[tf.TensorSpec, ...], num_steps: int
 ) -> tf.data.Dataset:
-    """What is drawn, batch by batch, or `num_steps` batches one below the other."""
+    """Return a dataset of draws: batches, or `num_steps` batches concatenated."""
     if num_steps == 1:
         return tf.data.Dataset.from_generator(draws, output_signature=signature)
 
@@ -205,7 +204,7 @@ def _dataset_of(
 
 
 def _values(content: np.ndarray | FileNames | ShardedImages) -> np.ndarray:
-    """What TensorFlow takes: of files their paths, of images in shards pairs of name and contents."""
+    """Return TensorFlow's inputs: paths of files, or (name, contents) of shard images."""
     if isinstance(content, ShardedImages):
         return content.named_contents()
     return content.as_bytes() if isinstance(content, FileNames) else content
@@ -220,7 +219,7 @@ def _batch_spec(content: np.ndarray | FileNames | ShardedImages, batch_size: int
 
 
 def _kind_of(inputs: tf.TensorSpec) -> str:
-    """Where inputs are: in a `file`, in a `shard` or in `memory`."""
+    """Return where inputs are: in a `file`, in a `shard` or in `memory`."""
     if inputs.dtype != tf.string:
         return "memory"
     return "file" if inputs.shape.rank == 0 else "shard"
@@ -241,9 +240,10 @@ class _Transforms:
     def of(
         self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec, exif_orientation: bool
     ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-        """The function of inputs (a path, a name and contents, an array, or a batch of arrays) and seed pairs.
+        """Return the function from inputs and seed pairs to transformed inputs.
 
-        A transformation that can change is traced by who calls it.
+        An input is a path, a name with contents, an array, or a batch of arrays. Callers trace a changeable
+        transformation.
         """
 
         def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -278,7 +278,7 @@ def _transformed(
     num_threads: int | None,
     exif_orientation: bool,
 ) -> tf.data.Dataset:
-    """Batches of (content, seed pairs, and possibly labels), with the content transformed and without the seeds."""
+    """Transform the content of (content, seed pairs, perhaps labels); drop the seeds."""
     at_once = drawn.element_spec[0].dtype != tf.string and transform.works_on_batches
     elements = drawn if at_once else drawn.unbatch()
     inputs, pairs = elements.element_spec[:2]

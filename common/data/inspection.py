@@ -1,4 +1,4 @@
-"""Looks through a data set: what is there, what cannot be read, what is in two parts at once."""
+"""Inspection of a data set: contents, unreadable files, examples in two parts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Inspection:
 
     @property
     def unreadable(self) -> list[str]:
-        """The files that cannot be read to their end, each with the reason."""
+        """Files that cannot be read to their end, each with the reason."""
         return [f"{found.name}: {found.complaint}" for found in self.examples if found.complaint]
 
     @property
@@ -80,22 +80,22 @@ class Inspection:
 
     @property
     def num_repeated(self) -> int:
-        """How many examples equal an earlier one of their own part."""
+        """The number of examples equal to an earlier one of their part."""
         digested = self._digested()
         return len(digested) - len({(found.part, found.sha256) for found in digested})
 
     @property
     def modes(self) -> Counter:
-        """How many images there are of each kind."""
+        """The number of images of each kind."""
         return Counter(found.mode for found in self.examples if found.mode)
 
     def digest(self, part: str) -> str:
-        """SHA-256 over the digests of a part's examples and their labels, in order."""
+        """Return the SHA-256 of a part's digests and labels, in order."""
         lines = "".join(f"{found.sha256} {found.label}\n" for found in self.examples if found.part == part)
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def describe(self) -> str:
-        """The findings, as lines for a terminal."""
+        """Return the findings, as lines for a terminal."""
         dataset, lines = self.dataset, []
         for part, examples in parts_of(dataset):
             lines.append(f"{part}: {len(examples):,} examples of {examples.num_classes:,} classes")
@@ -121,7 +121,7 @@ class Inspection:
 
 
 def inspect_dataset(dataset: Dataset) -> Inspection:
-    """Reads every example once: digests it and, if it is an image file, decodes it to its end.
+    """Read every example once: digest it, and decode image files to the end.
 
     Two examples are the same if their bytes are; re-encoded copies are not found.
     """

@@ -1,4 +1,4 @@
-"""Finds JPEG files that a decoder completes with made-up pixels: libjpeg only warns, and Pillow keeps it to itself."""
+"""Detection of JPEG files with missing data, which decoders silently replace by made-up pixels."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ class _Layout(NamedTuple):
 
 
 def jpeg_complaint(contents: bytes) -> str | None:
-    """What is wrong with the coded data of a JPEG file that ends with an end marker all the same; None if nothing is.
+    """Return the fault in a JPEG file's data before its end marker, or None.
 
-    A decoder fills what is missing with grey and ignores what is left over. Here a file of one scan is decoded (at an
-    eighth of its size) from its coded data and 8 more bytes, without the end marker: if that does not make all pixels,
-    data are missing; if it does without the last 8 bytes, they do not belong to the image. Files of several scans
-    (progressive) are decoded twice, with different bytes put in after each scan: pixels that differ were made of them.
-
-    Not found: damage after which exactly as many pixels come out, and a progressive file without its last scans.
+    A decoder fills missing data with grey and ignores excess data. Here a file of one scan is decoded (at an eighth of
+    its size) from its coded data and 8 more bytes, without the end marker. If that does not give all pixels, data are
+    missing; if all pixels appear without the last 8 bytes, those do not belong to the image. Files of several scans
+    (progressive) are decoded twice, with different bytes inserted after each scan: pixels that differ were made of
+    them.
 
     Args:
-        contents: of the file. What is no JPEG, or not whole, has no complaint here: the decoder has one.
+        contents: of the file. Files that are not JPEG, or truncated, give None: the decoder reports them.
     """
     layout = _layout(contents)
     if layout is None:
@@ -53,7 +52,7 @@ def jpeg_complaint(contents: bytes) -> str | None:
 
 
 def _layout(contents: bytes) -> _Layout | None:
-    """The scans of a file, or None if its markers are not in order."""
+    """Return the scans of a file, or None if its markers are disordered."""
     if not contents.startswith(_START):
         return None
     place, frame = len(_START), None
@@ -81,14 +80,14 @@ def _layout(contents: bytes) -> _Layout | None:
 
 
 class _Halting(io.BytesIO):
-    """A stream that is read up to `halt` first, and only beyond when asked again."""
+    """A stream that first reads up to `halt`, and beyond only when asked again."""
 
     def __init__(self, contents: bytes, halt: int) -> None:
         super().__init__(contents)
         self.halt = halt
 
     def read(self, size: int | None = -1) -> bytes:
-        """Up to `size` bytes."""
+        """Read up to `size` bytes."""
         left = self.halt - self.tell()
         return super().read(min(size, left) if left > 0 and size is not None and size >= 0 else size)
 
@@ -111,7 +110,7 @@ def _complaint(contents: bytes, layout: _Layout) -> str | None:
 
 
 def _filled(contents: bytes, ends: tuple[int, ...], filling: bytes) -> bytes:
-    """The file with bytes after each scan, which a decoder skips unless it needs them."""
+    """Insert bytes after each scan, which a decoder skips unless it needs them."""
     parts = [contents[start:end] for start, end in zip((0, *ends), ends)]
     return (filling * _FILLING).join([*parts, contents[ends[-1] :]])
 

@@ -1,4 +1,4 @@
-"""Kinds of copies of images in a cache: single files, or shards with many of them."""
+"""Kinds of image copies in a cache: single files, or shards of many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COPIES = ("files", "shards")
 
 
 def chosen_copies(cache_dir: str | os.PathLike) -> str:
-    """The kind of copies, one of `COPIES`, that was chosen for a cache of images; `files` where none was.
+    """Return the kind of copies chosen for a cache (`COPIES`); default `files`.
 
     Raises:
         InvalidInput: the file that says so is damaged.
@@ -32,7 +32,7 @@ def chosen_copies(cache_dir: str | os.PathLike) -> str:
 
 
 def choose_copies(cache_dir: str | os.PathLike, copies: str) -> None:
-    """Chooses the kind of copies that all who prepare images in a cache make and read from now on.
+    """Choose the kind of copies that all processes make and read in a cache.
 
     Copies of the other kind stay where they are.
 

@@ -1,4 +1,4 @@
-"""A table of images of one's own: path, label and split, as CSV or Parquet."""
+"""A table of custom images: path, label and split, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def load_manifest(
     seed: int = 0,
     problems: list[InvalidInput] | None = None,
 ) -> Dataset:
-    """Loads the images that a table lists, with the split that it states.
+    """Load the images of a table, with the split that it gives.
 
     A row is an image: `path` (relative to the table's folder, or absolute), `label` (any text; the same text is the
     same class in every part) and `split`: `train`, `test`, and optionally `validation` (a fixed validation set instead
-    of folds) and `gallery` (what the test images search; without it they search each other). Other columns are
-    ignored. Training classes are numbered in the order in which they first occur, which is the order of the folds.
+    of folds) and `gallery` (searched by the test images; without it they search each other). Other columns are
+    ignored. Training classes are numbered in the order of their first row, which is the order of the folds.
     A training image may have several rows, and is drawn as often; in another part it would find itself.
 
     Args:
@@ -91,7 +91,7 @@ def load_manifest(
 
 
 def read_image_table(path: str) -> tuple[list[str], list[str] | None]:
-    """Absolute paths of the images that a table lists, and their labels if it has a column of them.
+    """Read absolute paths of a table's images, and labels, if any.
 
     Args:
         path: a `.csv` or `.parquet` file with a column `path` (relative to the table's folder, or absolute), and
@@ -177,12 +177,12 @@ def read_csv_table(
 
 
 def _plain(header: Iterable[str]) -> list[str]:
-    """Names of columns without spaces around them and capitals."""
+    """Normalise column names: no surrounding spaces, no capitals."""
     return [name.strip().lower() for name in header]
 
 
 def _delimiter(header: str, required: Sequence[str]) -> str:
-    """What separates the columns: a comma, unless the header has all required ones only by a semicolon or a tab.
+    """Return the delimiter: a comma, unless only semicolons or tabs give all required columns.
 
     The header decides rather than `csv.Sniffer`, which guesses from the data and may find a letter.
     """
@@ -195,7 +195,7 @@ def _delimiter(header: str, required: Sequence[str]) -> str:
 def _read_parquet(
     path: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, list[str]]]:
-    """The same of a Parquet file."""
+    """Read the same of a Parquet file."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
@@ -217,7 +217,7 @@ def _read_parquet(
 
 
 def _text(value: object) -> str:
-    """Return a value as text; bytes are names of files, which may be no UTF-8."""
+    """Return a value as text; bytes are file names, perhaps not UTF-8."""
     return "" if value is None else os.fsdecode(value) if isinstance(value, bytes) else str(value)
 
 
@@ -231,7 +231,7 @@ def _check_columns(path: str, present: Sequence[str], required: Sequence[str]) -
 
 
 def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels `[images]`, those of training classes first, and the name of each."""
+    """Return labels `[images]`, training classes first, and the name of each."""
     number_of: dict[str, int] = {}
     for wanted in ("train", None):
         for name, split in zip(names, splits):
@@ -243,7 +243,7 @@ def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tup
 def _sound_rows(
     table: str, places: list[str], columns: dict[str, list[str]], found: list[InvalidInput]
 ) -> tuple[FileNames, list[int]]:
-    """Return paths and numbers of the sound rows; `found` gets the errors of the others."""
+    """Return paths and numbers of sound rows; `found` gets the others' errors."""
     paths: list[str] = []
     kept: list[int] = []
     first_of: dict[object, int] = {}
@@ -268,7 +268,7 @@ def _sound_rows(
 
 
 def _existing(table: str, text: str, place: str) -> str:
-    """Return the absolute path of an image, with slashes for backslashes if only that one exists."""
+    """Return an image's absolute path, with slashes for backslashes if only that exists."""
     for relative in (text, text.replace("\\", "/")):
         path = os.path.join(os.path.dirname(table), relative)
         if os.path.isfile(path):

@@ -26,14 +26,12 @@ _DAMAGED = (OSError, EOFError, ValueError, KeyError, zlib.error, zipfile.BadZipF
 
 
 def load_mnist(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
-    """Loads MNIST from the four official IDX files, packed (`.gz`) or not, or from Keras' `mnist.npz`.
+    """Load MNIST from its four IDX files (or `.gz`), or Keras' `mnist.npz`.
 
-    The official division: 60,000 digits train and 10,000 test. Unlike in the other data sets the ten classes of the
-    test set are those of the training set: nothing is unseen but the images. `train` is to be trained on, `test` are
-    the queries and, each without itself, the gallery; labels are the digits in both. The fair protocol, which trains
-    and validates on disjoint classes, therefore does not fit; `experiments.mnist_study` loads the digits itself.
-
-    Reference: LeCun, Cortes, Burges, "The MNIST database of handwritten digits"; thesis section 3.3.1.
+    The official division: 60,000 digits train and 10,000 test. Unlike in the other data sets, the ten classes of the
+    test set are those of the training set: only the images are unseen. `train` is for training; `test` holds the
+    queries and, each without itself, the gallery; labels are the digits in both. The fair protocol trains and validates
+    on disjoint classes, so it does not fit; `experiments.mnist_study` loads the digits itself.
 
     Args:
         data_dir: the folder of the files, or the one that holds it under the name `mnist`.
@@ -68,7 +66,7 @@ def load_mnist(data_dir: str | None, *, cache_dir: str | None = None, seed: int 
 
 
 def _find(data_dir: str | None) -> str:
-    """The folder with `mnist.npz` or at least one IDX file (a missing one is then named when it is read)."""
+    """Return the folder with `mnist.npz` or an IDX file (others are then required)."""
     candidates = [] if data_dir is None else [data_dir, os.path.join(data_dir, "mnist")]
     names = [name for pair in _IDX_FILES.values() for name in pair]
     for folder in candidates:
@@ -103,7 +101,7 @@ def _idx_path(folder: str, name: str) -> str:
 
 
 def _read_idx(path: str, num_dimensions: int) -> np.ndarray:
-    """The array of bytes in an IDX file: two zero bytes, type 8, the rank, big-endian sizes, then the content."""
+    """Read an IDX file: two zero bytes, type 8, rank, big-endian sizes, then bytes."""
     try:
         with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
             content = file.read()

@@ -1,4 +1,4 @@
-"""Shared parts of the loaders of official data sets: finding the folder, reading listings, errors with line numbers."""
+"""Shared parts of official loaders: finding folders, reading listings, errors with line numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OfficialRelease:
     official_counts: dict[str, int]
 
     def find(self, data_dir: str | None) -> str:
-        """The absolute path of the folder with all that is required: `data_dir` or the release's folder in it.
+        """Return the absolute folder with all required files: `data_dir` or the release's folder.
 
         Raises:
             InvalidInput: there is none; it says what to download from where, the layout that is expected, and which
@@ -48,7 +48,7 @@ class OfficialRelease:
         return found
 
     def is_at(self, data_dir: str | None) -> bool:
-        """Whether `find` finds it."""
+        """Return whether `find` succeeds."""
         return self._complete_folder(data_dir) is not None
 
     def _complete_folder(self, data_dir: str | None) -> str | None:
@@ -59,7 +59,7 @@ class OfficialRelease:
         return None
 
     def missing(self, data_dir: str | None) -> InvalidInput:
-        """The error for a folder in which the data set is not."""
+        """Return the error for a folder without the data set."""
         layout = f"{self.folder}/ (or the folder it is in) with {', '.join(self.required)}"
         return invalid(
             "--data_dir",
@@ -73,7 +73,7 @@ class OfficialRelease:
 
 
 def read_rows(path: str, num_columns: int, num_header_lines: int = 0) -> list[tuple[str, list[str]]]:
-    """Rows of a text table with columns between blanks; the last column may hold blanks itself.
+    """Read rows of columns between blanks; the last column may contain blanks.
 
     Returns:
         For each row that is not empty its place ("images.txt, line 7", for error messages) and its columns.
@@ -98,7 +98,7 @@ def read_rows(path: str, num_columns: int, num_header_lines: int = 0) -> list[tu
 
 
 def read_integer(place: str, text: str, lowest: int, highest: int | None = None) -> int:
-    """The integer that `text` spells, or `InvalidInput` with its place if there is none or it is out of range."""
+    """Return the integer in `text`; raise `InvalidInput` if absent or out of range."""
     at_most = "" if highest is None else f" to {highest}"
     try:
         number = int(text)
@@ -110,7 +110,7 @@ def read_integer(place: str, text: str, lowest: int, highest: int | None = None)
 
 
 def wrong_annotation(place: str, received: object, expected: str) -> InvalidInput:
-    """The error for an annotation that is malformed or contradicts another one."""
+    """Return the error for an annotation that is malformed or contradicts another."""
     return invalid(
         f"annotation ({place})",
         received=received,
@@ -120,7 +120,7 @@ def wrong_annotation(place: str, received: object, expected: str) -> InvalidInpu
 
 
 def existing_files(folder: str, relative_paths: Sequence[str], places: Sequence[str]) -> FileNames:
-    """Absolute paths `[files]` of listed files, after a look into every folder that they are in.
+    """Return absolute paths `[files]` of listed files, after checking their folders.
 
     Args:
         folder: that the paths are relative to.
@@ -189,12 +189,12 @@ def official_dataset(
 
 
 def _as_published(examples: Examples) -> Examples:
-    """Return the examples in the reading of the published code, which ignores EXIF orientation."""
+    """Return the examples as read by the published code, without EXIF orientation."""
     return replace(examples, exif_orientation=False)
 
 
 def split_by_class_order(release: OfficialRelease, num_classes: int) -> tuple[int, tuple[str, ...]]:
-    """How many of the first classes train: the official number, or half of them where classes are missing.
+    """Return the number of first classes that train: official, or half of incomplete data.
 
     Returns:
         The number of training classes and the deviations that it makes.

@@ -14,13 +14,10 @@ _MANTISSA, _ONE = np.uint64(0x7FFFFF), np.uint64(0x3F800000)  # the bits of floa
 
 
 def uniform_of_each(seeds: tf.Tensor, num_draws: int) -> tf.Tensor:
-    """What `tf.random.stateless_uniform([num_draws], seed, alg="philox")` gives for each seed pair, to the bit.
+    """Return `tf.random.stateless_uniform([num_draws], seed, alg="philox")` per seed pair, bit for bit.
 
-    That operator takes one pair, and a loop over the images of a batch takes longer than all else in the augmentation
+    That operator takes one pair. A loop over the images of a batch would take longer than the rest of the augmentation
     of small ones.
-
-    Reference: Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011), Philox4x32-10; TensorFlow's kernel
-    makes key and counter of a pair by one block of it.
 
     Args:
         seeds: `[batch, 2]` int32.
@@ -43,10 +40,10 @@ def uniform_of_each(seeds: tf.Tensor, num_draws: int) -> tf.Tensor:
 
 
 def _blocks(counter: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    """A block of four numbers for each counter `[4, ...]` and key `[2, ...]`, all of 32 bits, as uint64 `[4, ...]`.
+    """Return four 32-bit numbers, uint64 `[4, ...]`, per counter `[4, ...]` and key.
 
-    The first and the third number go through a round side by side, and so do the second and the fourth: tracing the
-    operators takes longer than the numbers of a batch.
+    The key is `[2, ...]`. The first and the third number go through a round together, and so do the second and the
+    fourth: tracing the operators takes longer than the numbers of a batch.
     """
     ones = (1,) * (counter.shape.rank - 1)
     multipliers = tf.constant(_MULTIPLIERS.reshape(2, *ones))

@@ -1,4 +1,4 @@
-"""Reads the pickles of CIFAR's Python archives without being able to run anything that a pickle may hold."""
+"""Safe reader of the pickles in CIFAR's Python archives; it runs no code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _BYTES_DTYPES = ("u1", "uint8", "|u1")
 
 
 def read_plain_pickle(path: str) -> dict:
-    """The dictionary in a pickle of numbers, texts, lists, dictionaries and arrays of bytes; keys are text.
+    """Read a pickled dictionary of numbers, texts, lists, dictionaries and byte arrays.
 
-    A pickle is a program; this interpreter of it knows no function of Python or NumPy. The three names that an array
-    is stored with lead to stand-ins defined here, which accept unsigned bytes only; any other name is an error.
+    Its keys are text. A pickle is a program; this interpreter knows no function of Python or NumPy. The three names
+    that an array is stored with refer to stand-ins defined here, which accept unsigned bytes only. Any other name is an
+    error.
 
     Args:
         path: of the file, at most 256 MiB.
@@ -53,7 +54,7 @@ class _StoredType:
 
 
 class _StoredArray:
-    """Stands for an array, which is stored as an empty one and a state to be set."""
+    """Stand-in for an array, which is stored as an empty one and a state."""
 
     array = None
 
@@ -89,7 +90,7 @@ def _text(value: object) -> str:
 
 
 def _plain(value: object) -> np.ndarray | dict | list | str | float:
-    """The value with arrays for their stand-ins and text for byte strings."""
+    """Replace stand-ins by arrays, and byte strings by text."""
     if isinstance(value, _StoredArray):
         if value.array is None:
             raise pickle.UnpicklingError("an array without contents")

@@ -1,4 +1,4 @@
-"""Copies of a data set's images with a given shorter side, made once, so that training decodes small files."""
+"""Small copies of a data set's images with a given shorter side, made once."""
 
 from __future__ import annotations
 
@@ -28,17 +28,12 @@ _DESCRIPTION = "preparing images"
 def prepare_images(
     examples: Examples, cache_dir: str, shorter_side: int, boxes: bool = False, copies: str = COPIES[0]
 ) -> Examples:
-    """Writes copies whose shorter side is `shorter_side`, and returns the same examples as those copies.
+    """Write copies with the shorter side `shorter_side`; return the examples as copies.
 
     Copies are RGB JPEG files of quality 95, resized bilinearly with antialiasing (torchvision's rule: the longer side
-    is rounded down). An image whose shorter side is smaller is enlarged, as the recipe of the thesis resizes all
-    images to a shorter side of 256. They are turned as the EXIF orientation of the sources says, unless
-    `examples.exif_orientation` is False; the returned examples are upright and have it False.
-
-    A copy is known by the digest of the source's contents (and of its EXIF orientation, if that is applied), the
-    shorter side and the box: different sources, readings and sizes never mix, a source that changes is prepared again,
-    and one that is moved is not. Files appear under their name only when complete, so that an interrupted preparation
-    continues where it stopped, and several processes may prepare the same images.
+    is rounded down). An image with a smaller shorter side is enlarged, as the recipe of the thesis resizes all images
+    to a shorter side of 256. The EXIF orientation of the sources is applied, unless `examples.exif_orientation` is
+    False; the returned examples are upright and have it False.
 
     Args:
         examples: image files.
@@ -68,7 +63,7 @@ def prepare_images(
 
 
 class _Sources:
-    """Images of which there are to be copies; `crops` are boxes `[images, 4]`, or None for whole images."""
+    """Images to copy; `crops` are boxes `[images, 4]`, or None for whole images."""
 
     def __init__(
         self, paths: FileNames, crops: np.ndarray | None, cache_dir: str, shorter_side: int, exif_orientation: bool
@@ -78,21 +73,21 @@ class _Sources:
         self._digests = content_digests(paths, cache_dir, exif_orientation=exif_orientation)
 
     def copy_name(self, row: int) -> str:
-        """`ab/stem-abcdef0123456789.jpg`, from a digest of all that decides what the copy looks like."""
+        """Return `ab/stem-abcdef0123456789.jpg`, from a digest of all that affects the copy."""
         described = repr((self._digests[row].decode(), self._box(row), QUALITY, COPY_VERSION))
         digest = hashlib.sha256(described.encode()).hexdigest()
         stem = os.path.splitext(os.path.basename(self.paths[row]))[0][:40]
         return os.path.join(digest[:2], f"{stem}-{digest[:20]}.jpg")
 
     def keys(self) -> np.ndarray:
-        """`[images]` 16 bytes each, from the digests of contents and the boxes."""
+        """Return `[images]` keys of 16 bytes, from digests of contents and boxes."""
         if self._crops is None:
             return np.frombuffer(binascii.unhexlify(self._digests.astype("S32").tobytes()), "S16")
         boxed = (repr((self._digests[row].decode(), self._box(row))) for row in range(len(self._digests)))
         return np.array([hashlib.sha256(each.encode()).digest()[:16] for each in boxed], "S16")
 
     def copy(self, row: int) -> bytes:
-        """The contents of a copy; see `small_copy`."""
+        """Return the contents of a copy; see `small_copy`."""
         content = self._digests[row].decode()
         return small_copy(self.paths[row], self._box(row), content, self._shorter_side, self._exif_orientation)
 
@@ -101,7 +96,7 @@ class _Sources:
 
 
 def _as_files(sources: _Sources, folder: str) -> FileNames:
-    """The copies' paths, after those that are missing were made."""
+    """Make missing copies; return the paths of all."""
     copies = FileNames(os.path.join(folder, sources.copy_name(row)) for row in range(len(sources.paths)))
     missing = _missing(copies)
 
@@ -113,7 +108,7 @@ def _as_files(sources: _Sources, folder: str) -> FileNames:
 
 
 def _as_shards(sources: _Sources, folder: ShardFolder) -> ShardedImages:
-    """The copies, after those that are missing were made."""
+    """Make missing copies; return all."""
     keys = sources.keys()
     copies, missing = folder.find(keys)
     if not missing.any():
@@ -135,7 +130,7 @@ def _run(prepare: Callable[[int], None], rows: np.ndarray) -> None:
 
 
 def _missing(copies: FileNames) -> np.ndarray:
-    """Rows of the copies that are not there, one of those that are the same file."""
+    """Return the rows of missing copies, one per file."""
     missing: list[int] = []
     for folder, rows in copies.by_folder():
         seen = set(os.listdir(folder)) if os.path.isdir(folder) else set()

@@ -1,4 +1,4 @@
-"""Batches of randomly chosen examples: SPC-n and SPC-R, pure functions of the seed and the epoch."""
+"""Random batches of examples: SPC-n and SPC-R, pure functions of seed and epoch."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class MPerClassBatches:
 
     @property
     def class_places(self) -> np.ndarray:
-        """Which of a batch's classes stands at each of its places, `[batch]` integers; the same in every batch."""
+        """The class at each place of every batch, `[batch]` integers."""
         return np.repeat(np.arange(self.classes_per_batch), self.samples_per_class)
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, batch]` int64 of one epoch, class by class in each batch (c1 c1 c2 c2 ...)."""
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch, batches sorted by class."""
         generator = np.random.default_rng((self.seed, epoch))
         rounds = range(self.batches_per_epoch)
         drawn = [generator.choice(len(self._sizes), self.classes_per_batch, replace=False) for _ in rounds]
@@ -68,17 +68,15 @@ class MPerClassBatches:
         return indices.reshape(self.batches_per_epoch, self.batch_size)
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
         return batches_from_step(self, step)
 
 
 class RandomPairBatches:
-    """SPC-R: random examples, and for the last place of a batch one more of a class that is in it.
+    """SPC-R: random examples, the last one of a class already in the batch.
 
-    So every batch has a positive pair, and classes come up as often as they have examples. No example is twice in a
+    So every batch has a positive pair, and classes occur in proportion to their examples. No example is twice in a
     batch. An epoch has as many batches as fit into the data.
-
-    Reference: Milbich's dissertation, section 2.2.2.
 
     Args:
         labels: `[examples]` integers; they need not be consecutive.
@@ -86,7 +84,7 @@ class RandomPairBatches:
         seed: non-negative.
 
     Attributes:
-        class_places: None, because any class may stand at any place of a batch.
+        class_places: None, because any class may be at any place of a batch.
 
     Raises:
         InvalidInput: a batch size out of range, or a class with one example.
@@ -108,7 +106,7 @@ class RandomPairBatches:
         self._examples_of = np.split(np.argsort(self._classes, kind="stable"), ends)  # [classes][examples of the class]
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, batch]` int64 of one epoch; the last of a batch is the one of a known class."""
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch, each batch's repeated class last."""
         generator = np.random.default_rng((self.seed, epoch))
         return np.stack([self._batch(generator) for _ in range(self.batches_per_epoch)])
 
@@ -121,12 +119,12 @@ class RandomPairBatches:
         return np.append(chosen, generator.choice(others))
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Endless pairs (epoch, indices `[batch]`), beginning with the batch of training step `step` (from 0)."""
+        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
         return batches_from_step(self, step)
 
 
 def _distinct_places(generator: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:
-    """`[groups, count]` places below the size of each group, without repetition until a group is used up."""
+    """Draw places `[groups, count]` below each group's size, without repetition until exhausted."""
     places = np.empty((len(sizes), count), np.int64)
     for column in range(count):
         num_used = column % sizes  # of the present round through the group

@@ -1,4 +1,4 @@
-"""Reads files that are files: a pipe or a device in a data set would be waited for without end."""
+"""Reading of regular files; a pipe or device would block without end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = (
 
 
 def regular_status(path: str | os.PathLike) -> os.stat_result:
-    """What the file system says of a file; links are followed.
+    """Return a file's status; links are followed.
 
     Raises:
         InvalidInput: there is no such file, or it is something else; it names it.
@@ -29,7 +29,7 @@ def regular_status(path: str | os.PathLike) -> os.stat_result:
 
 
 def read_regular_file(path: str | os.PathLike) -> bytes:
-    """The contents of a file.
+    """Return the contents of a file.
 
     Raises:
         InvalidInput: it is no file, or cannot be read; it names it.
@@ -41,7 +41,7 @@ def read_regular_file(path: str | os.PathLike) -> bytes:
 
 
 def contents_of(path: str | os.PathLike) -> bytes | str:
-    """The contents of a file, or a phrase that says why they cannot be read."""
+    """Return a file's contents, or a phrase for why they cannot be read."""
     status = _status(path)
     if isinstance(status, str):
         return status

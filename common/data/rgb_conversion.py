@@ -1,4 +1,4 @@
-"""Any image as 8-bit RGB: values keep their range, and what is transparent lies on white."""
+"""Any image as 8-bit RGB: values keep their range, and transparency becomes white."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SIXTEEN_BITS_AS_INTEGERS = ("PNG", "PPM")  # formats that Pillow before 11 deco
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Converts an image that Pillow has opened; grey, palette, CMYK and 16-bit images, and those with transparency.
+    """Convert an image opened by Pillow: grey, palette, CMYK, 16-bit or transparent.
 
-    16-bit grey values v become v / 257, rounded (12-bit ones of a TIFF file v x 255 / 4095): black stays black and the
+    16-bit grey values v become v / 257, rounded (12-bit ones of a TIFF file v x 255 / 4095): black stays black, and the
     greatest value that the file can hold becomes 255. Transparent pixels are composed with white.
 
     Raises:
@@ -37,7 +37,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _greatest_value(image: Image.Image) -> int | None:
-    """The greatest value that a pixel of more than 8 bits can have, or None where there is no such pixel or value."""
+    """Return the greatest value of pixels of more than 8 bits, or None."""
     if image.mode.startswith("I;16"):
         bits = getattr(image, "tag_v2", {}).get(_BITS_PER_SAMPLE, (16,))[0]
         return 2**bits - 1

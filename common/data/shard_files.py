@@ -1,4 +1,4 @@
-"""The format of shards: contents of many images one after the other, then the table of them, then what it ends with.
+"""The shard format: contents of many images, then their table, then a footer.
 
 A shard is one file, so it appears at once, and its table belongs to it:
 
@@ -25,7 +25,7 @@ _FORMAT = b"imgshrd1"
 
 
 def write_shard(file: BinaryIO, images: Sequence[tuple[bytes, bytes]]) -> None:
-    """Writes a shard.
+    """Write a shard.
 
     Args:
         file: empty, open for writing.
@@ -39,7 +39,7 @@ def write_shard(file: BinaryIO, images: Sequence[tuple[bytes, bytes]]) -> None:
 
 
 def read_records(path: str | os.PathLike) -> np.ndarray | str:
-    """The table of a shard, `[images]` of `RECORD`, or a phrase that says how the file is damaged.
+    """Read a shard's table, `[images]` of `RECORD`, or describe the file's damage.
 
     Raises:
         OSError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""A folder of shards: which images are in it, and more of them added by one process at a time."""
+"""A folder of shards: its images, and additions by one process at a time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ShardFolder:
         self._read()
 
     def find(self, keys: np.ndarray) -> tuple[ShardedImages, np.ndarray]:
-        """The images with some keys, and which of them are missing.
+        """Return the images with some keys, and which of them are missing.
 
         Args:
             keys: `[images]` of 16 bytes (`S16`), in any order; one may occur several times.
@@ -64,11 +64,11 @@ class ShardFolder:
 
     @contextlib.contextmanager
     def filling(self) -> Iterator[Callable[[bytes, bytes], None]]:
-        """Holds the folder for this process, and gives a function that adds an image (key, contents).
+        """Lock the folder for this process; yield a function that adds (key, contents).
 
-        Waits while another process fills the folder; what that has added is found then. The function may be called
-        from several threads. A shard is written whenever there is enough for one, and at the end, also after an
-        error: only a process that is killed loses what it had for its last shard.
+        It waits while another process fills the folder, and then finds that process's images. Several threads may call
+        the function. A shard is written as soon as it is full, and at the end, also after an error; only a killed
+        process loses the images of its last shard.
 
         Raises:
             InvalidInput: the folder cannot be written.
@@ -90,7 +90,7 @@ class ShardFolder:
             self._read()
 
     def _read(self) -> list[pathlib.Path]:
-        """Reads the tables of all shards; returns those that are damaged."""
+        """Read the tables of all shards; return the damaged ones."""
         shards: list[str] = []
         damaged: list[pathlib.Path] = []
         keys, entries = [np.zeros(0, RECORD["key"])], [np.zeros(0, ENTRY)]
@@ -123,7 +123,7 @@ def _records_of(path: pathlib.Path) -> np.ndarray | str:
 
 
 def _entries(shard: int, records: np.ndarray) -> np.ndarray:
-    """Places `[images]` of a shard's images, from its table."""
+    """Return places `[images]` of a shard's images, from its table."""
     entries = np.empty(len(records), ENTRY)
     entries["shard"], entries["length"], entries["checksum"] = shard, records["length"], records["checksum"]
     entries["offset"] = np.cumsum(records["length"], dtype=np.int64) - records["length"]
@@ -148,7 +148,7 @@ class _ShardWriter:
         self._lock = threading.Lock()
 
     def add(self, key: bytes, contents: bytes) -> None:
-        """Takes an image; the thread that completes a shard writes it."""
+        """Add an image; the thread that completes a shard writes it."""
         with self._lock:
             self._images.append((key, contents))
             self._size += len(contents)
@@ -156,7 +156,7 @@ class _ShardWriter:
         self._write(images)
 
     def flush(self) -> None:
-        """Writes what is there as a smaller shard."""
+        """Write the remaining images as a smaller shard."""
         with self._lock:
             images = self._taken()
         try:

@@ -15,10 +15,9 @@ ENTRY = np.dtype([("shard", "<i4"), ("offset", "<i8"), ("length", "<u4"), ("chec
 
 
 class ShardedImages(Sequence[bytes]):
-    """Contents of image files that lie one after the other in shards; 20 bytes of memory for each.
+    """Contents of image files in shards, in 20 bytes of memory each.
 
-    A sequence of contents, read when they are asked for, in which an array of indices (or a mask, or a slice) chooses
-    a part without reading anything.
+    A sequence of contents, read on access. An array of indices (or a mask, or a slice) selects a part without reading.
 
     Args:
         shards: paths of the files.
@@ -38,7 +37,7 @@ class ShardedImages(Sequence[bytes]):
     def __getitem__(self, index: slice | Sequence[int] | np.ndarray) -> ShardedImages: ...
 
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> bytes | ShardedImages:
-        """The contents at a place, or the images at several (indices, a mask `[images]`, or a slice)."""
+        """Return contents at a place, or images at indices, a mask `[images]` or slice."""
         if isinstance(index, (int, np.integer)):
             return self[[int(index)]].named_contents()[0, 1]
         return ShardedImages(self._shards, self._entries[index])
@@ -47,7 +46,7 @@ class ShardedImages(Sequence[bytes]):
         return f"ShardedImages({len(self)} images in {len(self._shards)} shards)"
 
     def named_contents(self) -> np.ndarray:
-        """`[images, 2]` objects in bytes, which TensorFlow takes as strings: a name for messages, and the contents.
+        """Return `[images, 2]` names (for messages) and contents as bytes, for TensorFlow.
 
         Raises:
             InvalidInput: a shard is missing or damaged; it names it.
@@ -62,12 +61,12 @@ class ShardedImages(Sequence[bytes]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the places take, without the names of the shards."""
+        """Bytes of memory of the places, without the shards' names."""
         return self._entries.nbytes
 
 
 def _read(path: str, entries: list[tuple[int, int, int]]) -> list[tuple[bytes, bytes]]:
-    """Names and contents of images of one shard, by offset, length and checksum."""
+    """Read names and contents of one shard's images, by offset, length and checksum."""
     found = []
     try:
         with open(path, "rb", buffering=0) as file:

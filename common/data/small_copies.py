@@ -20,7 +20,7 @@ COPY_VERSION = 1  # of what copies look like
 def small_copy(
     source: str, box: Sequence[float] | None, content: str, shorter_side: int, exif_orientation: bool = True
 ) -> bytes:
-    """An RGB JPEG file's contents, with the image resized bilinearly with antialiasing.
+    """Return an RGB JPEG file's contents of the resized image (bilinear, antialiased).
 
     Args:
         source: image file.

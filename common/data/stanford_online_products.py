@@ -33,7 +33,7 @@ _NUM_CLASSES = 22634  # identifiers in the listings run from 1 to this
 
 
 def load_stanford_online_products(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
-    """Loads Stanford Online Products by its official listings `Ebay_train.txt` and `Ebay_test.txt`.
+    """Load Stanford Online Products by its official listings `Ebay_train.txt` and `Ebay_test.txt`.
 
     Reference: Oh Song et al., "Deep metric learning via lifted structured feature embedding", 2016.
 
@@ -65,7 +65,7 @@ def load_stanford_online_products(data_dir: str | None, *, cache_dir: str | None
 
 
 def _read_listing(root: str, name: str) -> tuple[np.ndarray, FileNames, list[str], list[str]]:
-    """Class identifiers `[images]`, paths `[images]`, names of their classes and places of the rows of a listing."""
+    """Read a listing's class identifiers `[images]`, paths `[images]`, class names and row places."""
     rows = read_rows(os.path.join(root, name), num_columns=4, num_header_lines=1)
     if not rows:
         raise wrong_annotation(name, "no images", "a row for every image after the header")

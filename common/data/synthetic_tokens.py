@@ -1,4 +1,4 @@
-"""Bags of tokens in which half say the class and half are shared by all classes; needs no download."""
+"""Bags of tokens, half of the class and half shared by all; no download."""
 
 from __future__ import annotations
 
@@ -27,18 +27,16 @@ def load_synthetic_tokens(
     seed: int = 0,
     samples_per_class: int = 64,
 ) -> Dataset:
-    """Samples of 50 tokens, of 16 classes; what a model can learn is to ignore the four tokens that all classes share.
+    """Make samples of 50 tokens in 16 classes; about half are shared tokens.
 
-    Class c owns the tokens 4c ... 4c + 3, and 64 ... 67 belong to all. A sample of class c has n of its own tokens and
-    50 - n shared ones, all with replacement and in random order, where n = round(50 r), r ~ N(.5, .1), clipped to
-    [1, 49]. The tokens' vectors are the model's, to be learnt; so training, validation and test share the 16 classes
-    (tokens of unseen classes would have no trained vectors) and differ in the samples.
-
-    Reference: Gürbüz's thesis, section 5.3.1. How many samples there are, and of what evaluation is made, is not
-    stated there; the clipping is that of the published code.
+    A model can learn to ignore the four shared tokens. Class c owns the tokens 4c ... 4c + 3, and 64 ... 67 belong to
+    all. A sample of class c has n of its own tokens and 50 - n shared ones, all with replacement and in random order,
+    with n = round(50 r), r ~ N(.5, .1), clipped to [1, 49]. The model learns the tokens' vectors, so training,
+    validation and test share the 16 classes (tokens of unseen classes would have no trained vectors) and differ in the
+    samples.
 
     Args:
-        data_dir: of no meaning here; every loader has it.
+        data_dir: unused; every loader has this argument.
         cache_dir: likewise; there is nothing to keep.
         seed: training, validation and test samples are drawn from independent streams of it.
         samples_per_class: in each of the three parts.

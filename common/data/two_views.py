@@ -11,7 +11,7 @@ from common.data.batches import batches_from_step
 
 
 class SizedEpochs(Protocol):
-    """A sampler with batches of one size whose epochs are pure functions of their numbers."""
+    """A sampler of equal batches whose epochs are pure functions of their numbers."""
 
     @property
     def batch_size(self) -> int:
@@ -19,16 +19,16 @@ class SizedEpochs(Protocol):
 
     @property
     def batches_per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches in an epoch."""
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, batch]` int64 of one epoch."""
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch."""
 
 
 class TwoViews:
-    """The batches of another sampler with each index twice, `[i_1, ..., i_n, i_1, ..., i_n]`.
+    """Another sampler's batches with each index twice, `[i_1, ..., i_n, i_1, ..., i_n]`.
 
-    The training augmentation draws by the place in the batch, so the first half of a batch is bit for bit what it is
+    The training augmentation draws by the place in the batch. So the first half of a batch is bit for bit the batch
     without views, and the second half shows the same images in other crops.
 
     Args:
@@ -54,9 +54,9 @@ class TwoViews:
         return self.batches.batches_per_epoch
 
     def epoch(self, epoch: int) -> np.ndarray:
-        """Indices `[batches_per_epoch, 2 n]` int64 of one epoch."""
+        """Return indices `[batches_per_epoch, 2 n]` int64 of one epoch."""
         return np.tile(self.batches.epoch(epoch), (1, 2))
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Endless pairs (epoch, indices `[2 n]`), beginning with the batch of training step `step` (from 0)."""
+        """Yield (epoch, indices `[2 n]`) endlessly from training step `step` (from 0) on."""
         return batches_from_step(self, step)
