@@ -1,5 +1,5 @@
-"""Entry points that regenerate the thesis' tables and figures; each module here is one command."""
+"""Commands that regenerate the thesis' tables and figures, one per module."""
 
-from experiments.process import own_common  # says so where another `common` hides ours
+from experiments.process import own_common  # fails if another `common` hides ours
 
 __version__ = own_common.__version__

@@ -1,4 +1,4 @@
-"""Draws where a trained model looks: attention laid over the images, as a whole and prototype by prototype.
+"""Attention maps of a trained model over images, in total and per prototype.
 
 Regenerates: the attention maps of thesis figures 5.5 and 5.6.
 Command: python -m experiments.attention_figures --run=runs/fair/cars196/pnca+gsp-0123456789/fold0-repeat0
@@ -21,7 +21,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Draws the figure of one run and says where it is."""
+    """Draw the figure of one run and print its path."""
     values = flags.FLAGS
     num_images = int(check_positive("--num_images", values.num_images))
     trained = load_trained_model(values.run, data_dir=values.data_dir, cache_dir=values.cache_dir)

@@ -1,11 +1,11 @@
-"""Does GSP find what matters? One image that matters among three that do not, under average pooling and GSP.
+"""Collages of one relevant image and three distractors: average pooling against GSP.
 
 Regenerates: thesis figure 5.5 (Cifar Collage: bars of MAP@R for GAP, GSP, GSP + L_ZS and distilled data), on glyphs.
 Command: python -m experiments.collage_study --repeats=3; as in the thesis, python -m experiments.collage_study
     --dataset=cifar_collage --data_dir=DIR --weights=resnet20.npz --starts=pretrained --budget=full
     (`experiments.pretrain` makes the file from CIFAR-100)
 Expected: thesis section 6.2: 17 points of MAP@R above GAP on Cifar Collage; the bars themselves are not printed. It
-    starts from a CIFAR-100 classifier; the other two starts and the number of seeds are ours.
+    starts from a CIFAR-100 classifier; we chose the other two starts and the number of seeds.
 Cost: about a minute a run, 24 runs and one pre-training on 2 CPU cores; `--budget=smoke` two minutes.
 """
 
@@ -34,7 +34,7 @@ from experiments.studies.collages import (
 
 
 def main() -> None:
-    """Pre-trains the backbone if a start wants it, trains every method from every start, then reports."""
+    """Pre-train the backbone if a start needs it, train all methods, report."""
     values = flags.FLAGS
     experiment_flags.refuse_flags("method", "pooling")
     check_choice("--dataset", values.dataset, COLLAGES)

@@ -1,13 +1,13 @@
-"""Conventional evaluation: R@1 on the test set decides, best of three; beside it the unbiased figure.
+"""Conventional evaluation: best R@1 on the test set, beside an unbiased figure.
 
-Every method is trained twice over: once as the literature does, on all training classes, with a learning rate, an end
-of training and weights that R@1 *on the test set* chooses; and once with a tenth of the training classes kept back for
-these choices, so that the test set is looked at once. The difference is named: the optimism of the protocol.
+Every method is trained in two ways. The first follows the literature: it trains on all training classes, and R@1 *on
+the test set* chooses the learning rate, the stopping step and the weights. The second holds out a tenth of the training
+classes for these choices and evaluates the test set once. The difference is the protocol's optimism.
 
 Regenerates: rows of thesis tables 3.2a/b (`--method=ccp`) and 5.2a/b.
 Command: python -m experiments.conventional_eval --dataset=sop --data_dir=data --loss=c1+xbm --pooling=gap+gmp,gmp+gsp
-    --weights=bn_inception.npz (`experiments.convert_weights` makes that file; `--backbone=resnet50 --embedding_dim=128`
-    in its place for table 5.2b, `--backbone=resnet50` for table 3.2b)
+    --weights=bn_inception.npz (`experiments.convert_weights` makes that file; for table 5.2b, use
+    `--backbone=resnet50 --embedding_dim=128` instead, for table 3.2b `--backbone=resnet50`)
 Expected: thesis table 5.2a, C1+XBM on SOP: R@1 79.29 (MAP@R 52.59), with GSP 79.59; table 3.2a, C2+CCP on SOP: 80.01.
 Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=full` on SOP three runs of
     16 hours a method that stop on the test set and three of 10 hours beside them on an RTX 2080 Ti (estimated).
@@ -31,7 +31,7 @@ DEFAULT_POOLING = "gap+gmp"
 
 
 def main() -> None:
-    """Runs what is missing of every method that the flags name, reports and records."""
+    """Train the missing runs of all named methods, report and record."""
     record_finished(evaluate(afterwards=_writer if flags.FLAGS.export_model else None))
 
 

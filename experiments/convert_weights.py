@@ -1,12 +1,12 @@
-"""Turns published parameters of a backbone into the `.npz` file that `--weights` reads.
+"""Conversion of a backbone's published parameters into the `.npz` file for `--weights`.
 
 Regenerates: no table; the ImageNet parameters that every photograph experiment of chapters 3 and 5 starts from.
 Command: python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz
-    (`--input=bn_inception-52deb4733.pth` for a file that is there already, or another one;
-    `--mirror=https://...` for another server with the published file, whose digest is checked)
-Expected: features equal to PyTorch's to 1e-4 of the largest (tests/common/backbones). The file records the SHA-256 of
-    the one that it was made from, so that a run says what it began with, and a table knows the published checkpoints.
-Cost: seconds on a CPU. PyTorch is needed for its own files only, and nothing else in this project needs it.
+    (`--input=bn_inception-52deb4733.pth` reads a local file;
+    `--mirror=https://...` names another server for the published file; its digest is checked)
+Expected: features equal to PyTorch's to 1e-4 of the largest (tests/common/backbones). The file records the SHA-256
+    of its source, so that runs state their initial weights and tables recognise published checkpoints.
+Cost: seconds on a CPU. PyTorch is needed only to read its own files; nothing else in this project needs it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNTER = "num_batches_tracked"  # PyTorch's, of each batch normalisation
 
 
 def main() -> None:
-    """Fetches the published file unless one is given, reads, checks, writes, and reports every name left over."""
+    """Fetch the checkpoint unless given, convert it, report unused names."""
     values = flags.FLAGS
     check_output(values.output)
     check_choice("--backbone", values.backbone, BACKBONES)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Define the command's flags."""
     flags.DEFINE_string("backbone", "bn_inception", f"Network: one of {', '.join(BACKBONES)}.")
     flags.DEFINE_string(
         "input", None, "PyTorch checkpoint (.pth, .pt, .bin, ...) or .npz file (default: the published one is fetched)."

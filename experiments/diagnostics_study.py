@@ -1,13 +1,13 @@
-"""Rank correlations of diagnostics with retrieval over the finished runs of one data set.
+"""Rank correlations between diagnostics and retrieval over one data set's finished runs.
 
-Every finished fold and repeat under `--runs_dir` is one point: its diagnostics, of the test embeddings and with
-`--training` also of those of the images it learnt from, against its MAP@R on unseen classes. Folds of one method
-resemble each other, so the intervals draw whole methods.
+Every finished fold and repeat under `--runs_dir` is one point: its diagnostics against its MAP@R on unseen classes.
+Diagnostics are of the test embeddings and, with `--training`, of the training embeddings. Folds of one method are
+correlated, so the bootstrap resamples whole methods.
 
-Regenerates: Milbich's dissertation, figure 2.4 (R@1 against pi_intra, pi_inter, pi_ratio and rho), on one's own runs.
+Regenerates: Milbich's dissertation, figure 2.4 (R@1 against pi_intra, pi_inter, pi_ratio and rho), on your own runs.
 Command: python -m experiments.diagnostics_study --runs_dir=runs --dataset=glyphs [--training] [--clustering]
-Expected: correlation of R@1 with rho of the training embeddings -.63 or lower on each of CUB, Cars196 and SOP; with the
-    others it changes from data set to data set (the figure prints no other number that is legible).
+Expected: correlation of R@1 with rho of the training embeddings -.63 or lower on each of CUB, Cars196 and SOP; for
+    the others it varies between data sets (no other number in the figure is legible).
 Cost: a second per run; `--training` embeds the training images, once (glyphs: some seconds per run on a CPU).
 """
 
@@ -29,7 +29,7 @@ from experiments.settings.config import CONVENTIONAL_PROTOCOLS
 
 
 def main() -> None:
-    """Reads the runs, writes the tables beside them and prints the correlations."""
+    """Read the runs, write the tables beside them, print the correlations."""
     values = flags.FLAGS
     check_choice("--dataset", values.dataset, build.DATASETS)
     check_choice("--protocol", values.protocol, ("fair", *CONVENTIONAL_PROTOCOLS))

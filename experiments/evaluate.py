@@ -1,4 +1,4 @@
-"""Scores embeddings of any model, of any framework, with this project's exact retrieval metrics.
+"""Exact retrieval metrics for embeddings of any model and framework.
 
 Regenerates: nothing; scores a file of yours.
 Command: python -m experiments.evaluate --embeddings=test.npz [--gallery=gallery.npz] [--json=scores.json]
@@ -6,22 +6,22 @@ Expected: the same figures as a run of `experiments.fair_eval` on the same embed
 Cost: seconds for 60,000 embeddings on 2 CPU cores; --map and --clustering take minutes there, --diagnostics one.
 
 The files are NumPy archives, `np.savez("test.npz", embeddings=..., labels=...)`, with `embeddings` [items, dim]
-(float16, float32 or float64) and `labels` [items] (integers of any size). Without a gallery each embedding searches all
-the others, without itself; with one, each searches the gallery. Pickled content is not read. The figures are
-percentages; "lowest" and "highest" are what any order of equally similar items could make of them: far apart means that
-embeddings coincide. The JSON file holds fractions.
+(float16, float32 or float64) and `labels` [items] (integers of any size). Without a gallery, each embedding
+searches all others; with one, each searches the gallery. Pickled content is rejected. The figures are percentages;
+"lowest" and "highest" bound them over all orders of equally similar items. A wide gap means that embeddings coincide.
+The JSON file holds fractions.
 
 `--embeddings` may also name the folder of a finished run, or the `test_embeddings.npz` in it, which has its gallery.
-R@k are then those that tables of its data set print.
+The k of R@k are then those of the data set's tables.
 
-`--sample_queries=10000` looks up that many random queries, each in the whole gallery, and adds "95 % of all": a
-confidence interval for the figure of all queries. The time falls with the share of the queries.
+`--sample_queries=10000` evaluates that many random queries against the whole gallery. It adds "95 % of all", a
+confidence interval for the figure of all queries. The time is proportional to the number of queries.
 
-`--shard=2/4 --shard_file=shard_2.npz` scores only the second of four parts of the queries, each in the whole gallery;
-`--merge='shard_*.npz'` makes the figures of all, the same to the last bit as of one process (docs/command_line.md).
+`--shard=2/4 --shard_file=shard_2.npz` scores only the second of four parts of the queries, against the whole gallery.
+`--merge='shard_*.npz'` combines them, bit-identical to one process (docs/command_line.md).
 
-`--diagnostics` adds what the embeddings (of the queries) look like: spectral decay, distances inside of and between
-classes in two conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
+`--diagnostics` describes the embeddings of the queries: spectral decay, distances within and between classes in two
+conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
 `--training=train.npz`, embeddings of the training classes by the same model, adds the generalisation gap.
 """
 
@@ -42,7 +42,7 @@ from experiments.settings.flags import refuse_flags, run_command
 
 
 def main() -> None:
-    """Scores the files or merges shards, writes the JSON file, prints the table."""
+    """Score the files or merge shards, write JSON, print the table."""
     values = flags.FLAGS
     check_shard_flags(values)
     if not values.embeddings and values.merge is None:

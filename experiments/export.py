@@ -1,13 +1,13 @@
-"""A finished run as a model that others can use: Keras, SavedModel, TFLite or ONNX, with a model card.
+"""Export of a finished run: Keras, SavedModel, TFLite or ONNX, with a model card.
 
-The model holds the network and, in the first two formats, all that evaluation does to an image before it. Before
-anything is written under its name, it is read back and compared with the test embeddings that the run has stored.
+The model contains the network and, in the first two formats, the preprocessing of evaluation. Before the file gets its
+name, it is read back and compared with the run's stored test embeddings.
 
 Regenerates: no table; docs/deploy.md says which run to export.
 Command: python -m experiments.export --run=runs/fair/glyphs/c2+gap-0123456789/fold0-repeat0 --format=keras
-    [--output=model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run by themselves)
+    [--output=model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run automatically)
 Expected: differences from the stored embeddings below 1e-6 (keras, savedmodel), 1e-4 (tflite), 1e-5 (onnx).
-Cost: seconds to a minute on one CPU core, of which the conversion to TFLite or ONNX is most.
+Cost: seconds to a minute on one CPU core, mostly for the conversion to TFLite or ONNX.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Writes the model and its card, and says how far it is from the run."""
-    logging.set_verbosity(logging.WARNING)  # converters tell of every pass
+    """Write the model and its card, and print its deviation from the run."""
+    logging.set_verbosity(logging.WARNING)  # converters log every pass
     values = flags.FLAGS
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
     written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)

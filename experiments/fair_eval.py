@@ -1,4 +1,4 @@
-"""Fair evaluation: four class-disjoint folds, MAP@R, averaged and concatenated models on unseen classes.
+"""Fair evaluation: four class-disjoint folds, MAP@R, averaged and concatenated models.
 
 Regenerates: rows of thesis tables 3.1 and 5.1.
 Command: python -m experiments.fair_eval --dataset=sop --data_dir=data --loss=pnca --pooling=gsp
@@ -21,7 +21,7 @@ from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_fl
 
 
 def main() -> None:
-    """Runs what is missing of every method that the flags name, then reports."""
+    """Train the missing runs of all named methods, then report."""
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     from experiments.deployment.writing import model_writer
@@ -51,7 +51,7 @@ def main() -> None:
             afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
         )
     print(protocol.report())
-    if values.fold is None and values.repeat is None:  # one unit of a job array has no picture of its own
+    if values.fold is None and values.repeat is None:  # a single unit of a job array draws no picture
         protocol.follow_report()
     record_finished(protocol.finished(fold=values.fold, repeat=values.repeat))
     check_no_failures(failures)

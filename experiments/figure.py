@@ -1,10 +1,9 @@
-"""One figure of the thesis: its cells, what is missing of them, and the picture.
+"""One figure of the thesis: its cells, the missing ones, and the picture.
 
-Regenerates: the figures in `FIGURES` and `EXTERNAL_FIGURES`; the module of each, in `experiments/studies`, says what it
-shows.
+Regenerates: the figures in `FIGURES` and `EXTERNAL_FIGURES`; each has an explaining module in `experiments/studies`.
 Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run
-Expected: what the thesis says about each figure, in the study's module; no curve of any figure is printed as numbers.
-Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
+Expected: the thesis' statement on each figure, in the study's module; no figure's curves are printed as numbers.
+Cost: without `--run` seconds; with it, as the list of cells states (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from experiments.studies.figures import DEFAULTS, FIGURES, FULL_REPEATS
 
 
 def main() -> None:
-    """Lists, runs and draws the figure that `--id` names."""
+    """List, run and draw the figure that `--id` names."""
     if flags.FLAGS.id in EXTERNAL_FIGURES:
         run_external_figure(flags.FLAGS.id)
     else:

@@ -1,9 +1,9 @@
-"""Does alternating between projection problems help? CCP on MNIST in the plane, where one can look at it.
+"""CCP on MNIST in two dimensions: do alternating projection problems help?
 
 Regenerates: thesis figure 3.2 (panels before and after each problem); samples against proxies (section 3.3.1).
 Command: python -m experiments.mnist_study --data_dir=mnist --repeats=3
 Expected: MAP@R .85 -> .97 and covering radius .52 -> .27 from (a) to (b.4); 98.06 with samples, 97.21 with proxies.
-Cost: about 40 minutes on 2 CPU cores, a third a seed; `--budget=demo --repeats=1` 8, `--budget=smoke` one.
+Cost: about 40 minutes on 2 CPU cores, a third of it per seed; `--budget=demo --repeats=1` 8, `--budget=smoke` one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE
 
 
 def main() -> None:
-    """Trains what is missing, seed by seed, then reports."""
+    """Train the missing runs, seed by seed, then report."""
     values = flags.FLAGS
     check_choice("--budget", values.budget, BUDGETS)
     for anchors in values.anchors:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def define_flags() -> None:
-    """Defines this command's flags."""
+    """Define this command's flags."""
     flags.DEFINE_string("data_dir", None, "Folder of MNIST's four IDX files, or of Keras' mnist.npz.")
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")

@@ -1,9 +1,9 @@
-"""All poolings of the thesis under the same training, on one split, with intervals and a picture.
+"""All poolings of the thesis, trained alike on one split, with intervals.
 
 Regenerates: thesis figure 5.12 (pooling comparison; Cifar Collage and CUB there, under C2 and PNCA).
 Command: python -m experiments.pooling_comparison --dataset=glyph_collage --loss=c2,pnca
 Expected: thesis section 5.3.5: GSP ahead of all 13 others on Cifar Collage, GeMean next on CUB (ICCV 2023 table 2 has
-    some of the figures on four data sets); the bars themselves are not printed anywhere.
+    some of the figures on four data sets); the bars themselves are not printed.
 Cost: at most 25 minutes on 2 CPU cores for `glyph_collage` (`--budget=demo`, the default here); `--budget=smoke` some
     minutes of tracing and a few steps each; `--budget=full` on CUB 19 minutes per run on an RTX 2080 Ti
     (estimated).
@@ -27,7 +27,7 @@ from experiments.studies.pooling_comparison import comparison_configuration, rep
 
 
 def main() -> None:
-    """Trains every pooling under every loss, then reports."""
+    """Train every pooling under every loss, then report."""
     values = flags.FLAGS
     experiment_flags.refuse_flags("method")
     experiment_flags.check_dataset_flags()

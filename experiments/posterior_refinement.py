@@ -1,18 +1,18 @@
-"""Posterior refinement of trained runs: other metric matrices between the features of their trunks, by retrieval.
+"""Posterior refinement of trained runs: other metric matrices for the trunk's features.
 
-Training ends with a trunk x and a neck W, hence the similarity x^T M x' with M = W^T W. The command replaces M by the
-paper's D(r), R(r) and identity, and, because the identity ranks more dimensions than the embedding has, by two controls
-of the embedding's size: the principal axes of the trunk on the training images, and random axes. Each is ranked three
-times: normalised (by the lengths sqrt(x^T |M'| x), as the trained embedding of unit length is), with features of unit
-length, and as it is; the paper does not say which it does.
+Training gives a trunk x and a neck W, hence the similarity x^T M x' with M = W^T W. The command replaces M by the
+paper's D(r), R(r) and identity. The identity ranks more dimensions than the embedding has, so two controls have the
+embedding's size: the trunk's principal axes on the training images, and random axes. Each is ranked three times:
+normalised by the lengths sqrt(x^T |M'| x), like the trained unit-length embedding; with features of unit length; and
+unnormalised. The paper does not state which it uses.
 
 Regenerates: "Posterior refinement" table 1 (mean of the four folds' models) and figures 2 and 3.
 Command: python -m experiments.posterior_refinement --run=runs/fair/glyphs/pnca+gap-0123456789
     [--restraint=D,R,identity] [--ratio=0,.25,.5,.75,1] [--draws=3] [--record=results/mine]; one run: .../fold0-repeat0
 Expected: table 1, Cars196, ProxyNCA (BN-Inception, 128-D of 1024): MAP@R 18.85 as trained, 18.43 with the identity,
     19.58 with D(1); P@1 73.91, 80.10 and 79.82.
-Cost: the refinements take milliseconds to seconds and no data; ranking takes seconds each, and the features one pass
-    over the training and test images; all of it once per run.
+Cost: milliseconds to seconds per refinement, without data; seconds per ranking; one pass over the training and test
+    images for the features; all of it once per run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Refines and ranks one run or all of a method, writes the report into the folder and prints it."""
+    """Refine and rank one run or a method's runs, then report."""
     values = flags.FLAGS
     restraints = [check_choice("--restraint", name, RESTRAINTS) for name in values.restraint]
     if not restraints:

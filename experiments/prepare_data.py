@@ -1,9 +1,9 @@
-"""From a bare disk to a data set that can be trained on: download, extract, check, make small copies.
+"""Preparation of a data set for training: download, extract, check, make small copies.
 
-Regenerates: no table; what `--data_dir` of every other command expects.
+Regenerates: no table; makes the `--data_dir` of all other commands.
 Command: python -m experiments.prepare_data --dataset=cub200 --data_dir=data
 Expected: "counts: as officially published", and no unreadable image.
-Cost: the download; then about 5 minutes on 2 CPU cores for CUB, 40 for SOP (estimated). `--check` only looks.
+Cost: the download; then about 5 minutes on 2 CPU cores for CUB, 40 for SOP (estimated). `--check` only inspects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Makes the data set ready, or only reports on it."""
+    """Prepare the data set, or only report on it."""
     values = flags.FLAGS
     check_choice("--dataset", values.dataset, LOADERS)
     check_non_negative("--shorter_side", values.shorter_side)
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Define the command's flags."""
     flags.DEFINE_string("dataset", None, f"Data set: one of {', '.join(LOADERS)}.", required=True)
     flags.DEFINE_string("data_dir", "data", "Folder of all data (or, for folder and manifest, of this one).")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")

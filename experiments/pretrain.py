@@ -1,4 +1,4 @@
-"""Trains a small backbone to classify CIFAR or characters, and writes its parameters for `--weights`.
+"""Pre-training of a small backbone on CIFAR or characters, for `--weights`.
 
 Regenerates: no table; the network that every Cifar Collage experiment starts from (thesis section 5.3.2: "ResNet20
     pretrained on Cifar100 classification").
@@ -6,11 +6,11 @@ Command: python -m experiments.pretrain --dataset=cifar100 --backbone=resnet20 -
 Expected: the thesis gives no figure.
 Cost: 64,000 steps of 100 images, for a GPU; on 2 CPU cores estimated at hours. `--budget=smoke` a minute.
 
-The thesis says no more than that, so optimiser and length are ours. It trains on all 100 classes, also those that the
-collages validate and test with; `--classes=collage_training` leaves these out, so that they are unseen.
+The thesis states no more, so we chose optimiser and length. It trains on all 100 classes, including those that the
+collages use for validation and test; `--classes=collage_training` leaves these out, so that they stay unseen.
 
-`--dataset=glyphs_latin --backbone=resnet10` makes the network that `glyph_scripts` is fine-tuned from, from
-Latin characters and symbols, which need no download.
+`--dataset=glyphs_latin --backbone=resnet10` makes the network for fine-tuning on `glyph_scripts`, from
+Latin characters and symbols, without a download.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from experiments.settings.recipes import BUDGETS
 
 
 def main() -> None:
-    """Trains what is missing and writes the parameters."""
+    """Train the network unless finished, and write its parameters."""
     values = flags.FLAGS
     check_choice("--budget", values.budget, BUDGETS)
     check_choice("--backbone", values.backbone, BACKBONES)
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def define_flags() -> None:
-    """Defines the command's flags."""
+    """Define the command's flags."""
     flags.DEFINE_string("dataset", "cifar100", f"One of {', '.join(DATASETS)}.")
     flags.DEFINE_string("data_dir", None, "Folder of CIFAR, which prepare_data fetches; characters need none.")
     flags.DEFINE_string("backbone", "resnet20", f"One of {', '.join(BACKBONES)}.")

@@ -1,10 +1,10 @@
-"""Appends runs that are on disk to a study's rows in `results/`; commands that train do it by themselves (`--record`).
+"""Recording of finished runs in `results/`; training commands do it with `--record`.
 
-Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`, from which `tools.documents`
-    makes the tables and pictures of the documents.
+Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`; `tools.documents`
+    makes the documents' tables and pictures from them.
 Command: python -m experiments.record --runs=runs/fair/glyphs --study=results/table_5_1
-Expected: one row a finished run, and one a collection of concatenated models where every fold is finished; a second
-    time, no change.
+Expected: one row per finished run, and one per collection of concatenated models with all folds finished; a second
+    call changes nothing.
 Cost: seconds per run on 2 CPU cores.
 """
 
@@ -19,7 +19,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Records what is finished in the folders and says what was left out."""
+    """Record the finished runs in the folders and report those left out."""
     values = flags.FLAGS
     if not values.runs:
         raise InvalidInput("Missing --runs: expected folders of runs, such as runs/fair/glyphs.")

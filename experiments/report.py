@@ -1,12 +1,12 @@
-"""A report on runs as static HTML pages: tables, curves, what is retrieved, attention, maps, configurations.
+"""Static HTML report on runs: tables, curves, retrieved images, attention, maps, configurations.
 
-Regenerates: nothing of the thesis; shows what any runs of `fair_eval`, `conventional_eval` and of studies have found.
+Regenerates: nothing of the thesis; shows results of `fair_eval`, `conventional_eval` and studies.
 Command: python -m experiments.report --runs=runs --output=report
-Expected: `index.html`, which any browser opens from disk; no page loads anything from elsewhere.
-Cost: seconds per method on 2 CPU cores (GSP's attention needs the model); a second time only what has changed.
+Expected: `index.html`, which any browser opens from disk; no page loads external content.
+Cost: seconds per method on 2 CPU cores (GSP's attention needs the model); a second call redoes only what changed.
 
-Pictures need the data set (`--data_dir` where it is not embedded); without it, classes are told by number. What is
-missing of a study, or cannot be read, is said on the page.
+Pictures need the data set (`--data_dir` unless it is embedded); without it, classes are shown by number. The page lists
+a study's missing or unreadable parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from experiments.site.report_folder import DrawingOptions, write_report
 
 
 def main() -> None:
-    """Writes the report and says where it is."""
+    """Write the report and print its path."""
     values = flags.FLAGS
     if not values.runs:
         raise InvalidInput("Missing --runs: expected the folder that --runs_dir named, such as runs.")

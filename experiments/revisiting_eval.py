@@ -1,14 +1,14 @@
-"""The "Revisiting" benchmark's protocol: 150 epochs at a constant rate, the test set at each, and what it would choose.
+"""The "Revisiting" benchmark: 150 epochs at a constant rate, tested after each.
 
 ResNet-50 with frozen batch normalisation, 128-D, batches of 112 with two images per class, Adam at 1e-5 with coupled
 weight decay 4e-4; R@1, R@2, R@4 and NMI on the test set after every epoch. The dissertation prints, by its published
-script, the maximum over epochs of each metric apart. Beside that figure stand the last epoch and, from a second
-training, the epoch that a tenth of the training classes, held out, chooses.
+script, each metric's own maximum over epochs. We also print the last epoch and, from a second training, the epoch
+chosen on a held-out tenth of the training classes.
 
-Regenerates: Milbich's dissertation, table 2.2, a row each loss.
+Regenerates: Milbich's dissertation, table 2.2, one row per loss.
 Command: python -m experiments.revisiting_eval --dataset=cub200 --loss=ms,pnca --data_dir=data
 Expected: table 2.2, Multisimilarity on CUB200: R@1 62.80 +- .70, NMI 68.55 +- .38; Pnca 62.80 +- .48 and 66.93 +- .38.
-Cost: `--dataset=glyphs --budget=smoke` a minute on 2 CPU cores; CUB about three GPU hours a training (estimated), ten
+Cost: `--dataset=glyphs --budget=smoke` a minute on 2 CPU cores; CUB about three GPU hours per run (estimated), ten
     runs per row with both stopping rules.
 """
 
@@ -26,7 +26,7 @@ DEFAULT_REPEATS = 5
 
 
 def main() -> None:
-    """Runs what is missing of every method that the flags name, reports and records."""
+    """Train the missing runs of all named methods, report and record."""
     experiment_flags.refuse_flags("recipe", because="this protocol is its own recipe")
     record_finished(evaluate(write_report))
 

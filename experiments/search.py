@@ -1,15 +1,15 @@
-"""From a trained model and a folder of photos to neighbours of a photo, and to near-duplicates.
+"""Image search with a trained model: neighbours of a photo, and near-duplicates.
 
 Regenerates: no table; searches photos of your own.
 Command: python -m experiments.search embed --model=model.keras --images=photos --output=photos.npz
-    python -m experiments.search index --index=photo_index --embeddings=photos.npz   (or --model, --images at once)
+    python -m experiments.search index --index=photo_index --embeddings=photos.npz   (or --model, --images directly)
     python -m experiments.search neighbours --index=photo_index --model=model.keras --images=new.jpg --html=found.html
     python -m experiments.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
 Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
 
 --images is a folder (labels are the names of the folders in it), a CSV or Parquet table with a column path and possibly
-label, or one file. An index takes more photos by the same command; photos that it has, by their path, stay as they are.
+label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def define_flags() -> None:
-    """Defines the flags of all actions."""
+    """Define the flags of all actions."""
     experiment_flags.define_plugin_flag()
     flags.DEFINE_string("model", None, "The model.keras that embeds, as `experiments.export` writes it.")
     flags.DEFINE_string("images", None, "Photos: a folder, a .csv or .parquet table, or one image file.")

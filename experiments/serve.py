@@ -1,11 +1,11 @@
-"""A local web page that searches an index: drop a photo, see its neighbours, and theirs.
+"""Local web page for an index: drop a photo, browse its neighbours.
 
-Regenerates: no table; shows what a model finds in photos of your own.
+Regenerates: no table; searches photos of your own.
 Command: python -m experiments.serve --index=photo_index --model=model.keras
 Expected: the address of the page, http://127.0.0.1:8000/; see docs/serve.md.
 Cost: a forward pass per photo; needs fastapi, uvicorn and python-multipart (the extra "serve").
 
-Only this machine can open the page unless --host says otherwise. Programs take the same answers as JSON:
+Only this machine can open the page, unless --host is given. Programs can request the same results as JSON:
 curl -F photo=@new.jpg "http://127.0.0.1:8000/api/search?count=5".
 """
 
@@ -18,7 +18,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Serves the page until Ctrl-C or SIGTERM."""
+    """Serve the page until Ctrl-C or SIGTERM."""
     import_tensorflow()
     from experiments.photos.starting import run
 

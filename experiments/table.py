@@ -1,10 +1,10 @@
-"""One table of the thesis, or of the "Revisiting" benchmark's losses: its cells, what is missing, the printed figures.
+"""One table of the thesis or "Revisiting" benchmark: cells, missing runs, printed figures.
 
-Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that says what it shows.
+Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that explains it.
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours in the table itself.
-    `--id=agreement --study=results/...` trains nothing: it says how recorded studies rank methods beside the thesis.
-Cost: without `--run` seconds; with it, what the list of cells says (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
+    `--id=agreement --study=results/...` trains nothing; it compares recorded rankings of methods with the thesis.
+Cost: without `--run` seconds; with it, as the list of cells states (`--budget=demo` 10 to 15 minutes on 2 CPU cores).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.studies.tables import AGREEMENT, DEFAULTS, FULL_REPEATS, TABLES
 
 
 def main() -> None:
-    """Lists, runs and writes the table that `--id` names."""
+    """List, run and write the table that `--id` names."""
     if flags.FLAGS.id == AGREEMENT:
         from experiments.studies.agreement import run_agreement
 

@@ -1,14 +1,14 @@
-"""One model to deploy: trained on all training classes, with the settings and number of steps that the folds chose.
+"""One model to deploy, trained on all training classes with the folds' settings.
 
-The fair protocol says what a method is worth, and leaves one model per fold, each trained without that fold's classes.
-This trains once more on all of them, for the median of the steps at which validation selected the folds' weights, and
-writes model.keras with its card. Beside it stand the folds' single models and their concatenation on the test classes.
+The fair protocol measures a method and leaves one model per fold, each trained without that fold's classes. This
+command trains on all of them, for the median of the steps that validation selected in the folds. It writes model.keras
+with its card, and prints it beside the folds' single models and their concatenation on the test classes.
 
 Regenerates: no table of the thesis; docs/deploy.md.
-Command: python -m experiments.train_final --run=runs/fair/glyphs/c2+gap-0123456789 (a method's folder, as `fair_eval`
-    leaves it; --weights=FILE.npz where the folds began with a file)
+Command: python -m experiments.train_final --run=runs/fair/glyphs/c2+gap-0123456789 (a method's folder from
+    `fair_eval`; add --weights=FILE.npz if the folds used a file)
 Expected: on glyphs (`--budget=demo`), c2+gap: see docs/deploy.md.
-Cost: that of one fold, a third more images.
+Cost: that of one fold, with a third more images.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from experiments.settings.tracker_flags import define_tracker_flags, tracker_fro
 
 
 def main() -> None:
-    """Trains the final model, writes it and prints it beside the folds."""
+    """Train the final model, write it and print it beside the folds."""
     values = flags.FLAGS
     study = read_study(values.run)
     config = final_configuration(study, values.weights)

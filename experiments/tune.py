@@ -1,10 +1,10 @@
-"""Search for settings of methods on validation classes: equally many trials for each, resumable, with pruning.
+"""Hyper-parameter search on validation classes: equal trials per method, resumable, with pruning.
 
 Regenerates: no table of the thesis, whose own search is `experiments.figure --id=3.5`; docs/tune.md.
 Command: python -m experiments.tune --dataset=glyphs --methods=c2+gap,c2+gsp --budget=demo --trials=20
     --parameters=learning_rate=1e-4..1e-2:log,transport_ratio
 Expected: a table of the best settings, pictures, and a recipe for `fair_eval --recipe=FILE`.
-Cost: trials x methods x folds runs of the budget, less what is pruned.
+Cost: trials x methods x folds runs of the budget, less pruned steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from experiments.tuning.search import PRUNERS, SEARCHES
 
 
 def main() -> None:
-    """Trains the trials that are missing, then says what was found."""
+    """Train the missing trials, then report the best settings."""
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags()
     spaces = spaces_from_flags(configs)

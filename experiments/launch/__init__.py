@@ -1,1 +1,1 @@
-"""Many units at once: worker processes on one machine, or an array of a Slurm cluster."""
+"""Parallel units: worker processes on one machine, or a Slurm array."""

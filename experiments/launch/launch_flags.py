@@ -1,4 +1,4 @@
-"""Flags of a launch, and the combinations of them that are refused before anything starts."""
+"""Flags of a launch, and checks of their combinations before anything starts."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ SUBMITIT = "pip install submitit, or the extra slurm of this package"
 
 
 class Launcher(Protocol):
-    """Trains many units at once."""
+    """Protocol of launchers, which train many units at once."""
 
     def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
-        """Trains those that have no result; returns those that still have none."""
+        """Train the units without a result; return those that still lack one."""
 
 
 def define_launch_flags() -> None:
-    """Defines `--launch`, and what its workers or its jobs have."""
+    """Define `--launch` and the resources of its workers or jobs."""
     needs = UnitNeeds()
     flags.DEFINE_string(
         "launch",
@@ -75,14 +75,14 @@ def define_launch_flags() -> None:
 
 
 def launcher_from_flags(trains: bool, because: str) -> Launcher | None:
-    """The launcher that the flags ask for; None: units are trained one after another, in this process.
+    """Return the launcher that the flags choose; None to train in this process.
 
     Args:
-        trains: whether the command trains any units, with its other flags.
-        because: the reason, for people, where it does not.
+        trains: whether the command, with its other flags, trains any units.
+        because: the reason for the user, if it does not.
 
     Raises:
-        InvalidInput: a flag that nothing would read, or a launcher that this machine does not have.
+        InvalidInput: a flag without effect, or a launcher that this machine lacks.
     """
     values = flags.FLAGS
     given = [name for name in READ_BY if values[name].present]
@@ -107,7 +107,7 @@ def launcher_from_flags(trains: bool, because: str) -> Launcher | None:
 
 
 def check_launch(launch: str | None, given: Sequence[str], trains: bool, because: str) -> None:
-    """Refuses combinations of flags that have no effect.
+    """Refuse combinations of flags that have no effect.
 
     Args:
         launch: the value of `--launch`, or None.
@@ -128,7 +128,7 @@ def check_launch(launch: str | None, given: Sequence[str], trains: bool, because
 
 
 def check_slurm() -> None:
-    """Raises `InvalidInput` where submitit or Slurm's programs are missing."""
+    """Raise `InvalidInput` if submitit or Slurm's programs are missing."""
     if importlib.util.find_spec("submitit") is None:
         raise InvalidInput(
             f"--launch=slurm needs submitit, which is missing. Install it: {SUBMITIT}; or --launch=local."
@@ -142,7 +142,7 @@ def check_slurm() -> None:
 
 
 def slurm_options(entries: Sequence[str]) -> Mapping[str, str]:
-    """Options of sbatch by name.
+    """Return options of sbatch by name.
 
     Args:
         entries: `NAME=VALUE` each.

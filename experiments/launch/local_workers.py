@@ -1,4 +1,4 @@
-"""Units in processes of their own on this machine, some of them at once."""
+"""Units in worker processes on this machine, several at once."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class _Running:
 
 
 class LocalWorkers:
-    """Trains units in `workers` processes at once.
+    """Launcher that trains units in `workers` processes at once.
 
     Args:
         workers: processes at once.
-        threads: of one operation of each process; None: as the environment says, or else the processor's cores divided
+        threads: of one operation of each process; None: as in the environment, or else the processor's cores divided
             by `workers`.
         logs: the folder of the units' logs.
     """
@@ -48,15 +48,15 @@ class LocalWorkers:
         self._count = self._ended = self._peak_bytes = 0
 
     def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
-        """Trains every unit that has no result; one that another process trains is waited for.
+        """Train every unit without a result; wait for units of other processes.
 
-        However this ends, no worker is left: Ctrl-C and SIGTERM are given to all of them first.
+        No worker survives this call: Ctrl-C and SIGTERM are passed on to all of them first.
 
         Args:
             tasks: in the order of starting.
 
         Returns:
-            Those that left no result; the others have one.
+            The units that left no result.
         """
         self._waiting.extend(task for task in tasks if not task.is_finished())
         self._count, self._ended = len(self._waiting), 0
@@ -128,11 +128,11 @@ class LocalWorkers:
 
 
 def threads_of_each(workers: int, threads: int | None, environment: Mapping[str, str]) -> int | None:
-    """Threads of one operation of each worker; None: the environment says so already.
+    """Return the threads of each worker; None if the environment sets them.
 
     Args:
         workers: processes at once.
-        threads: what the user wants, if anything.
+        threads: the user's choice, if any.
         environment: of this process.
     """
     if threads is not None:
@@ -144,7 +144,7 @@ def threads_of_each(workers: int, threads: int | None, environment: Mapping[str,
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:
-    """The GPUs that this process sees, by the names that `CUDA_VISIBLE_DEVICES` takes."""
+    """Return this process's GPUs by their names in `CUDA_VISIBLE_DEVICES`."""
     import tensorflow as tf
 
     count = len(tf.config.list_physical_devices("GPU"))
@@ -153,12 +153,12 @@ def visible_gpus(environment: Mapping[str, str]) -> list[str]:
 
 
 def gpu_variables(slot: int, workers: int, gpus: Sequence[str]) -> dict[str, str]:
-    """The environment that gives a worker one GPU; workers that share one take its memory as they need it.
+    """Return the environment variables that give a worker one GPU.
 
     Args:
         slot: which of the workers, from 0.
-        workers: processes at once.
-        gpus: their names; none: nothing is set.
+        workers: processes at once; those that share a GPU take its memory as needed.
+        gpus: their names; if empty, nothing is set.
     """
     if not gpus:
         return {}
@@ -167,7 +167,7 @@ def gpu_variables(slot: int, workers: int, gpus: Sequence[str]) -> dict[str, str
 
 
 def peak_memory(number: int) -> int:
-    """The most main memory that a process has held so far, in bytes; 0 where the system does not say.
+    """Return a process's peak memory in bytes, 0 if unknown.
 
     Args:
         number: of the process.

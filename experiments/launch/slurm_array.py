@@ -1,4 +1,4 @@
-"""Units as one array of Slurm jobs: submitted, followed, started again after a preemption."""
+"""Units as one array of Slurm jobs: submitted, followed, restarted after a preemption."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from experiments.launch.unit_job import UnitJob
 from experiments.launch.unit_task import Failure, UnitTask, last_words
 
 SECONDS_BETWEEN_LOOKS = 5.0
-LOOKS_AT_A_LATE_RESULT = 3  # a shared disk may show a result some seconds after its job has ended
+LOOKS_AT_A_LATE_RESULT = 3  # on a shared disk, results may appear seconds after the job's end
 UNREAD_QUEUES = 60  # in a row, after which the launch gives up
 
 
 @dataclasses.dataclass(frozen=True)
 class UnitNeeds:
-    """What one unit asks of the cluster.
+    """The resources that one unit requests from the cluster.
 
     Attributes:
         cpus: cores, and threads of one operation.
         memory_gb: main memory.
         gpus: on one node.
-        minutes: time limit; near it, the job goes back into the queue and its unit resumes.
-        partition: None: the cluster's default.
+        minutes: time limit; near it, the job is requeued and its unit resumes.
+        partition: its name; None: the cluster's default.
         options: other options of `sbatch` by name.
-        retries: how often a unit is started again after a time limit or a lost node.
+        retries: how often a unit is restarted after a time limit or a lost node.
     """
 
     cpus: int = 4
@@ -55,12 +55,12 @@ class _Followed:
 
 
 class SlurmArray:
-    """Trains units as jobs of a Slurm cluster whose nodes see the same folders as this machine.
+    """Launcher that trains units as jobs of a Slurm cluster with shared folders.
 
     Args:
         needs: of each unit.
-        folder: for logs, submitit's files and `slurm_jobs.json`, the job of each unit: the same command finds jobs
-            there that are still under way, and follows them instead of submitting again.
+        folder: for logs, submitit's files and `slurm_jobs.json`, the job of each unit: the same command
+            follows the active jobs listed there instead of submitting again.
     """
 
     def __init__(self, needs: UnitNeeds, folder: pathlib.Path):
@@ -71,15 +71,15 @@ class SlurmArray:
         self._count = 0
 
     def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
-        """Submits what is neither finished nor under way, and follows all of it to its end.
+        """Submit all units neither finished nor active, and follow all of them.
 
-        Ctrl-C and SIGTERM end the following alone; the jobs stay in the queue.
+        Ctrl-C and SIGTERM only stop the following; the jobs stay in the queue.
 
         Args:
             tasks: in the order of the array.
 
         Returns:
-            Units that left no result; the others have one.
+            Units that left no result.
 
         Raises:
             InvalidInput: Slurm refuses the jobs or does not answer.
@@ -113,7 +113,7 @@ class SlurmArray:
 
     @contextlib.contextmanager
     def _record(self) -> Iterator[dict[str, str]]:
-        """The job of each unit, written back at the end, while no other launcher reads or writes it."""
+        """Lock and yield the job of each unit; write it back at the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "slurm_jobs.json"
         with open(self.folder / "lock", "w") as file:
@@ -162,7 +162,7 @@ class SlurmArray:
                     self._submit(again, jobs)
 
     def _is_to_start(self, task: UnitTask, each: _Followed, states: Mapping[str, str]) -> bool:
-        """Looks at one unit: tells what has changed, and whether a job has to be submitted for it."""
+        """Report changes of one unit; return whether it needs a job."""
         if each.job is None:
             if task.is_finished():
                 self._end(task, "done", "by another process")
@@ -203,11 +203,11 @@ class SlurmArray:
 
 
 def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path, name: str) -> list[str]:
-    """Submits one array of jobs.
+    """Submit one array of jobs.
 
     Args:
-        functions: one each.
-        needs: of each.
+        functions: one per job.
+        needs: of each job.
         folder: for submitit's files.
         name: of all jobs.
 

@@ -18,13 +18,13 @@ STARTED_AGAIN = frozenset(("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT", "DE
 
 
 def queued_jobs(name: str) -> dict[str, str]:
-    """The states of this user's jobs with a name, also of those that ended some minutes ago.
+    """Return the states of this user's jobs with a name.
 
     Args:
         name: of the jobs.
 
     Returns:
-        States such as `RUNNING` by job number, `12` or, of an array, `12_3`.
+        States such as `RUNNING` by job number (`12`, or `12_3` of an array), including jobs that ended minutes ago.
 
     Raises:
         InvalidInput: the queue cannot be read.

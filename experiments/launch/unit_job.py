@@ -1,6 +1,6 @@
 """The Slurm job of one unit: its process, its signals and its requeueing.
 
-Nothing but the standard library and submitit is imported here: this runs beside each unit and takes memory there.
+It imports only the standard library and submitit, to save memory: it runs beside each unit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class UnitJob:
     """A unit as a function that submitit calls on a node.
 
-    SIGTERM (a preemption, `scontrol requeue`) ends the unit's process in order. Before the time limit submitit calls
-    `checkpoint` and puts the job back into the queue; in both cases the unit resumes from its last checkpoint.
+    SIGTERM (a preemption, `scontrol requeue`) ends the unit's process cleanly. Before the time limit, submitit calls
+    `checkpoint` and requeues the job. In both cases the unit resumes from its last checkpoint.
 
     Args:
         arguments: of the interpreter: `-m`, the module, its flags.
-        log: what the unit writes is added to it.
+        log: the unit's output is appended to it.
         threads: of one operation.
         interpreter: the program that runs the unit.
         folder: where it runs.
@@ -39,13 +39,13 @@ class UnitJob:
         self._process: subprocess.Popen | None = None
 
     def __call__(self) -> int:
-        """Trains the unit.
+        """Train the unit.
 
         Returns:
             0.
 
         Raises:
-            RuntimeError: the unit has failed; its log says why.
+            RuntimeError: the unit has failed; see its log.
             SystemExit: the job was asked to stop.
         """
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -60,7 +60,7 @@ class UnitJob:
         return code
 
     def checkpoint(self) -> DelayedSubmission:
-        """Ends the unit's process; what submitit puts back into the queue is this unit again."""
+        """End the unit's process and return the same job, to be requeued."""
         from submitit.helpers import DelayedSubmission  # an extra
 
         self._end()

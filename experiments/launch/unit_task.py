@@ -14,10 +14,10 @@ from common.records.run_directory import is_locked, read_finished_result
 
 @dataclasses.dataclass(frozen=True)
 class UnitTask:
-    """A unit as a command that trains it in a process of its own.
+    """A unit as a command that trains it in its own process.
 
     Attributes:
-        label: what it is, for people; no other unit of the same launch has it.
+        label: its name for the user, unique in a launch.
         command: `python -m MODULE --FLAG=VALUE ...`, as a shell reads it.
         folder: its run directory, which holds `result.json` once it has finished.
     """
@@ -28,20 +28,20 @@ class UnitTask:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The command without the interpreter: `-m`, the module and its flags."""
+        """The command's arguments for the interpreter: `-m`, the module and its flags."""
         return tuple(shlex.split(self.command)[1:])
 
     @property
     def log_name(self) -> str:
-        """The name of its log, which says method, configuration, fold and repeat."""
+        """The log's name: method, configuration, fold and repeat."""
         return f"{self.folder.parent.name}-{self.folder.name}.log"
 
     def is_finished(self) -> bool:
-        """Whether its result is on the disk."""
+        """Return whether its result is on disk."""
         return read_finished_result(self.folder)[0] is not None
 
     def is_held(self) -> bool:
-        """Whether a process is training it, this launch's own worker or another."""
+        """Return whether any process, a worker or another, is training it."""
         return is_locked(self.folder)
 
 
@@ -51,7 +51,7 @@ class Failure(NamedTuple):
     Attributes:
         task: the unit.
         reason: in a few words.
-        log: what its process wrote.
+        log: its process's output.
     """
 
     task: UnitTask
@@ -60,10 +60,10 @@ class Failure(NamedTuple):
 
 
 def last_words(log: pathlib.Path) -> str:
-    """The last message of a log: its last line that begins with `error:`, else its last line, else that it is empty.
+    """Return a log's last line that begins with `error:`, else its last line.
 
     Args:
-        log: of one unit; it may be missing.
+        log: of one unit; if it is missing or empty, the text says so.
     """
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
@@ -75,10 +75,10 @@ def last_words(log: pathlib.Path) -> str:
 
 
 def check_no_failures(failures: Iterable[Failure]) -> None:
-    """Raises `InvalidInput` that names every failed unit, with its reason, its log and its command.
+    """Raise `InvalidInput` with each failed unit's reason, log and command.
 
     Args:
-        failures: of a launch; none: nothing is raised.
+        failures: of a launch; if empty, nothing is raised.
     """
     failed = list(failures)
     if failed:

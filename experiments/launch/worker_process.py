@@ -1,6 +1,6 @@
-"""A unit's own process: its environment, and its end when it is asked to stop.
+"""A unit's own process: its environment, and its end on request.
 
-Nothing but the standard library is imported here: on a cluster, this runs beside each unit and takes memory there.
+It imports only the standard library, to save memory: on a cluster, it runs beside each unit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def start_worker(
     interpreter: Sequence[str],
     folder: str | os.PathLike | None = None,
 ) -> subprocess.Popen:
-    """Starts a unit in a session of its own, so that signals reach it through its launcher alone.
+    """Start a unit in its own session, so only its launcher signals it.
 
     Args:
         arguments: of the interpreter: `-m`, the module, its flags.
-        log: what the process writes is added to it.
+        log: the process's output is appended to it.
         changes: of the environment.
-        interpreter: the program that runs them.
+        interpreter: the program that runs the arguments.
         folder: where the process runs; None: here.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -46,11 +46,11 @@ def start_worker(
 
 
 def end_workers(processes: Sequence[subprocess.Popen], seconds: float = SECONDS_TO_END) -> None:
-    """Asks processes to stop by SIGTERM, waits for them, and kills those that have not ended by then.
+    """Send SIGTERM to processes, wait, and kill those still running.
 
     Args:
-        processes: which; some may have ended already.
-        seconds: that all of them have together.
+        processes: some may have ended already.
+        seconds: the time limit for all of them together.
     """
     for process in processes:
         process.terminate()
@@ -67,11 +67,11 @@ def end_workers(processes: Sequence[subprocess.Popen], seconds: float = SECONDS_
 
 
 def thread_variables(threads: int | None, given: Mapping[str, str]) -> dict[str, str]:
-    """The environment that gives every library of a unit so many threads.
+    """Return environment variables that set the threads of a unit's libraries.
 
     Args:
-        threads: of one operation; None: what is in the environment already.
-        given: the environment; without `threads`, a variable that is set there keeps its value.
+        threads: of one operation; None: as in the environment.
+        given: the environment; without `threads`, variables set there keep their values.
     """
     return (
         {} if threads is None else {name: str(threads) for name in THREAD_VARIABLES if given.get(name) != str(threads)}

@@ -1,1 +1,1 @@
-"""Preparation of runs: data sets made ready, and weights converted or trained beforehand."""
+"""Preparation of runs: data sets, and converted or pre-trained weights."""

@@ -1,4 +1,4 @@
-"""Published parameters of backbones, from PyTorch's files or `.npz` files to those that `--weights` reads."""
+"""Conversion of published parameters (PyTorch's files or `.npz`) for `--weights`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> s
     Args:
         backbone: one of `BACKBONES`.
         folder: where the file is or goes.
-        mirror: an address of a folder with the published file, asked before its own.
+        mirror: address of a folder with the published file, tried before the original one.
 
     Raises:
-        InvalidInput: none is published; PyTorch, which reads it, is missing; or its address does not give it.
+        InvalidInput: none is published; PyTorch, which reads it, is missing; or the download fails.
     """
     checkpoints = backbones.checkpoints_of(backbone)
     if not checkpoints:
@@ -57,7 +57,7 @@ def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> s
 
 
 def describe_source(backbone: str, sha256: str) -> str:
-    """What a file with this SHA-256 is, for people."""
+    """Describe the file with this SHA-256 in words."""
     checkpoint = backbones.published_checkpoint(backbone, sha256)
     if checkpoint is None:
         return f"a file that is no published ImageNet checkpoint of {backbone} known here (SHA-256 {sha256})"
@@ -65,21 +65,21 @@ def describe_source(backbone: str, sha256: str) -> str:
 
 
 def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = ()) -> backbones.LoadedParameters:
-    """Writes the parameters of `backbone` in `source` to `output`, if all of them are there and fit.
+    """Write the parameters of `backbone` in `source` to `output`.
 
-    The output records the SHA-256 of `source`, or, of an `.npz` that has such a record itself, hands that on.
+    The output records the SHA-256 of `source`; if `source` is an `.npz` with such a record, that is copied.
 
     Args:
         backbone: one of `BACKBONES`.
         source: a PyTorch checkpoint, or an `.npz` file with PyTorch's names.
-        output: path of the `.npz` file; it appears when it is complete.
-        ignore: beginnings of names in the file that belong to no backbone (another head than the usual classifier).
+        output: path of the `.npz` file, written atomically.
+        ignore: prefixes of names in the file that belong to no backbone (a head other than the usual classifier).
 
     Returns:
-        The names that were written, and those in the file that were left over.
+        The names written, and those in the file that were left over.
 
     Raises:
-        InvalidInput: an unknown backbone; a file that cannot be read, or not safely; names or shapes that do not fit.
+        InvalidInput: an unknown backbone; a file that cannot be read safely; missing names, or shapes that do not fit.
     """
     check_choice("--backbone", backbone, BACKBONES)
     check_output(output)
@@ -98,15 +98,16 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
 
 
 def check_output(path: str) -> None:
-    """Raises `InvalidInput` unless `path` is a name for an `.npz` file in a folder that exists."""
+    """Raise `InvalidInput` unless `path` is an `.npz` in an existing folder."""
     if not path.endswith(".npz") or not os.path.isdir(os.path.dirname(path) or "."):
         raise invalid("--output", received=path, expected="a name that ends with .npz, in a folder that exists")
 
 
 def read_checkpoint(path: str) -> tuple[dict[str, np.ndarray], set[str]]:
-    """The tensors of a PyTorch checkpoint by name, and the names of what else it holds; no code in it is run.
+    """Return a PyTorch checkpoint's tensors by name, and its other names.
 
-    The tensors may be inside the dictionary of a training script, and their names may carry DataParallel's "module.".
+    No code in the file is run. The tensors may be nested in a training script's dictionary, and names may have
+    DataParallel's prefix "module.".
 
     Raises:
         InvalidInput: PyTorch is missing or too old to read safely, or the file holds no dictionary of tensors.
@@ -131,7 +132,7 @@ def read_checkpoint(path: str) -> tuple[dict[str, np.ndarray], set[str]]:
 
 
 def safe_torch():
-    """The module `torch`, if it is installed and reads `weights_only` files safely; else raises `InvalidInput`."""
+    """Return the module `torch`; raise `InvalidInput` unless it reads safely."""
     try:
         import torch
     except ImportError as error:
@@ -151,7 +152,7 @@ def safe_torch():
 
 
 def _arrays(content, torch) -> tuple[dict[str, np.ndarray], set[str]]:
-    """The tensors in a checkpoint's dictionary as arrays by plain name, and its other names."""
+    """Return a checkpoint's tensors as arrays by plain name, and its other names."""
     if not isinstance(content, dict):
         return {}, set()
     container = next((key for key in CONTAINERS if isinstance(content.get(key), dict)), None)
@@ -163,6 +164,6 @@ def _arrays(content, torch) -> tuple[dict[str, np.ndarray], set[str]]:
 
 
 def _array(tensor, torch) -> np.ndarray:
-    """Floating-point numbers of any precision as float32; others (counters) as they are."""
+    """Return floating-point numbers as float32, others (counters) unchanged."""
     tensor = tensor.detach()
     return (tensor.to(torch.float32) if tensor.is_floating_point() else tensor).numpy()

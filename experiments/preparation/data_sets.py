@@ -1,4 +1,4 @@
-"""Data sets made ready: fetched, checked, listed in a manifest, and copied small."""
+"""Data set preparation: fetching, checking, manifests, and small copies."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def prepare(
     shorter_side: int = 256,
     copies: str | None = None,
 ) -> None:
-    """Fetches a data set if it is not there, reports, writes its manifest, and makes small copies of its images.
+    """Fetch a data set unless present, report, write its manifest, copy images.
 
     Args:
         name: of the data set, one of `LOADERS`.
         data_dir: the folder of all data (or, for folder and manifest, of this one).
         cache_dir: the folder for prepared images.
-        mirror: an address of a folder with the published files, asked before all others.
-        shorter_side: of the copies in pixels; 0: make none.
-        copies: their kind from now on, one of `data.COPIES`; None: as chosen before.
+        mirror: address of a folder with the published files, tried first.
+        shorter_side: of the small copies in pixels; 0: make none.
+        copies: their kind in future, one of `data.COPIES`; None: as chosen before.
 
     Raises:
-        InvalidInput: files that must be fetched by hand, or that are damaged or refused; a kind of copies for images
-            of which there are none.
+        InvalidInput: files that must be fetched by hand, or that are damaged or refused; `copies` for a data set
+            without copies.
     """
     files: tuple[Acquired, ...] = ()
     try:
@@ -89,11 +89,11 @@ def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Datas
 
 
 def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data.Inspection:
-    """Reads all of a data set and prints what was found.
+    """Read a whole data set and print the findings.
 
     Args:
         dataset: as loaded.
-        problems: errors that loading it has collected.
+        problems: errors collected while loading it.
 
     Raises:
         InvalidInput: with the problems, and files that cannot be read.
@@ -113,15 +113,15 @@ def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data
 
 
 def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], data_dir: str) -> list[str]:
-    """Writes what was found as JSON and, for image files, a table of all of them that `--dataset=manifest` reads.
+    """Write the findings as JSON, and a table of image files as CSV.
 
     Args:
         inspection: of a data set without unreadable files.
-        files: the published files that it was made of; none keeps what an earlier manifest says of them.
+        files: the published files that it was made of; if empty, those of an earlier manifest are kept.
         data_dir: a folder, or a file in it.
 
     Returns:
-        The paths of the files, `<folder>/<data set>_manifest.json` and `.csv`.
+        The paths of the files, `<folder>/<data set>_manifest.json` and `.csv` (the latter for `--dataset=manifest`).
     """
     dataset = inspection.dataset
     folder = data_dir if os.path.isdir(data_dir) else os.path.dirname(data_dir)

@@ -1,4 +1,4 @@
-"""Settings of training a network to classify; without TensorFlow, for `--help`."""
+"""Settings of training a classifier; without TensorFlow, for `--help`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ BUDGET_SETTINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Everything that decides the outcome, but the data.
+    """Everything except the data that decides the outcome.
 
     Attributes:
         backbone: one of `BACKBONES`.
         seed: of everything random.
         max_steps: update steps.
-        steps_per_evaluation: between two looks at the accuracy.
+        steps_per_evaluation: steps between two evaluations.
         patience: validations without improvement after which training stops.
         plateau_patience: the same, after which the learning rate is halved.
-        classes_per_batch: at most so many classes.
-        samples_per_class: images of each in a batch.
+        classes_per_batch: the largest number of classes in a batch.
+        samples_per_class: images of each class in a batch.
         learning_rate: of Adam.
         weight_decay: coupled, see `CoupledWeightDecay`.
     """

@@ -1,4 +1,4 @@
-"""Small backbones trained to classify CIFAR or characters."""
+"""Training of small backbones to classify CIFAR or characters."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _EVALUATION_BATCH = 500
 
 
 class SoftmaxCrossEntropyLoss(MetricLoss):
-    """Mean cross-entropy of softmax(logits), where the head's embeddings are the logits of the classes.
+    """Mean cross-entropy of softmax(logits).
 
-    Input shape: logits `[batch, classes]`, labels `[batch]` from 0.
+    Input shape: logits `[batch, classes]` (the head's embeddings), labels `[batch]` from 0.
     Output: a scalar.
     """
 
@@ -42,14 +42,14 @@ class SoftmaxCrossEntropyLoss(MetricLoss):
         super().__init__(normalization="none", **kwargs)
 
     def call(self, embeddings, labels, references=None):
-        """The loss of a batch; it has no references."""
+        """Return the loss of a batch; it takes no references."""
         del references
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, tf.cast(embeddings, tf.float32))
         return tf.reduce_mean(losses)
 
 
 def run_of(settings: PretrainSettings, dataset: data.Dataset, classes: str, runs_dir: str) -> RunDirectory:
-    """The folder of a run, named after everything that decides its outcome.
+    """Return a run's folder, named after everything that decides its outcome.
 
     Args:
         settings: see `PretrainSettings`.
@@ -71,16 +71,16 @@ def run_of(settings: PretrainSettings, dataset: data.Dataset, classes: str, runs
 def pretrain(
     settings: PretrainSettings, dataset: data.Dataset, run: RunDirectory, checkpoint_seconds: float = 30.0
 ) -> dict:
-    """Trains, or resumes, or only reads what is finished; `backbone.npz` in the run's folder has the parameters.
+    """Train, resume or read a run; write `backbone.npz` into its folder.
 
     Args:
         settings: see `PretrainSettings`.
         dataset: images whose training and test classes are the same.
         run: the folder.
-        checkpoint_seconds: at least this long between two checkpoints.
+        checkpoint_seconds: shortest time between two checkpoints.
 
     Returns:
-        The result: `validation` (accuracy of the best look at the test images, and its step) and `steps`.
+        The result: `validation` (best accuracy on the test images, and its step) and `steps`.
     """
     return train_in(run, settings.seed, functools.partial(_prepared, settings, dataset, run, checkpoint_seconds))
 
@@ -124,22 +124,22 @@ def _prepared(
 def _batches_from(settings: PretrainSettings, train: data.Examples, step: int) -> tf.data.Dataset:
     classes = min(settings.classes_per_batch, train.num_classes)
     batches = data.ClassBalancedBatches(train.labels, classes, settings.samples_per_class, settings.seed)
-    # A character that is turned round is another one.
+    # A rotated character is a different one.
     augmentation = data.RandomShift(4, flip=True) if train.arrays.shape[-1] == 3 else data.RandomShift(2)
     return data.training_batches(train, batches, augmentation, settings.seed, start_step=step)
 
 
 def accuracy(model: EmbeddingModel, examples: data.Examples) -> float:
-    """Share of images whose largest logit is that of their class."""
+    """Return the share of images whose largest logit is their class's."""
     logits = model.embed(data.evaluation_batches(examples, data.Identity(), _EVALUATION_BATCH))
     return float(np.mean(logits.argmax(axis=1) == examples.labels))
 
 
 def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
-    """CIFAR with the official division, of all classes or of those that training collages are made of; or glyphs.
+    """Load CIFAR (official split) or glyphs, with all or the collages' classes.
 
     Raises:
-        InvalidInput: the data are not there, or the data set has no collages with such a division.
+        InvalidInput: the data are missing, or the data set has no such collages.
     """
     check_choice("--classes", classes, CLASSES)
     if check_choice("--dataset", name, DATASETS) == GLYPHS:

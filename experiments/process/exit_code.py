@@ -1,4 +1,4 @@
-"""End of a command: every failure from outside is one message and an exit code, without a traceback."""
+"""Exit codes: external failures end with one message and no traceback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Terminated(BaseException):
 def import_tensorflow() -> Any:
     """Import TensorFlow without its start-up notices and return it.
 
-    TensorFlow 2.21 writes them before any log level can be set, so file descriptor 2 goes nowhere meanwhile.
+    TensorFlow 2.21 writes them before a log level can be set, so file descriptor 2 is redirected to null meanwhile.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if "tensorflow" not in sys.modules:
@@ -41,15 +41,15 @@ def import_tensorflow() -> Any:
 
 
 def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
-    """Run `main` and return its exit code; errors in the code keep their traceback.
+    """Run `main` and return its exit code; bugs keep their traceback.
 
     Args:
         main: the command; may end with `sys.exit`.
-        kept: what the message says when it was stopped: what the command has kept. Empty for one that keeps nothing.
+        kept: the message's sentence on what a stopped command has kept; empty if nothing.
 
     Returns:
-        0; 2 for bad input, for trouble with files, such as a full disk, and for too little memory; 130 when
-        interrupted; 143 after SIGTERM; 141, without a message, when the reader of the output has ended. The argument
+        0; 2 for bad input, file errors such as a full disk, or too little memory; 130 when
+        interrupted; 143 after SIGTERM; 141, without a message, when the output's reader has closed. The argument
         of `sys.exit` is returned as it is.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
@@ -93,7 +93,7 @@ def _ending(main: Callable[[], None], kept: str) -> int | str:
 
 
 def _message_of_tensorflow(error: Exception, kept: str) -> str:
-    """Return the message about files in an error of a TensorFlow operation; empty for errors in the code."""
+    """Return the file error in a TensorFlow error, "" for bugs."""
     if "tensorflow" not in sys.modules:
         return ""
     import tensorflow as tf
@@ -109,7 +109,7 @@ def _message_of_tensorflow(error: Exception, kept: str) -> str:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return False for notices of retracing: each run of a command has functions of its own."""
+    """Return False for notices of retracing, which every command causes."""
     return _RETRACED not in record.getMessage()
 
 

@@ -1,4 +1,4 @@
-"""Ends the import of this package with one message where another `common` hides the one of this project."""
+"""Check on import that no other package `common` hides this project's."""
 
 import os
 

@@ -19,7 +19,7 @@ from experiments.tuning.search import Search, was_pruned
 from experiments.tuning.search_space import Parameter
 
 _STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#56B4E9", "v"), ("#E69F00", "P"))
-_FEWEST_FOR_IMPORTANCE = 8  # complete trials; with fewer a forest of trees says nothing
+_FEWEST_FOR_IMPORTANCE = 8  # complete trials; fewer are too few for a forest
 
 
 def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:

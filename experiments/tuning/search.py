@@ -22,7 +22,7 @@ from experiments.tuning.optuna_library import optuna
 from experiments.tuning.search_space import Parameter
 from experiments.tuning.trial_locks import TrialLocks
 
-RANDOM_TRIALS = 6  # the recipe's own values and those drawn at random, before the sampler has something to go by
+RANDOM_TRIALS = 6  # the recipe's values and random ones, before the sampler starts
 SEARCHES = ("tpe", "random")
 PRUNERS = ("median", "none")
 
@@ -116,7 +116,7 @@ class Search:
                     left_behind += 1
                 elif frozen.params.keys() == self.space.keys():
                     return optuna().trial.Trial(self.study, frozen._trial_id), lock
-                else:  # its process ended while it was being asked for
+                else:  # its process ended before it had settings
                     self.study.tell(frozen.number, state=state.FAIL)
                     lock.close()
             asked = len(self.finished()) + left_behind
@@ -161,7 +161,7 @@ class Search:
 
         self.runs.train(config, fold, 0, checkpoint_seconds, watch)
         path = self.runs.unit_dir(config, fold, 0)
-        for step, value in _evaluations(path, config):  # of a run that had finished before
+        for step, value in _evaluations(path, config):  # of a run that finished earlier
             self._report(trial, first_step + step, value)
         return json.loads((path / "result.json").read_text(encoding="utf-8"))["validation"]["best"][config.monitor]
 

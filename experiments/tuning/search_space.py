@@ -12,7 +12,7 @@ from experiments.settings.config import ExperimentConfig, Setting, all_settings
 from experiments.settings.tuned_recipe import FIXED
 
 FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
-SPAN = 10.0  # how far a range without bounds of its own goes from the recipe's value, as a factor either way
+SPAN = 10.0  # factor either way from the recipe's value, for ranges without bounds
 
 
 @dataclasses.dataclass(frozen=True)
