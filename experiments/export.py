@@ -19,7 +19,7 @@ from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
-    """Write the model and its card, and print its deviation from the run."""
+    """Write the model and its card; print its deviation from the run."""
     logging.set_verbosity(logging.WARNING)  # converters log every pass
     values = flags.FLAGS
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}

@@ -75,7 +75,7 @@ def define_launch_flags() -> None:
 
 
 def launcher_from_flags(trains: bool, because: str) -> Launcher | None:
-    """Return the launcher that the flags choose; None to train in this process.
+    """Return the launcher chosen by flags; None to train in this process.
 
     Args:
         trains: whether the command, with its other flags, trains any units.

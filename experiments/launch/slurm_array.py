@@ -113,7 +113,7 @@ class SlurmArray:
 
     @contextlib.contextmanager
     def _record(self) -> Iterator[dict[str, str]]:
-        """Lock and yield the job of each unit; write it back at the end."""
+        """Lock and yield each unit's job; save it at the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "slurm_jobs.json"
         with open(self.folder / "lock", "w") as file:

@@ -60,7 +60,7 @@ class Failure(NamedTuple):
 
 
 def last_words(log: pathlib.Path) -> str:
-    """Return a log's last line that begins with `error:`, else its last line.
+    """Return a log's last `error:` line, else its last line.
 
     Args:
         log: of one unit; if it is missing or empty, the text says so.

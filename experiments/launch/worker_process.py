@@ -23,7 +23,7 @@ def start_worker(
     interpreter: Sequence[str],
     folder: str | os.PathLike | None = None,
 ) -> subprocess.Popen:
-    """Start a unit in its own session, so only its launcher signals it.
+    """Start a unit in its own session; only its launcher signals it.
 
     Args:
         arguments: of the interpreter: `-m`, the module, its flags.

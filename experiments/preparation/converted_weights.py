@@ -152,7 +152,7 @@ def safe_torch():
 
 
 def _arrays(content, torch) -> tuple[dict[str, np.ndarray], set[str]]:
-    """Return a checkpoint's tensors as arrays by plain name, and its other names."""
+    """Return a checkpoint's tensors as arrays by plain name, and other names."""
     if not isinstance(content, dict):
         return {}, set()
     container = next((key for key in CONTAINERS if isinstance(content.get(key), dict)), None)

@@ -77,14 +77,14 @@ def _choose(copies: str, dataset: data.Dataset, cache_dir: str) -> None:
 
 
 def check(name: str, data_dir: str, cache_dir: str) -> None:
-    """Report on a data set, and raise all of its errors as one."""
+    """Report on a data set, and raise all its errors as one."""
     problems: list[InvalidInput] = []
     collects = {"problems": problems} if name in OWN_DATASETS else {}
     report(load(name, data_dir, cache_dir, **collects), problems)
 
 
 def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Dataset:
-    """Load a data set with the default seed and options of its loader."""
+    """Load a data set with its loader's default seed and options."""
     return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0, **options)
 
 
@@ -113,7 +113,7 @@ def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data
 
 
 def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], data_dir: str) -> list[str]:
-    """Write the findings as JSON, and a table of image files as CSV.
+    """Write the findings as JSON, and a list of images as CSV.
 
     Args:
         inspection: of a data set without unreadable files.

@@ -1,1 +1,1 @@
-"""Settings of a run: flags, recipes, the configuration, and its parts as they are built."""
+"""Settings of a run: flags, recipes, the configuration, and construction of its parts."""

@@ -1,4 +1,4 @@
-"""From names and a configuration to data sets, networks, poolings and losses: plain dictionaries of constructors."""
+"""Construction of data sets, networks, poolings and losses by name and configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings: Any) -> Callable[..., Any]:
-    """A constructor of a package whose names are imported when they are used, with its first arguments."""
+    """Return a function that imports a constructor when called and applies it."""
     return lambda *arguments, **given: name()(*first, *arguments, **settings, **given)
 
 
@@ -123,10 +123,10 @@ AUGMENTATIONS = {
 
 
 def parse_method(name: str) -> tuple[str, str, str]:
-    """(loss, method, pooling) of a method's name in reports: `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`.
+    """Split a method's report name into (loss, method, pooling).
 
     Raises:
-        InvalidInput: it is not of this form; names of losses and poolings are not checked.
+        InvalidInput: it is not `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`; names are not checked.
     """
     parts = name.split("+")
     _, rest = split_loss(parts)
@@ -139,7 +139,7 @@ def parse_method(name: str) -> tuple[str, str, str]:
 
 
 def default_cache_dir() -> str:
-    """Where prepared images are kept when `--cache_dir` is not given."""
+    """Return the folder of prepared images if `--cache_dir` is not given."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "deep_metric_learning")
 
@@ -147,17 +147,17 @@ def default_cache_dir() -> str:
 def load_dataset(
     name: str, data_dir: str | None, cache_dir: str | None, seed: int, train_fraction: float | None = None
 ) -> data.Dataset:
-    """Loads a data set by name.
+    """Load a data set by name.
 
     Args:
         name: of `DATASETS`.
         data_dir: the folder of its files, or None.
         cache_dir: the folder for prepared images, or None for the default.
-        seed: of a split that is drawn.
-        train_fraction: share of the classes that train, for a data set that leaves it open; None for the default.
+        seed: of a random split.
+        train_fraction: share of training classes, for a data set without a fixed split; None for the default.
 
     Raises:
-        InvalidInput: files are missing (says which, from where and in which layout) or wrong.
+        InvalidInput: files are missing (the message gives names, source and layout) or wrong.
     """
     check_choice("--dataset", name, DATASETS)
     share = {} if train_fraction is None else {"train_fraction": train_fraction}
@@ -165,12 +165,14 @@ def load_dataset(
 
 
 def load_dataset_of(config: ExperimentConfig, data_dir: str | None, cache_dir: str | None) -> data.Dataset:
-    """Loads the data set of a configuration; arguments and errors as of `load_dataset`."""
+    """Load a configuration's data set; arguments and errors as of `load_dataset`."""
     return load_dataset(config.dataset, data_dir, cache_dir, config.seed, config.train_fraction)
 
 
 def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:
-    """A short text that differs whenever the data differ, so that runs never mix them; see `data.dataset_fingerprint`.
+    """Return a short text that differs whenever the data differ.
+
+    It keeps runs on different data apart; see `data.dataset_fingerprint`.
 
     Args:
         dataset: as loaded.
@@ -180,11 +182,11 @@ def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str
 
 
 def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
-    """Makes smaller copies of image files once, whose shorter side suits `config.image_size`.
+    """Make small copies of image files, once, to suit `config.image_size`.
 
-    The published code's training crop works on the original images, so its training files stay as they are; copies
-    are made with a low-pass filter, so an evaluation without one takes the original files, too. Files that stay are
-    decoded once to find damaged ones. With `config.views`, training sees only that many views of each image.
+    The published code's training crop reads the original files. Copies are low-pass filtered, so an evaluation without
+    that filter reads the originals, too. Originals in use are decoded once to find damaged ones. With `config.views`,
+    training sees only that many views of each image.
     """
     if config.views is not None:
         dataset = data.fixed_views(dataset, config.views, config.seed)
@@ -201,7 +203,7 @@ def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: 
 def prepare_copies(
     dataset: data.Dataset, shorter_side: int, cache_dir: str | None, left_out: tuple[str, ...] = ()
 ) -> data.Dataset:
-    """Makes copies of image files whose shorter side is `shorter_side` pixels, of all parts but those `left_out`."""
+    """Copy images at `shorter_side` pixels, except the parts `left_out`."""
     folder = image_cache(dataset, cache_dir)
     copies = data.chosen_copies(folder)
     parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
@@ -218,12 +220,12 @@ def prepare_copies(
 
 
 def image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
-    """The folder of copies of a data set's images, below `cache_dir` or the default."""
+    """Return the folder of a data set's image copies."""
     return os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
 
 
 def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
-    """The training augmentation: a function of (image, seed), or of what stands for an image."""
+    """Return the training augmentation, a function of (image, seed)."""
     if dataset.readers is not None:
         return dataset.readers.training
     check_choice("--crop", config.crop, AUGMENTATIONS)
@@ -235,7 +237,7 @@ def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
 
 
 def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
-    """What an image goes through at evaluation: a centre crop of image files, nothing for arrays."""
+    """Return the evaluation's preprocessing: a centre crop of files, else identity."""
     if dataset.readers is not None:
         return dataset.readers.evaluation
     if dataset.kind != "image_files":
@@ -244,18 +246,18 @@ def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
 
 
 def evaluation_batch_size(config: ExperimentConfig) -> int:
-    """Images in an evaluation batch: as many as fit in about 64 images of 227 x 227 pixels, at most 512."""
+    """Return the images per evaluation batch, in [16, 512]."""
     return max(16, min(64 * 227**2 // config.image_size**2, 512))
 
 
 def check_backbone_name(name: str) -> None:
-    """Raises `InvalidInput` if a backbone is none of ours or of `keras.applications`, nor a preset of keras-hub."""
+    """Raise `InvalidInput` unless a backbone has this name or is a preset."""
     if not backbones.is_preset(name):
         check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
 
 
 def check_network(config: ExperimentConfig) -> None:
-    """Raises `InvalidInput` if there is no such network, or it has nothing that the pooling takes."""
+    """Raise `InvalidInput` if the network is unknown or cannot serve the pooling."""
     check_backbone_name(config.backbone)
     if backbones.is_preset(config.backbone):
         backbones.check_preset(preset_name(config.backbone))
@@ -268,14 +270,14 @@ def check_network(config: ExperimentConfig) -> None:
 
 
 def check_backbone(config: ExperimentConfig, dataset: data.Dataset) -> None:
-    """Raises `InvalidInput` if there is no such network, or it does not read such data."""
+    """Raise `InvalidInput` if the network is unknown or cannot read the data."""
     check_network(config)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 
 
 def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Model:
-    """The network before the pooling, with its initial parameters."""
+    """Build the network before the pooling, with its initial parameters."""
     check_backbone(config, dataset)
     if dataset.kind == "tokens":
         return backbones.token_embedding(int(dataset.train.arrays.max()) + 1, config.embedding_dim)
@@ -287,21 +289,21 @@ def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Mod
 
 
 def tokens_of(pooling_name: str) -> str:
-    """Which tokens of a transformer a pooling takes: its patches, or the class token."""
+    """Return a pooling's tokens of a transformer: patches or class token."""
     return CLASS_TOKEN if pooling_name == CLASS_TOKEN_POOLING else PATCHES
 
 
 def network(
     name: str, channels: int, *, weights: str, image_size: int, tokens: str = PATCHES, own: Any = None, **settings: Any
 ) -> keras.Model:
-    """A backbone by its name, with its initial parameters.
+    """Build a backbone by name, with its initial parameters.
 
     Args:
         name: one of `BACKBONES`, or `kerashub:PRESET`.
         channels: of the images: 3 (RGB) or 1 (grey).
         weights: as its function takes them.
-        image_size: height and width of the images in pixels, for networks that are made for one size.
-        tokens: of a transformer `patches` or `class`.
+        image_size: height and width of the images in pixels, for networks of a fixed size.
+        tokens: of a transformer: `patches` or `class`.
         own: settings of a plug-in's backbone.
         **settings: more arguments of its function.
     """
@@ -317,7 +319,7 @@ def network(
 
 
 def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
-    """Pooling and projection, in the order that the pooling wants; tokens, whose vectors are trained, have none."""
+    """Build pooling and projection, in the pooling's order; tokens need no projection."""
     check_choice("--pooling", config.pooling, POOLINGS)
     layer = POOLINGS[config.pooling](config)
     if config.backbone == "token_embedding":
@@ -343,7 +345,7 @@ def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> Embeddin
 
 
 def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShotPredictionLoss | None:
-    """The zero-shot prediction loss over the attributes of GSP, or None for a configuration without one."""
+    """Build the zero-shot prediction loss over GSP's attributes, or return None."""
     zero_shot = config.find(ZeroShotSettings)
     return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
 
@@ -355,7 +357,7 @@ def build_model(
     seed: int | None = None,
     num_examples: int | None = None,
 ) -> EmbeddingModel:
-    """The model that a configuration describes, with the backbone's initial parameters, in its precision.
+    """Build a configuration's model in its precision, with initial backbone parameters.
 
     Args:
         config: the configuration.

@@ -1,4 +1,4 @@
-"""The recipe of CCP: pools, proxies, and when problems begin and end."""
+"""The recipe of CCP: pools, proxies, and the limits of problems."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ PRINTED_CCP = ("proxies_per_class", "pool_size", "ccp_lambda", "projection_patie
 
 
 def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photographs: bool) -> dict:
-    """The values of the fields that CCP has, by name.
+    """Return the values of CCP's fields by name.
 
     Reference: thesis section 3.3.2.1; lambda 2e-4, eight proxies of twelve samples (CUB, Cars) or four of seven.
 
-    Samples are the anchors, as in the published code; the text leaves that open. A proxy of a class that is not in the
-    batch has no positive there, and as an anchor no triplet.
+    Samples are the anchors, as in the published code; the text leaves this open. A proxy of a class outside the batch
+    has no positive there, so as an anchor it has no triplet.
 
-    The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. Where a network, or the head
-    that alone is trained, begins at random, the first problem has to wait until the in-batch loss has converged, and
-    one that ends below the one before is undone; at the 1e-3 of networks from scratch proxies learn at a tenth. With
-    none of it, CCP stays far below its plain loss (docs/results/ccp.md).
+    The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. If the network, or
+    the only trained head, begins at random, the first problem waits until the in-batch loss has converged. A problem
+    that ends below the previous one is undone. At the 1e-3 of networks from scratch, proxies learn at a tenth of that.
+    Without these measures, CCP stays far below its plain loss (docs/results/ccp.md).
 
     Args:
-        dataset: any data set's flag.
+        dataset: any value of `--dataset`.
         loss: the pair loss.
-        begins_at_random: whether the network, or all of it that is trained, has no initial weights.
-        is_photographs: whether the recipe of the data set is that of the thesis' photographs.
+        begins_at_random: whether the trained part of the network has no initial weights.
+        is_photographs: whether the data set follows the recipe of the thesis' photographs.
 
     Raises:
         InvalidInput: `loss` is no pair loss.

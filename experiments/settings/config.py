@@ -1,4 +1,4 @@
-"""The configuration of an experiment: one frozen record, resolved from flags and recipe, hashed and stored."""
+"""The configuration of an experiment: one frozen record, resolved, hashed and stored."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ Part = TypeVar("Part", bound=Settings)
 class ExperimentConfig(
     ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings, DeviceSettings
 ):
-    """Everything that decides the outcome of a unit, but its fold and repeat. Every setting is a flag.
+    """Everything that decides a unit's outcome, except fold and repeat.
 
-    A setting of a part can be read as an attribute, too: `config.ms_alpha` is None for a method without that part.
+    Every setting is a flag. Parts' settings are attributes, too: `config.ms_alpha` is None without that part.
 
     Attributes:
-        parts: the settings of the loss, the pooling and what goes around them.
-        sources: the layer that set each value last, by the name of its flag; decides nothing.
+        parts: the settings of the loss, the pooling and their composers.
+        sources: the layer that set each value last, by flag; not part of the identity.
     """
 
     parts: tuple[Settings, ...] = ()
@@ -55,14 +55,14 @@ class ExperimentConfig(
 
     @classmethod
     def of(cls, values: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> ExperimentConfig:
-        """The configuration with these values, by the names of their flags; what is None counts as not given.
+        """Create a configuration from values by flag name; None means not given.
 
         Args:
-            values: by name; those with a default may be missing.
+            values: by flag name; those with a default may be missing.
             sources: see the attribute.
 
         Raises:
-            InvalidInput: a value is missing, out of its range, or of no part of the method.
+            InvalidInput: a value is missing, out of its range, or belongs to no part of the method.
         """
         values = {name: value for name, value in values.items() if value is not None}
         missing = {"loss", "method", "pooling"} - values.keys()
@@ -93,20 +93,20 @@ class ExperimentConfig(
         check_features(self)
 
     def __getattr__(self, name: str) -> Any:
-        """The value of a part's setting, None where the method has no such part."""
+        """Return a part's setting, None if the method has no such part."""
         if name not in _part_settings(kinds_of_settings()):
             raise AttributeError(f"{type(self).__name__!r} has no setting {name!r}")
         return next((getattr(part, name) for part in self.parts if name in type(part).names()), None)
 
     def find(self, kind: type[Part]) -> Part | None:
-        """The settings of this kind, or None for a method without them."""
+        """Return the settings of this kind, or None."""
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def part(self, kind: type[Part]) -> Part:
-        """The settings of this kind.
+        """Return the settings of this kind.
 
         Raises:
-            InvalidInput: the method has none.
+            InvalidInput: the method has no such settings.
         """
         found = self.find(kind)
         if found is None:
@@ -114,7 +114,7 @@ class ExperimentConfig(
         return found
 
     def replace(self, **values: Any) -> ExperimentConfig:
-        """A copy with other values, by the names of their flags."""
+        """Return a copy with other values, by flag name."""
         sources = {name: source for name, source in self.sources.items() if name not in values}
         return ExperimentConfig.of({**self.as_dict(), **values}, sources)
 
@@ -125,12 +125,12 @@ class ExperimentConfig(
 
     @property
     def monitor(self) -> str:
-        """The validation metric that decides: R@1 in the conventional protocol (the same as P@1), else MAP@R."""
+        """The deciding validation metric: R@1 (P@1) in the conventional protocol, else MAP@R."""
         return "P@1" if self.protocol in CONVENTIONAL_PROTOCOLS else "MAP@R"
 
     @property
     def validates_clustering(self) -> bool:
-        """Whether NMI is measured at each validation: the tables of the "Revisiting" benchmark print it."""
+        """True if each validation measures NMI, as the "Revisiting" benchmark's tables need."""
         return self.recipe == REVISITING
 
     @property
@@ -139,13 +139,13 @@ class ExperimentConfig(
         return method_name(self.loss, self.method, self.pooling)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values of all settings that have one, by the names of their flags."""
+        """Return JSON values of all settings that have one, by flag name."""
         parts = (self, *self.parts)
         values = {name: getattr(part, name) for part in parts for name in type(part).names()}
         return {name: value for name, value in values.items() if value is not None}
 
     def own(self, kind: str) -> Settings | None:
-        """The settings that a plug-in gives its pooling, backbone or data set; None where it has none.
+        """Return a plug-in's settings of a part, or None.
 
         Args:
             kind: `pooling`, `backbone` or `dataset`.
@@ -154,12 +154,12 @@ class ExperimentConfig(
         return self.find(settings) if settings else None
 
     def providers(self) -> dict[str, Provider]:
-        """The plug-ins that this configuration needs, by what they give it: `loss`, `pooling`, ..."""
+        """Return the required plug-ins by the part that they provide."""
         names = {kind: getattr(self, kind) for kind in KINDS} | {"loss": parse_loss(self.loss).base}
         return {kind: PROVIDERS[kind, name] for kind, name in names.items() if (kind, name) in PROVIDERS}
 
     def stored(self) -> dict[str, Any]:
-        """What `config.json` and the hash say: first names, without defaults of what was added since."""
+        """Return the content of `config.json`: original names, without newer fields' defaults."""
         stored = super().stored()
         for part in self.parts:
             stored |= part.stored()
@@ -167,10 +167,10 @@ class ExperimentConfig(
         return {**stored, "plugins": plugins} if plugins else stored
 
     def identity(self, data_fingerprint: str) -> dict[str, Any]:
-        """What decides the outcome, as JSON values: the settings, the data, and a weights file by its content.
+        """Return the settings, data and weights that decide the outcome (JSON).
 
-        `weights_source` is the SHA-256 of the published file that a weights file was made from, where it says; `preset`
-        is that of a preset of keras-hub in a folder of this machine.
+        A weights file is identified by content. `weights_source` is the SHA-256 of its published source, if recorded;
+        `preset` is that of a local folder with a keras-hub preset.
         """
         identity = {**self.stored(), "data": data_fingerprint}
         if is_file(self.weights):
@@ -185,7 +185,7 @@ class ExperimentConfig(
         return identity
 
     def hash(self, data_fingerprint: str) -> str:
-        """Ten hexadecimal digits that differ whenever the configuration or the data differ."""
+        """Return ten hexadecimal digits that identify the configuration and the data."""
         return identity_digest(self.identity(data_fingerprint))[:10]
 
 
@@ -196,11 +196,11 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 
 
 def changed_identity(identity: Mapping[str, Any], config_hash: str, fold: int, repeat: int) -> str | None:
-    """Describe how a `config.json` was changed since its run; None if it was not.
+    """Describe a `config.json`'s changes since its run; None if unchanged.
 
     Args:
-        identity: what it says.
-        config_hash: that the run was stored under.
+        identity: its content.
+        config_hash: stored with the run.
         fold, repeat: likewise.
     """
     digest = identity_digest(identity)[: len(config_hash)]
@@ -227,12 +227,12 @@ class Setting(typing.NamedTuple):
 
 
 def all_settings() -> tuple[Setting, ...]:
-    """The settings of all methods, in order; each becomes a flag."""
+    """Return the settings of all methods, in order; each becomes a flag."""
     return _settings_of(kinds_of_settings())
 
 
 def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What `config.json` says, with settings by the names of their flags."""
+    """Return the content of `config.json` with settings by flag name."""
     flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
     return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
 
@@ -246,7 +246,7 @@ def _taken(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declared(kinds: tuple[type[Settings], ...]) -> Iterator[Setting]:
-    """Every setting once, by the class that declares it."""
+    """Yield every setting once, by the class that declares it."""
     bases = [base for kind in kinds for base in reversed(kind.__mro__)]
     seen: set[str] = set()
     for kind in (*RUN_SECTIONS, *(base for base in bases if issubclass(base, Settings))):

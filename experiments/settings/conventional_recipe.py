@@ -1,4 +1,4 @@
-"""The hyper-parameters of the conventional protocol, where they differ from those of the fair one.
+"""Hyper-parameters of the conventional protocol that differ from the fair one's.
 
 Reference: thesis sections 3.3.2.1 and 5.3.4.1 (tables 3.2 and 5.2).
 """
@@ -20,17 +20,17 @@ _CODE_MARGINS = {
 
 
 def conventional_setting(dataset: str, protocol: str, by_proxy: bool, size: str | None, backbone: str) -> dict:
-    """What the conventional protocol changes; units that stop on held-out classes follow it, too.
+    """Return the conventional protocol's changes, also for stopping on held-out classes.
 
     The thesis: plateau of 4 evaluations; learning rate 1e-5 on CUB, 1e-4 on the others; weight decay 4e-4 and a batch
-    of 112 with ResNet-50; 512-D; an evaluation each 25 or 250 steps; patience 15 or 10. Its text leaves open how proxy
-    losses sample; the published code takes one image per class.
+    of 112 with ResNet-50; 512-D; an evaluation every 25 or 250 steps; patience 15 or 10. The sampling
+    of proxy losses is left open; the published code takes one image per class.
 
     Args:
         dataset: name.
         protocol: one of `CONVENTIONAL_PROTOCOLS`.
-        by_proxy: whether the loss compares with proxies of its own.
-        size: `small` or `large` for data sets of photographs, None for embedded ones: those keep their training.
+        by_proxy: whether the loss has proxies of its own.
+        size: `small` or `large` for data sets of photographs, None for embedded ones, which keep their training.
         backbone: name.
     """
     check_choice("protocol", protocol, CONVENTIONAL_PROTOCOLS)
@@ -63,7 +63,7 @@ def conventional_setting(dataset: str, protocol: str, by_proxy: bool, size: str 
 
 
 def published_code_conventional(values: dict, size: str | None, backbone: str) -> dict:
-    """The values of the published code's conventional configurations that differ from the text or are not in it.
+    """Return the published code's conventional values that the text lacks or contradicts.
 
     Args:
         values: the thesis' values by field name.

@@ -1,4 +1,4 @@
-"""Training from a cut through the backbone: what a recipe gives it, and what cannot be."""
+"""Training from a cut through the backbone: recipe values and checks."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NUM_VIEWS = 4  # of a training image; each takes as much room as the evaluation'
 
 
 def cut_settings(overrides: dict, crop: str) -> dict:
-    """The fields that follow from `trained_from`: cached features, of a few views where the crop is random.
+    """Return the fields implied by `trained_from`: caching, and views for random crops.
 
     Args:
-        overrides: the fields that were set by hand.
+        overrides: the fields set by hand.
         crop: the recipe's augmentation.
     """
     if overrides.get("trained_from") is None:
@@ -28,7 +28,7 @@ def cut_settings(overrides: dict, crop: str) -> dict:
 
 
 def check_cut(config: ExperimentConfig) -> None:
-    """Raises `InvalidInput` where a configuration's cut, views and cache do not go together."""
+    """Raise `InvalidInput` if cut, views and cache are incompatible."""
     if config.trained_from is not None and config.frozen_backbone:
         raise InvalidInput("--frozen_backbone beside --trained_from says twice what is trained. Remove it.")
     if config.trained_from is not None and config.backbone == "token_embedding":

@@ -1,4 +1,4 @@
-"""Devices and precision that go together, and what they do not go together with."""
+"""Compatibility of devices and precision with other settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def check_device_settings(config: ExperimentConfig) -> None:
-    """Refuses combinations of devices and precision that no run supports.
+    """Refuse combinations of devices and precision that no run supports.
 
     Raises:
-        InvalidInput: the first of them, by the names of its flags.
+        InvalidInput: names the flags of the first one.
     """
     if config.strategy == "none" and config.replicas is not None:
         raise invalid("--replicas", received=config.replicas, expected="none without --strategy=mirrored")

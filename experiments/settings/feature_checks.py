@@ -1,4 +1,4 @@
-"""Refusals of what features, PADS and the rest of a configuration cannot do together, before anything is made."""
+"""Checks of features and PADS against the other settings, before construction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
 
 
 def check_method(name: LossName, method: str) -> None:
-    """Raises `InvalidInput` where a loss's name does not go with `--method`.
+    """Raise `InvalidInput` if a loss does not support `--method`.
 
     Args:
         name: of the loss.
@@ -31,7 +31,7 @@ def check_method(name: LossName, method: str) -> None:
 
 
 def check_features(config: ExperimentConfig) -> None:
-    """Raises `InvalidInput` with the first thing that features or PADS cannot do beside the others."""
+    """Raise `InvalidInput` at the first conflict of features or PADS."""
     name = parse_loss(config.loss)
     check_method(name, config.method)
     objection = next(_objections(config, name), None)

@@ -1,9 +1,9 @@
-"""The hyper-parameters of features and of PADS, as the dissertation prints them or its code has them.
+"""Hyper-parameters of features and PADS, from the dissertation's text or code.
 
 Reference: Milbich, Visual Similarity and Representation Learning, chapter 3 ("Sharing Matters for Generalization in
-Deep Metric Learning", with MIC's groups), chapter 4 (DiVA; table 4.1) and chapter 5 (PADS). `published_code` has what
-the authors' run scripts differ in. Other networks than BN-Inception take the values of ResNet-50; data sets drawn here
-are shaped like SOP and take its values, photographs of one's own those of CUB.
+Deep Metric Learning", with MIC's groups), chapter 4 (DiVA; table 4.1) and chapter 5 (PADS). `published_code` has the
+differing values of the authors' run scripts. Networks other than BN-Inception take the values of ResNet-50. Generated
+data sets are shaped like SOP and take its values; custom photographs take those of CUB.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _SHORT_OUTSIDE = 1e-2  # at 1.25 a decision, a weight of 1e-15 needs 155 decisio
 
 
 def set_features_and_pads(layers: Layers, name: LossName, dataset: str, overrides: Mapping[str, Any]) -> None:
-    """Adds the layers of the features and the miner `pads` that a loss's name has; nothing for one without.
+    """Add the layers of a loss's features and miner `pads`, if any.
 
     Args:
-        layers: with the method, and what the recipe and the budget say of batches and steps.
+        layers: with the method, and the recipe's and budget's batches and steps.
         name: of the loss.
         dataset: whose recipe is taken.
         overrides: values given by hand.
@@ -121,7 +121,7 @@ def _set_shared(layers: Layers, overrides: Mapping[str, Any]) -> None:
 
 
 def _set_images_per_class(layers: Layers, name: LossName) -> None:
-    """Triplets within a class need three images of it: the same batch, of four images per class."""
+    """Set four images per class (intra-class triplets need three); keep the batch."""
     values = layers.values
     wants = INTRA in name.features or (SHARED in name.features and values["recipe"] == RECIPE)
     if wants and values["samples_per_class"] < 3:
@@ -130,9 +130,9 @@ def _set_images_per_class(layers: Layers, name: LossName) -> None:
 
 
 def _set_steps(layers: Layers, name: LossName, dataset: str, backbone: str, overrides: Mapping[str, Any]) -> None:
-    """Adds what the features make of the number of steps, once the budget has said it.
+    """Adjust the budget's number of steps to the features.
 
-    Two tasks that take turns take two steps where one loss takes one.
+    Two alternating tasks take two steps for each step of one loss.
     """
     values = layers.values
     schedule = overrides.get("feature_schedule", values.get("feature_schedule"))
@@ -179,7 +179,7 @@ def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> Non
 
 
 def settings_with_effect(values: Mapping[str, Any]) -> dict[str, bool]:
-    """Of the settings of features and PADS that depend on others: whether each does anything beside these values."""
+    """Return whether each dependent setting of features and PADS has an effect."""
     in_turn, triplets = values.get("feature_schedule") == IN_TURN, values.get("shared_triplets")
     estimator = values.get("pads_estimator")
     taught = estimator not in (FIXED, RANDOM)

@@ -1,4 +1,4 @@
-"""Command-line flags: one for every field of the configuration, and those that do not change any result."""
+"""Command-line flags: one per configuration field, and those without effect on results."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "ch
 
 
 def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
-    """Defines `--dataset`, `--loss`, `--pooling` and a flag for every other field of `ExperimentConfig`.
+    """Define `--dataset`, `--loss`, `--pooling` and the other fields of `ExperimentConfig`.
 
-    A flag that is not given takes the recipe's value for this data set, loss and pooling. Plug-ins are loaded first.
+    By default, a flag takes the recipe's value for this data set, loss and pooling. Plug-ins are loaded first.
     """
     define_plugin_flag()
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
@@ -64,10 +64,10 @@ UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb")  # of commands that train uni
 
 
 def define_place_flags(record: bool = True) -> None:
-    """Defines `PLACE_FLAGS` and `UNIT_FLAGS`: where data and results are, how runs are saved.
+    """Define `PLACE_FLAGS` and `UNIT_FLAGS`: folders, and saving of runs.
 
     Args:
-        record: whether there is `--record`, too.
+        record: whether to define `--record`, too.
     """
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string(
@@ -81,24 +81,24 @@ def define_place_flags(record: bool = True) -> None:
 
 
 def define_record_flag() -> None:
-    """Defines to whose rows finished runs are added, and `--replace`."""
+    """Define `--record`, the study that receives finished runs, and `--replace`."""
     text = "Folder of a study, such as results/mine, to whose rows finished runs are added."
     flags.DEFINE_string("record", None, text)
     define_replace_flag()
 
 
 def define_replace_flag() -> None:
-    """Defines whether recorded rows make way for new results."""
+    """Define `--replace`, which overwrites recorded rows."""
     flags.DEFINE_boolean("replace", False, "Rows of the study make way for new results with the same key.")
 
 
 def define_export_flag() -> None:
-    """Defines whether each finished run gets its `model.keras`."""
+    """Define whether each finished run gets its `model.keras`."""
     flags.DEFINE_boolean("export_model", True, "Write model.keras, which needs no data, into each finished run.")
 
 
 def define_session_flags() -> None:
-    """Defines how often a run is saved, and whether operations that are not deterministic are refused."""
+    """Define the checkpoint interval and whether non-deterministic operations are refused."""
     flags.DEFINE_float(
         "checkpoint_seconds", 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", lower_bound=0
     )
@@ -106,7 +106,7 @@ def define_session_flags() -> None:
 
 
 def define_decoded_images_flag() -> None:
-    """Defines how much memory decoded images of evaluations may take."""
+    """Define the memory limit for decoded evaluation images."""
     flags.DEFINE_integer(
         "decoded_images_mb",
         DECODED_IMAGES_MB,
@@ -117,7 +117,7 @@ def define_decoded_images_flag() -> None:
 
 
 def define_methods_flags() -> None:
-    """Defines `--methods` and `--explain`, for commands that compare any methods."""
+    """Define `--methods` and `--explain`, for commands that compare methods."""
     flags.DEFINE_boolean("explain", False, "Print every value of each method with the layer that set it, and end.")
     flags.DEFINE_list(
         "methods",
@@ -128,10 +128,10 @@ def define_methods_flags() -> None:
 
 
 def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
-    """Defines the places, how often each unit is trained, and which units this process runs.
+    """Define folders, repeats, and the units that this process runs.
 
     Args:
-        units: what tells the units of a job array apart: `fold` and `repeat`, or fewer of them.
+        units: flags that select a unit of a job array: `fold` and `repeat`, or fewer of them.
     """
     define_place_flags()
     for name in units:
@@ -146,11 +146,11 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
 
 
 def refuse_flags(*names: str, because: str = "this command has its own") -> None:
-    """Raises `InvalidInput` if a flag is given that nothing would read.
+    """Raise `InvalidInput` if a flag without effect is given.
 
     Args:
         *names: of flags that every experiment has.
-        because: the reason, for people.
+        because: the reason for the user.
     """
     given = [f"--{name}" for name in names if flags.FLAGS[name].present]
     if given:
@@ -158,7 +158,7 @@ def refuse_flags(*names: str, because: str = "this command has its own") -> None
 
 
 def overrides_from_flags() -> dict:
-    """The fields that were set on the command line."""
+    """Return the fields set on the command line."""
     names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
     return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
 
@@ -166,15 +166,15 @@ def overrides_from_flags() -> dict:
 def configurations_from_flags(
     protocol: str | None = None, ignored: typing.Iterable[str] = ()
 ) -> list[ExperimentConfig]:
-    """One configuration for each method that the flags name, after a check of all names.
+    """Check all flags; return one configuration for each named method.
 
-    With `--explain` the command ends here, and prints every value with the layer that set it last.
+    With `--explain`, print every value with the layer that set it last, and exit.
 
-    Methods that are compared in one command follow the settings of one chapter: 3 if CCP is among them, else 5.
+    All methods of one command follow one chapter's settings: 3 if CCP is among them, else 5.
 
     Args:
         protocol: None for the fair protocol, or as in `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
-        ignored: fields whose flags are for another protocol of the same command.
+        ignored: fields whose flags belong to another protocol of the same command.
     """
     values = flags.FLAGS
     overrides = {name: value for name, value in overrides_from_flags().items() if name not in ignored}
@@ -204,7 +204,7 @@ def configurations_from_flags(
 
 
 def _checked(overrides: dict, named: list[tuple[str, str, str]], protocol: str | None) -> Dataset | None:
-    """Refuses all that is wrong with the flags in one message; returns data of one's own, see `check_given`."""
+    """Report all flag errors in one; return any custom data set."""
     values = flags.FLAGS
     trains = not any(name in values and values[name].value for name in ("explain", "report_only"))
     places = values.data_dir, values.cache_dir
@@ -215,7 +215,7 @@ def _checked(overrides: dict, named: list[tuple[str, str, str]], protocol: str |
 
 
 def check_dataset_flags() -> None:
-    """Refuses a `--dataset` that there is not, and a `--data_dir` that it would not read.
+    """Refuse an unknown `--dataset`, or an unused `--data_dir` or `--train_fraction`.
 
     Raises:
         InvalidInput: see above.
@@ -229,7 +229,7 @@ def check_dataset_flags() -> None:
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:
-    """Raises `InvalidInput` if a name is in a list twice: it would be trained once and compared with itself.
+    """Raise `InvalidInput` for repeated names, which would be compared with themselves.
 
     Args:
         name: of the flag.
@@ -241,7 +241,7 @@ def check_distinct(name: str, values: typing.Sequence[str]) -> None:
 
 
 def _methods() -> list[tuple[str, str, str]]:
-    """(loss, method, pooling) of `--methods`, or all combinations of the other three flags."""
+    """Return (loss, method, pooling) of `--methods`, or of all flag combinations."""
     values = flags.FLAGS
     if "methods" not in values or not flags.FLAGS["methods"].present:
         return list(itertools.product(values.loss, values.method, values.pooling))
@@ -254,12 +254,12 @@ def _methods() -> list[tuple[str, str, str]]:
 
 
 def run_command(main: typing.Callable[..., None], kept: str | None = None, actions: typing.Sequence[str] = ()) -> None:
-    """Runs `main` under absl; see `exit_code_of`.
+    """Run `main` under absl; see `exit_code_of`.
 
     Args:
         main: the command.
-        kept: what it has kept when it is stopped, a sentence; by default that of commands which train.
-        actions: words of which the command line has to have one, which `main` receives; none for most commands.
+        kept: a sentence on what a stopped command has kept; by default that of training commands.
+        actions: the command line must have one of these words, which `main` receives; empty for most commands.
     """
 
     def wrapped(arguments: list[str]) -> None:
@@ -296,7 +296,7 @@ def _parse_flags(arguments: list[str]) -> list[str]:
 
 
 def _launches(arguments: list[str]) -> str:
-    """Where `--launch` is a flag, for a command that has none."""
+    """Name the commands with `--launch` if it was given to another."""
     asked = any(argument.lstrip("-").partition("=")[0] == "launch" for argument in arguments[1:])
     if not asked or "launch" in flags.FLAGS:
         return ""
@@ -304,7 +304,7 @@ def _launches(arguments: list[str]) -> str:
 
 
 def check_finite_flags() -> None:
-    """Raises `InvalidInput` if a number on the command line is none: NaN passes every comparison with a bound."""
+    """Raise `InvalidInput` for non-finite numbers; NaN would pass every bound."""
     for name in flags.FLAGS:
         value = flags.FLAGS[name].value
         if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Check of a command line as a whole: everything that is wrong with it in one message, before images are read."""
+"""Check of a whole command line: all errors in one message, before reading images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Given(NamedTuple):
-    """What a command line says.
+    """The content of a command line.
 
     Attributes:
         dataset, recipe, budget: names.
@@ -27,7 +27,7 @@ class Given(NamedTuple):
         overrides: values by field name.
         protocol: None for the fair protocol, or its name.
         data_dir, cache_dir: folders, or None.
-        trains: whether something shall be trained, so that data and weights have to be there.
+        trains: whether the command trains, so that data and weights must exist.
     """
 
     dataset: str
@@ -42,16 +42,16 @@ class Given(NamedTuple):
 
 
 def check_given(given: Given) -> Dataset | None:
-    """Refuses what is wrong with a command line: names, ranges, files, and values that one's own data are too few for.
+    """Refuse invalid names, ranges, files, and values too large for custom data.
 
-    Labels are read, images are not. What depends on the network or on data of others is left to
+    Labels are read, images are not. Checks that depend on the network or on other data sets are left to
     `experiments.runs.start_checks`.
 
     Returns:
-        Images of one's own, as loaded; None for other data sets, and where none were named and nothing is trained.
+        The custom data set, loaded; None for others, or if none is named and nothing is trained.
 
     Raises:
-        InvalidInput: with all of it, each by its flag.
+        InvalidInput: lists all errors, each by its flag.
     """
     loaded: list[Dataset] = []
 
@@ -93,7 +93,7 @@ def _ranges(overrides: Mapping[str, Any]) -> list[Callable[[], object]]:
 
 
 def _weights(given: Given) -> None:
-    """Those of published data sets are looked at once their data are there: see `check_configurations`."""
+    """Check weights; `check_configurations` checks those of published data sets."""
     weights, backbone = (given.overrides.get(name) for name in ("weights", "backbone"))
     if not given.trains or (given.dataset not in OWN_DATASETS and not (weights and is_file(weights))):
         return
@@ -105,7 +105,7 @@ def _weights(given: Given) -> None:
 
 
 def _load(given: Given) -> Dataset:
-    """The data, also where the seed or the share that was given is out of range."""
+    """Load the data, even if seed or share is out of range."""
     seed, share = given.overrides.get("seed", 0), given.overrides.get("train_fraction")
     share = share if share is not None and 0 < share < 1 and given.dataset == "folder" else None
     return build.load_dataset(given.dataset, given.data_dir, given.cache_dir, max(0, seed), share)

@@ -1,4 +1,4 @@
-"""The text of `--help`: the docstring of a command, and its flags in sections."""
+"""The text of `--help`: a command's docstring, and its flags in sections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WIDTH = 112
 
 
 def asks_for_help(arguments: list[str]) -> bool:
-    """Whether a command line asks for help, whatever else it says.
+    """Return whether a command line asks for help.
 
     Args:
         arguments: the program's name and its arguments.
@@ -34,7 +34,7 @@ def asks_for_help(arguments: list[str]) -> bool:
 
 
 def help_text() -> str:
-    """The docstring of the command that runs, and its flags, section by section."""
+    """Return the running command's docstring and its flags by section."""
     sections = _sections()
     lines = [(sys.modules["__main__"].__doc__ or "").strip()]
     for title, members in sections.items():
@@ -45,7 +45,7 @@ def help_text() -> str:
 
 
 def _sections() -> dict[str, list[flags.Flag]]:
-    """The flags of this command by the titles of their sections, in the order of these."""
+    """Return this command's flags by section title, in order."""
     own = {flag.name: flag for flag in flags.FLAGS.get_key_flags_for_module(sys.argv[0])}
     settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
     first = next(iter(settings.values()), _OWN)
@@ -59,7 +59,7 @@ def _sections() -> dict[str, list[flags.Flag]]:
 
 
 def _lines_of(flag: flags.Flag) -> list[str]:
-    """As absl writes a flag: name and help, then the default if there is one."""
+    """Format a flag like absl: name and help, then any default."""
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     default = f" (default: {flag.default_as_str})" if flag.default_as_str else ""
     text = f"{name}: {flag.help}{default}"

@@ -1,4 +1,4 @@
-"""Initial weights of a backbone: whether they can be had, what they are, and the file that a command names."""
+"""Initial weights of a backbone: availability, identity, and the command's file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FETCHED_BY_KERAS = ("resnet50", *backbones.KERAS_APPLICATIONS)
 
 
 class WeightsFile(NamedTuple):
-    """A file of parameters, as an experiment's configuration knows it.
+    """A file of parameters, as the configuration identifies it.
 
     Attributes:
-        digest: `sha256:` of the file; of a converted one `parameters-sha256:`, the same on every machine.
-        source_sha256: of the published file that it was made from; None where it does not say.
+        digest: `sha256:` of the file; `parameters-sha256:` of a converted one, equal on every machine.
+        source_sha256: of the published file that it was made from; None if not recorded.
     """
 
     digest: str
@@ -27,7 +27,7 @@ class WeightsFile(NamedTuple):
 
 
 def weights_file(path: str) -> WeightsFile:
-    """What the file of parameters at `path` is; read once as long as it does not change.
+    """Identify the file of parameters at `path`, cached until it changes.
 
     Raises:
         InvalidInput: it cannot be read.
@@ -52,26 +52,26 @@ def _weights_file(path: str, size: int, modified: int) -> WeightsFile:
 
 
 def is_file(weights: str) -> bool:
-    """Whether `weights` of a configuration names a file."""
+    """Return whether `weights` of a configuration names a file."""
     return weights not in ("none", "imagenet", backbones.PRESET_WEIGHTS)
 
 
 def preset_name(backbone: str) -> str:
-    """What keras-hub calls the preset of a backbone `kerashub:PRESET`."""
+    """Return keras-hub's preset name in a backbone `kerashub:PRESET`."""
     return backbone.removeprefix(backbones.PRESET_PREFIX)
 
 
 def preset_digest(backbone: str, weights: str) -> str | None:
-    """`sha256:` of the files of a preset in a folder of this machine; None for one that keras-hub fetches by name."""
+    """Return `sha256:` of a local preset's files; None if fetched by name."""
     digest = backbones.preset_digest(preset_name(backbone), with_weights=weights == backbones.PRESET_WEIGHTS)
     return None if digest is None else f"sha256:{digest}"
 
 
 def check_weights(backbone: str, weights: str) -> None:
-    """Refuses, without the network, weights that cannot be fetched and files that cannot be read.
+    """Refuse unavailable weights and unreadable files, without network access.
 
     Raises:
-        InvalidInput: with the command that makes the file, where there is one.
+        InvalidInput: with the command that makes the file, if any.
     """
     if (weights == backbones.PRESET_WEIGHTS) != backbones.is_preset(backbone) and weights != "none":
         kind = f"{backbones.PRESET_WEIGHTS} or none" if backbones.is_preset(backbone) else "none, imagenet or a file"
@@ -86,7 +86,7 @@ def check_weights(backbone: str, weights: str) -> None:
 
 
 def _of_keras(backbone: str) -> str:
-    """A sentence on the network of keras.applications that is spelled alike, where there is one."""
+    """Return a sentence on keras.applications' network with the same spelling, if any."""
     letters = backbone.replace("_", "").lower()
     alike = [name for name in backbones.KERAS_APPLICATIONS if name.lower() == letters]
     return "".join(
@@ -95,6 +95,6 @@ def _of_keras(backbone: str) -> str:
 
 
 def file_to_make(backbone: str, weights: str) -> str | None:
-    """The file that `experiments.convert_weights` has to make before these weights can be had, or None."""
+    """Return the file that `experiments.convert_weights` must make first, or None."""
     must_be_made = weights == "imagenet" and backbone not in FETCHED_BY_KERAS and backbones.checkpoints_of(backbone)
     return f"{backbone}.npz" if must_be_made else None

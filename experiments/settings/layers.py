@@ -1,4 +1,4 @@
-"""Values of configuration fields and where each is from: recipes are layers, and the last that sets a field wins."""
+"""Layers of configuration values with their sources; the last layer wins."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Layers:
         self.sources: dict[str, str] = {}
 
     def set(self, source: str, values: Mapping[str, Any]) -> None:
-        """Sets fields, whatever they were before.
+        """Set fields, whatever they were before.
 
         Args:
-            source: what the layer is, for people: a section of the thesis, a protocol, a budget.
+            source: the layer's name for the user: a section of the thesis, a protocol, a budget.
             values: by field name.
         """
         self.values |= values
         self.sources |= dict.fromkeys(values, source)
 
     def set_missing(self, source: str, values: Mapping[str, Any]) -> None:
-        """Sets those fields that no layer has set; arguments as of `set`."""
+        """Set those fields that no layer has set; arguments as of `set`."""
         self.set(source, {name: value for name, value in values.items() if name not in self.values})
 
     def as_text(self) -> str:
-        """A line for each field that is set: name, value, source."""
+        """Return a line for each set field: name, value, source."""
         shown = {name: str(value) for name, value in self.values.items() if value is not None}
         name_width, value_width = (max(map(len, part)) for part in (shown, shown.values()))
         lines = [f"{name:{name_width}}  {value:{value_width}}  {self.sources[name]}" for name, value in shown.items()]

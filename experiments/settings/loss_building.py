@@ -1,4 +1,4 @@
-"""From a configuration to its metric loss: what its name says goes around a loss, and side by side with it."""
+"""Construction of a configuration's metric loss, with its composers and tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DRAWS = {SHARED: 1, INTRA: 2, DANCE: 3, GROUPS: 4}  # what is added to a seed; 
 
 
 def check_loss_name(name: str) -> None:
-    """Raises `InvalidInput` that lists the losses, if `name` is none of them."""
+    """Raise `InvalidInput` that lists the losses if `name` is unknown."""
     if parse_loss(name).base not in LOSSES:
         forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
         expected = f"one of {', '.join(LOSSES)}, {forms}, or a loss of a --plugin"
@@ -33,36 +33,36 @@ def check_loss_name(name: str) -> None:
 
 
 def feature_names(config: ExperimentConfig) -> tuple[str, ...]:
-    """The features that stand side by side in an embedding, in their order; none where there is only one."""
+    """Return the embedding's features in order; empty for a single one."""
     features = parse_loss(config.loss).features
     return () if not features or config.single_encoder else (DISCRIMINATIVE, *features)
 
 
 def feature_sizes_of(config: ExperimentConfig) -> tuple[int, ...] | None:
-    """Components of each of `feature_names`; None for an embedding that is one feature."""
+    """Return the components of each of `feature_names`; None for a single feature."""
     names = feature_names(config)
     return losses.feature_sizes(config.embedding_dim, len(names)) if names else None
 
 
 def feature_slices(config: ExperimentConfig) -> dict[str, slice]:
-    """Where each of `feature_names` stands in an embedding; empty for an embedding that is one feature."""
+    """Return the slice of each of `feature_names` in the embedding, if several."""
     sizes = feature_sizes_of(config) or ()
     ends = itertools.accumulate(sizes)
     return {name: slice(end - size, end) for name, size, end in zip(feature_names(config), sizes, ends)}
 
 
 def num_views_of(config: ExperimentConfig) -> int:
-    """How often each image is in its batch: twice for `dance`."""
+    """Return the occurrences of each image in its batch: two for `dance`."""
     return 2 if DANCE in parse_loss(config.loss).features else 1
 
 
 def has_places(config: ExperimentConfig) -> bool:
-    """Whether the labels of a batch say which training images it holds, too."""
+    """Return whether labels of a batch also include the training images' indices."""
     return GROUPS in parse_loss(config.loss).features
 
 
 def drawing_seed(config: ExperimentConfig, seed: int) -> int:
-    """With which seed the losses of a unit draw, see `build_loss`; the unit's, or that of the configuration."""
+    """Return the losses' seed: the unit's or the configuration's, see `build_loss`."""
     name = parse_loss(config.loss)
     return seed if name.features or name.miner == PADS else config.seed
 
@@ -70,17 +70,16 @@ def drawing_seed(config: ExperimentConfig, seed: int) -> int:
 def build_loss(
     config: ExperimentConfig, num_classes: int, seed: int | None = None, num_examples: int | None = None
 ) -> MetricLoss:
-    """The metric loss, over drawn triplets, inside a cross-batch memory, and beside other tasks if its name says so.
+    """Build the metric loss with its name's miner, memory and tasks.
 
-    A single mined loss draws with the seed of the configuration, the same one in each fold, as it has from the first:
-    another seed would change the results of runs that have the same hash. PADS, and each task of a sum, draw with the
-    unit's seed plus the task's place.
+    A single mined loss draws with the configuration's seed, equal in all folds: any other would change the results of
+    earlier runs with the same hash. PADS, and each task of a sum, draw with the unit's seed plus the task's index.
 
     Args:
         config: the configuration.
         num_classes: training classes, for proxies and boundaries.
         seed: of the unit; None: that of the configuration.
-        num_examples: training images, for groups of them; None: as many as groups.
+        num_examples: training images, to be grouped; None: as many as groups.
     """
     check_loss_name(config.loss)
     seed = config.seed if seed is None else drawing_seed(config, seed)
@@ -98,7 +97,7 @@ def build_loss(
 
 
 def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int) -> MetricLoss:
-    """The loss that the name begins with, of embeddings with `dim` components."""
+    """Build the name's first loss, for embeddings with `dim` components."""
     miner = parse_loss(config.loss).miner
     anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
     anchors = anchored.ccp_anchors if anchored else "embeddings"
@@ -116,7 +115,7 @@ def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int)
 def _task(
     config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
 ) -> MetricLoss:
-    """The loss of another feature, one of `FEATURES`."""
+    """Build the loss of another feature, one of `FEATURES`."""
     if name == DANCE:
         return config.part(DanceSettings).build(config.batch_size, dim, config.normalization)
     seed += _DRAWS[name]
@@ -131,7 +130,7 @@ def _task(
 
 
 def _loss_of_tasks(config: ExperimentConfig) -> LossSettings:
-    """The margin or triplet loss of the name; beside any other loss the dissertation's margin loss."""
+    """Return the name's margin or triplet loss, else the dissertation's margin loss."""
     own = config.part(LossSettings)
     if isinstance(own, (MarginLossSettings, TripletSettings)):
         return own

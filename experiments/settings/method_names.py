@@ -1,4 +1,4 @@
-"""The parts of a loss's name: `LOSS[+MINER[+rho]][+xbm][+FEATURES]`, such as `margin+distance+shared+dance`."""
+"""Parts of a loss's name: `LOSS[+MINER[+rho]][+xbm][+FEATURES]`, e.g. `margin+distance+shared+dance`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class LossName(NamedTuple):
 
     @property
     def may_take_turns(self) -> bool:
-        """Whether one of the features is what classes have in common, which can be trained in turn with the first."""
+        """True if a feature is shared by classes: its task may alternate."""
         return SHARED in self.features or GROUPS in self.features
 
 
 def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
-    """The loss that a list of parts of a name begins with, and the parts behind it."""
+    """Split a name's parts into its leading loss and the rest."""
     base, *rest = parts
     miner = MINERS.get(rest[0]) if rest else None
     rest = rest[1:] if miner else rest
@@ -53,10 +53,10 @@ def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
 
 
 def parse_loss(name: str) -> LossName:
-    """The parts of a loss's name, whether or not there is such a loss.
+    """Return the parts of a loss's name, even of an unknown loss.
 
     Raises:
-        InvalidInput: it has another form, parts that only pair losses have, or two that exclude one another.
+        InvalidInput: it has another form, parts that only pair losses allow, or mutually exclusive ones.
     """
     loss, rest = split_loss(name.split("+"))
     if {SHARED, GROUPS} <= {*loss.features}:
@@ -75,15 +75,15 @@ def parse_loss(name: str) -> LossName:
 
 
 def without_features(name: str) -> str:
-    """A loss's name without the features that stand beside its own."""
+    """Return a loss's name without the additional features."""
     return "+".join(part for part in name.split("+") if part not in FEATURES)
 
 
 def uses_gsp(pooling: str) -> bool:
-    """Whether a pooling is generalized sum pooling, alone or combined."""
+    """Return whether a pooling is generalized sum pooling, alone or combined."""
     return pooling == "gsp" or pooling.endswith("+gsp")
 
 
 def method_name(loss: str, method: str, pooling: str) -> str:
-    """A method's name in tables and folders: loss, `ccp`, pooling."""
+    """Return a method's name in tables and folders: loss, `ccp`, pooling."""
     return "+".join([loss, *(["ccp"] if method == "ccp" else []), pooling])

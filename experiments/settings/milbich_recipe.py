@@ -1,9 +1,9 @@
-"""Hyper-parameters of the losses, miners and regulariser that Milbich's dissertation compares.
+"""Hyper-parameters of the losses, miners and regulariser in Milbich's dissertation.
 
 Reference: Milbich, Visual Similarity and Representation Learning, chapter 2 ("Revisiting Training Strategies and
 Generalization Performance in Deep Metric Learning", ICML 2020). Its text prints few of the values; they are the
-defaults of its published code. Where it runs a loss on embeddings that are not normalised and ours are unit vectors,
-`loss_scale` is 16, the scale of its ArcFace (ours). The data sets drawn here are shaped like SOP and take its values.
+defaults of its published code. If it runs a loss on unnormalised embeddings and ours are unit vectors, `loss_scale` is
+16, the scale of its ArcFace (ours). Generated data sets are shaped like SOP and take its values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PROXY_PACES = {"normsoftmax": 1.0, "arcface": 50.0, "margin": 50.0}  # of learn
 
 
 def benchmark_loss(dataset: str, loss: str, normalization: str) -> dict | None:
-    """The hyper-parameters of a loss by field name; None for a loss that the thesis has, too, whose values are used.
+    """Return a loss's hyper-parameters by field name, None for thesis losses.
 
     Args:
         dataset: name.
@@ -41,7 +41,7 @@ def benchmark_loss(dataset: str, loss: str, normalization: str) -> dict | None:
 
 
 def switch_probability(dataset: str, loss: str) -> float:
-    """p_switch of rho-regularisation; .4 for most losses on CUB, .35 on Cars, .15 on SOP."""
+    """Return p_switch of rho-regularisation: mostly .4 (CUB), .35 (Cars), .15 (SOP)."""
     if dataset == "cars196":
         return 0.35
     if dataset in _LIKE_CUB:
@@ -50,5 +50,5 @@ def switch_probability(dataset: str, loss: str) -> float:
 
 
 def proxy_pace(dataset: str, loss: str) -> float | None:
-    """Learning rate of class vectors or boundaries over that of a pre-trained network; None: the thesis'."""
+    """Return the relative learning rate of class vectors or boundaries, or None."""
     return 200.0 if (loss, dataset) == ("normsoftmax", "sop") else _PROXY_PACES.get(loss)

@@ -1,4 +1,4 @@
-"""Ranges of the numbers in a configuration: checked before anything is made, and shown by `--help`."""
+"""Ranges of the configuration's numbers, checked early and shown by `--help`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class NumberRange(NamedTuple):
     """An interval of finite numbers.
 
     Attributes:
-        low, high: its ends; infinity where there is none.
-        low_included, high_included: whether an end is itself in it; infinity never is.
+        low, high: its ends; infinite if unbounded.
+        low_included, high_included: whether the end belongs to it; infinity never does.
     """
 
     low: float = -math.inf

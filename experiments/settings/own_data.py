@@ -1,4 +1,4 @@
-"""Settings that follow from images of one's own: folds, batches and the network that fit them."""
+"""Defaults for custom image data: folds, batches, network."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 
 
 def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> None:
-    """Sets what a recipe for the published data sets gives too large for few classes; what was given stays.
+    """Reduce recipe values that are too large for few classes, unless given.
 
-    - `num_folds`: as many as leave two classes to validate on in each, at most the recipe's.
+    - `num_folds`: as many as leave two validation classes in each, at most the recipe's.
     - `held_out_fraction`: at least two of the training classes.
-    - `classes_per_batch`: at most the training classes of every fold. `samples_per_class` then rises, so that the batch
-      stays about as large, to at most the images of the smallest training class.
-    - `backbone`: the network that a file of `--weights` is made for.
+    - `classes_per_batch`: at most the training classes of every fold. `samples_per_class` then rises to
+      keep the batch size, to at most the images of the smallest training class.
+    - `backbone`: the network of a `--weights` file.
 
     Args:
         layers: of a method, complete; `folder` or `manifest` is its data set.
@@ -65,23 +65,23 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
 
 
 def fitted_values(config: ExperimentConfig) -> dict[str, Any]:
-    """The values of a configuration that `fit_to_data` has set, by field name."""
+    """Return the configuration's values set by `fit_to_data`, by field name."""
     fitted = [name for name, source in config.sources.items() if source.startswith((_FITS, _OF_WEIGHTS))]
     return {name: getattr(config, name) for name in fitted}
 
 
 def network_of_weights(given: Mapping[str, Any]) -> str | None:
-    """The network that an `.npz` file given as `weights` holds; None without one, or if it is not a known one."""
+    """Return the network of an `.npz` given as `weights`, None if unknown."""
     path = given.get("weights")
     return backbones.network_of_file(path) if path is not None and os.path.isfile(path) else None
 
 
 def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
-    """The fewest classes that a unit of a protocol learns from.
+    """Return the fewest training classes of any unit of a protocol.
 
     Args:
         dataset: as loaded.
-        values: `protocol`, `num_folds` and `held_out_fraction`, by field name; what is missing has its default.
+        values: `protocol`, `num_folds` and `held_out_fraction`, by field name; missing ones have their defaults.
     """
     num_classes, protocol = dataset.train.num_classes, values.get("protocol")
     if dataset.validation is not None or protocol in ("conventional", FINAL):
@@ -93,7 +93,7 @@ def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
 
 
 def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> None:
-    """Refuses values of the command line that these data are too few for.
+    """Refuse command-line values that need more data.
 
     Args:
         dataset: as loaded.
@@ -101,7 +101,7 @@ def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None)
         protocol: as in the configuration.
 
     Raises:
-        InvalidInput: every such value, with the flag that would mend it.
+        InvalidInput: every such value, with the flag that fixes it.
     """
     num_classes = dataset.train.num_classes
     folds = _fitting_folds(num_classes, _MOST_FOLDS) if protocol is None else None
@@ -130,7 +130,7 @@ def _check_folds(num_folds: int, num_classes: int) -> None:
 
 
 def _check_classes(dataset: Dataset, train_fraction: float) -> None:
-    """Raises `InvalidInput` if the training classes are too few for two folds."""
+    """Raise `InvalidInput` if two folds need more training classes."""
     num_training = dataset.train.num_classes
     if num_training >= _FEWEST_CLASSES:
         return

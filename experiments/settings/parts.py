@@ -1,4 +1,4 @@
-"""The kinds of settings that a loss, a pooling, a backbone and their composers have."""
+"""Kinds of settings of a loss, pooling, backbone and their composers."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ AROUND: tuple[type[Settings], ...] = (
 
 
 def kinds_of_settings() -> tuple[type[Settings], ...]:
-    """The settings of all losses, composers and poolings, and those of plug-ins."""
+    """Return the settings of all losses, composers, poolings and plug-ins."""
     return (*LOSSES.values(), *AROUND, *OWN_SETTINGS.values())
 
 
 def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: str = "") -> list[type[Settings]]:
-    """The kinds of settings that a method has besides those of every run.
+    """Return a method's kinds of settings besides those of every run.
 
     Args:
         loss: its name, with miner, rho, memory and features.
         method: `plain` or `ccp`.
         pooling: its name.
-        backbone, dataset: their names; only those of plug-ins have settings.
+        backbone, dataset: their names; only plug-ins' ones have settings.
 
     Raises:
-        InvalidInput: a loss's name of another form; one that there is not has no settings.
+        InvalidInput: a loss's name has another form; an unknown loss has no settings.
     """
     name = parse_loss(loss)
     has_part = {

@@ -1,4 +1,4 @@
-"""`--plugin`, whose modules are imported before the other flags are defined: they add to those."""
+"""`--plugin`, whose modules are imported first because they add flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 
 
 def define_plugin_flag() -> None:
-    """Defines `--plugin` and imports what the command line gives it; ends the process if that cannot be done."""
+    """Define `--plugin` and import its modules; exit if that fails."""
     _define(flags.FLAGS)
     code = exit_code_of(lambda: _load(sys.argv))
     if code:

@@ -1,4 +1,4 @@
-"""Plug-ins: modules with losses, poolings, backbones and data sets of your own, found, imported and asked to register.
+"""Plug-ins: modules with custom losses, poolings, backbones and data sets.
 
 A plug-in is a module with a function `register(registry)`. It comes from `--plugin=my_module` (importable),
 `--plugin=path/to/my_module.py`, or an installed distribution's entry point in the group `deep_metric_learning.plugins`,
@@ -26,13 +26,13 @@ GROUP = "deep_metric_learning.plugins"
 
 
 def load_plugins(names: Sequence[str]) -> list[Provider]:
-    """Imports the plug-ins that are installed and those that are named, and lets each register what it has.
+    """Import installed and named plug-ins, and call their `register`.
 
     Args:
         names: values of `--plugin`: modules, or paths of .py files.
 
     Raises:
-        InvalidInput: a plug-in is not found, is named twice, fails, or registers what cannot be.
+        InvalidInput: a plug-in is not found, is named twice, fails, or registers something invalid.
     """
     installed = {entry.value: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     providers = [
@@ -47,7 +47,7 @@ def load_plugins(names: Sequence[str]) -> list[Provider]:
 
 
 def check_stored_plugins(stated: object, folder: str) -> None:
-    """Refuses the configuration of a run whose plug-ins are not there, or have changed.
+    """Refuse a run's configuration if its plug-ins are missing or changed.
 
     Args:
         stated: `plugins` of `config.json`; None for a run without any.
@@ -127,7 +127,7 @@ def _imported_file(path: str) -> types.ModuleType:
 
 
 def _failure(what: str, error: BaseException) -> InvalidInput:
-    """One line on what went wrong in a plug-in, with the place."""
+    """Return one line on a plug-in's error, with its place."""
     if isinstance(error, SyntaxError):
         place = f"{error.filename}, line {error.lineno}"
     else:
@@ -138,7 +138,7 @@ def _failure(what: str, error: BaseException) -> InvalidInput:
 
 
 def _digest(module: types.ModuleType) -> str:
-    """SHA-256 of a module's source; of a package, of all Python files below it, with their names."""
+    """Return the SHA-256 of a module, or of a package's Python files."""
     file = pathlib.Path(module.__file__ or "")
     if file.name != "__init__.py":
         return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Names that plug-ins provide: by which plug-in, with which settings, after which recipe."""
+"""Names provided by plug-ins, with their provider, settings and recipe."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ KINDS = ("dataset", "loss", "pooling", "backbone")  # flags whose values a plug-
 
 
 class Provider(NamedTuple):
-    """A plug-in, as the configuration of a run knows it.
+    """A plug-in, as a run's configuration identifies it.
 
     Attributes:
-        plugin: what `--plugin` was given, without a path: the name of a module.
-        version: of the installed distribution that it belongs to; empty for a file or a folder of your own.
+        plugin: the module's name, the value of `--plugin` without a path.
+        version: of its installed distribution; empty for your own file or folder.
         source: `sha256:` and the digest of its source files.
     """
 
@@ -23,7 +23,7 @@ class Provider(NamedTuple):
     source: str
 
     def as_dict(self) -> dict[str, str]:
-        """JSON values; without a version where there is none."""
+        """Return JSON values; without a version if there is none."""
         return {name: value for name, value in self._asdict().items() if value}
 
     def __str__(self) -> str:
@@ -36,5 +36,5 @@ RECIPES_OF: dict[str, str] = {}  # a data set of a plug-in: the one whose recipe
 
 
 def recipe_of(dataset: str) -> str:
-    """The data set of this library whose recipe a data set takes: its own, unless a plug-in says another."""
+    """Return the data set whose recipe `dataset` follows, by default itself."""
     return RECIPES_OF.get(dataset, dataset)

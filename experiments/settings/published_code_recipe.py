@@ -1,6 +1,6 @@
-"""Switches of `--recipe=published_code`: where the authors' code departs from the text of the thesis.
+"""Switches of `--recipe=published_code`: departures of the authors' code from the thesis.
 
-docs/published_code.md lists every switch with both values, and in what the recipe leaves that code, with the reason.
+docs/published_code.md lists every switch with both values, and the recipe's departures from that code, with reasons.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CCP_SWITCHES = {
 
 
 def published_code_switches(values: dict, base_loss: str, backbone: str) -> dict:
-    """The switches of the fair protocol and those that both protocols share.
+    """Return the switches of the fair protocol and those of both protocols.
 
     Args:
         values: the thesis' values by field name, of one data set, loss, pooling and method.

@@ -1,6 +1,6 @@
-"""The thesis' hyper-parameters, and the switches between its text and the published code.
+"""The thesis' hyper-parameters, and the switches between its text and code.
 
-Reference: thesis sections 3.3.2.1 and 5.3.4.1; errata and undecided points as named in each field's help.
+Reference: thesis sections 3.3.2.1 and 5.3.4.1; errata and undecided points are named in each field's help.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def resolve(
     method: str = "plain",
     protocol: str | None = None,
 ) -> ExperimentConfig:
-    """The complete configuration: the recipe's values, then the budget's, then what flags set by hand.
+    """Return the complete configuration: recipe, then budget, then flags.
 
     Args:
         dataset, loss, pooling: names as in `experiments.settings.build`.
-        recipe: one of `RECIPES`, or a file that `experiments.tune` has written.
+        recipe: one of `RECIPES`, or a file from `experiments.tune`.
         budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
-        overrides: values by field name; a value for a field that this loss and pooling do not use is an error.
+        overrides: values by field name; a field that this loss and pooling do not use is an error.
         method: one of `METHODS`.
         protocol: None for the fair protocol, or one of `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
 
@@ -106,7 +106,7 @@ def layers_of(
     method: str = "plain",
     protocol: str | None = None,
 ) -> Layers:
-    """The values of `resolve`, each with the layer that set it last; arguments and errors as there."""
+    """Return the layers of `resolve`; arguments and errors as there."""
     recipe, tuned_by, tuned = check_recipe(recipe, loss, method, pooling)
     given, overrides = overrides, {**tuned, **overrides}
     check_choice("--budget", budget, BUDGETS)
@@ -158,26 +158,26 @@ def layers_of(
 
 
 def recall_at(dataset: str) -> tuple[int, ...]:
-    """Return the k of the R@k that tables of a data set print."""
+    """Return the k of R@k in a data set's tables."""
     return _RECALL_AT.get(recipe_of(dataset), (1, 2, 4, 8))
 
 
 def check_recipe(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
-    """As `recipe_layer`, of a recipe that there is."""
+    """Return `recipe_layer`'s result; refuse an unknown recipe."""
     named, source, settings = recipe_layer(recipe, loss, method, pooling)
     check_choice("--recipe", named, RECIPES)
     return named, source, settings
 
 
 def _source_of_loss(is_benchmark: bool, base_loss: str, section: str, after: str) -> str:
-    """Where the settings of a loss are from; `section` is that of the chapter."""
+    """Return the source of a loss's settings; `section` is the chapter's."""
     if is_benchmark:
         return '"Revisiting" benchmark, losses'
     return f"{section if base_loss in ('pnca', 'panchor') else f'{after}thesis 3.3.2.1'}, losses"
 
 
 def _set_consequences(layers: Layers, overrides: dict, backbone: str, budget: str) -> None:
-    """Adds the fields that follow from the backbone, the schedule and the cut."""
+    """Add the fields implied by the backbone, the schedule and the cut."""
     values = layers.values
     layers.set("--backbone", backbone_settings(backbone, values["dataset"] in PHOTOGRAPHS, budget))
     layers.set("--learning_rate_schedule", update_settings(overrides, budget))
@@ -185,14 +185,14 @@ def _set_consequences(layers: Layers, overrides: dict, backbone: str, budget: st
 
 
 def _set_memory(layers: Layers, dataset: str, after: str) -> None:
-    """Adds the layers of the cross-batch memory; `after` stands before a source that is not this data set's."""
+    """Add the cross-batch memory's layers; `after` prefixes a source of other data."""
     memory = {"xbm_batches": XBM_MEMORY_BATCHES.get(dataset, 25), "xbm_start": 1000}
     layers.set(f"{after}thesis 3.3.2.1, memory", memory)
     layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
 
 
 def _set_ccp(layers: Layers, dataset: str, overrides: dict, after: str) -> None:
-    """Adds the layers of CCP; arguments as of `_set_memory`."""
+    """Add the layers of CCP; arguments as of `_set_memory`."""
     values = layers.values
     check_method(parse_loss(values["loss"]), "ccp")
     pair_loss, is_photographs = without_features(values["loss"]), dataset in PHOTOGRAPHS
@@ -202,17 +202,17 @@ def _set_ccp(layers: Layers, dataset: str, overrides: dict, after: str) -> None:
 
 
 def _begins_at_random(values: dict, overrides: dict) -> bool:
-    """Whether the network, or all of it that is trained, has no initial weights."""
+    """Return whether the trained part of the network has no initial weights."""
     weights = PRESET_WEIGHTS if is_preset(overrides.get("backbone", values["backbone"])) else values["weights"]
     from_scratch = "none" in (weights, overrides.get("weights"))
     return from_scratch or bool(overrides.get("frozen_backbone") or overrides.get("trained_from"))
 
 
 def _selection(values: dict) -> dict:
-    """Where parts begin at random, nothing is selected before the memory or the proxies of the method are on.
+    """Delay selection until memory or proxies, which begin at random, are active.
 
-    They have to wait there, and the loss alone may be ahead at that moment: its weights are no result of the method.
-    A memory that photographs wait for is printed, and what is selected before it, too.
+    Until then, the plain loss may be ahead, but its weights are no result of the method. For photographs, the memory's
+    delay is printed in the thesis, and earlier selection is allowed as there.
     """
     waits = ("xbm_start", "ccp_start") if values["weights"] == "none" else ("ccp_start",)
     start = max(values.get(name) or 0 for name in waits)
@@ -259,13 +259,13 @@ def _photograph_training(dataset: str, base_loss: str, chapter: int) -> dict:
 
 
 def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict:
-    """For networks that begin without any training; chapter 3 evaluates often, as the thesis does there.
+    """Return the training of untrained networks; chapter 3 evaluates often, as printed.
 
     Reference: thesis sections 5.3.1 (tokens) and 5.3.2 (Cifar Collage): batch, learning rate, schedule and patience,
-    "default Adam" (no weight decay is printed), and nothing but validation ends a run. How many samples an epoch
-    of tokens has is not printed: their patience counts evaluations. The rest is ours. Chapter 3 has the batch of its
-    section 3.3.2.1, 8 classes of 4 samples: what CCP stands in for is a larger one (figure 3.8), and its norm clip
-    (3.2.4) on glyphs, where it has been tried.
+    "default Adam" (no weight decay is printed); only validation ends a run. The samples in an epoch of tokens are not
+    printed, so their patience counts evaluations. The rest is ours. Chapter 3 has the batch of its section 3.3.2.1,
+    8 classes of 4 samples, because CCP replaces a larger batch (figure 3.8). Its norm clip (3.2.4) is used on glyphs,
+    where it has been tried.
     """
     tokens = dataset == "synthetic_tokens"
     steps = _COLLAGE_EPOCHS.get(dataset.removesuffix("_distilled"), 200) if chapter == 5 else 50
@@ -353,11 +353,11 @@ def _budget_limits(budget: str, values: dict) -> dict:
 def departures(
     config: ExperimentConfig, given: Iterable[str] = ("chapter", "backbone", "normalization")
 ) -> dict[str, object]:
-    """The recipe's values of the fields in which a configuration differs from it, by field name.
+    """Return the recipe's values of the fields that a configuration changes.
 
     Args:
         config: resolved, with some fields set by hand.
-        given: fields that the recipe is asked for with the configuration's values, because others follow from them.
+        given: fields taken from the configuration, because others follow from them.
     """
     fixed = {name: getattr(config, name) for name in given}
     method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
@@ -367,7 +367,7 @@ def departures(
 
 
 def unused_overrides(values: dict, overrides: dict) -> list[str]:
-    """The overrides that would have no effect on a method.
+    """Return the overrides without effect on a method.
 
     Args:
         values: the recipe's values for its data set, loss and pooling, by field name.
@@ -383,7 +383,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
 
 
 def _without_effect(values: dict) -> set[str]:
-    """Settings of every run that do nothing beside these values."""
+    """Return those settings of every run that these values make irrelevant."""
     has_effect = {
         "train_fraction": values["dataset"] == "folder",
         "evaluation_antialias": values["crop"] in ("thesis", "published_code"),

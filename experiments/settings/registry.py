@@ -1,4 +1,4 @@
-"""Registration of a plug-in's losses, poolings, backbones and data sets, in the tables of those of this library."""
+"""Registration of plug-ins' losses, poolings, backbones and data sets."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ _OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
 
 
 class Registry:
-    """Adds to the tables of `--loss`, `--pooling`, `--backbone` and `--dataset`; a plug-in's `register` receives it.
+    """Access to the tables of `--loss`, `--pooling`, `--backbone` and `--dataset` for `register`.
 
     Each method takes a constructor, whose annotated parameters become flags (see `methods.derived`). A loss can be a
-    class derived from `LossSettings` instead, which has its own `build`. The name of each flag begins with the name of
-    what it belongs to.
+    class derived from `LossSettings` instead, with its own `build`. Flags begin with the registered name.
 
     Args:
         provider: the plug-in.
 
     Raises:
-        InvalidInput: in each method: a name that there is already or that is none, settings of other types than int,
+        InvalidInput: in each method: a name that is taken or invalid, settings of types other than int,
             float, str and bool.
     """
 
@@ -48,7 +47,7 @@ class Registry:
         self.provider = provider
 
     def loss(self, name: str, loss: type[LossSettings] | Callable[..., MetricLoss]) -> None:
-        """Adds a loss for `--loss`.
+        """Add a loss for `--loss`.
 
         Args:
             name: on the command line.
@@ -63,7 +62,7 @@ class Registry:
         build.LOSSES[name] = kind
 
     def pooling(self, name: str, pooling: Callable[..., keras.layers.Layer], *, project_first: bool = False) -> None:
-        """Adds a pooling for `--pooling`.
+        """Add a pooling for `--pooling`.
 
         Args:
             name: on the command line.
@@ -78,13 +77,13 @@ class Registry:
             build.PROJECT_FIRST.append(name)
 
     def backbone(self, name: str, backbone: Callable[..., keras.Model]) -> None:
-        """Adds a network for `--backbone`.
+        """Add a network for `--backbone`.
 
         Args:
             name: on the command line.
-            backbone: a function of `input_channels`, which makes a network from images in 0..255 to feature maps. It
-                may also take `image_size`, `frozen_batch_norm` and `weights`; without the latter two, batch
-                normalisation is frozen and an .npz file is read into the network that it returns.
+            backbone: a function of `input_channels` that returns a network from images in 0..255 to feature maps. It
+                may also take `image_size`, `frozen_batch_norm` and `weights`. Without the latter two, batch
+                normalisation is frozen and an .npz file is read into the returned network.
         """
         self._check_name("backbone", name, build.BACKBONES)
         kind = derived(name, backbone, Settings, _OF_NETWORK, {})
@@ -92,12 +91,12 @@ class Registry:
         build.BACKBONES[name] = _Network(name, backbone, kind)
 
     def dataset(self, name: str, load: Callable[..., Dataset], *, recipe_of: str, needs_files: bool = True) -> None:
-        """Adds a data set for `--dataset`.
+        """Add a data set for `--dataset`.
 
         Args:
             name: on the command line.
             load: a function of `data_dir`, `cache_dir` and `seed` that returns a `common.data.Dataset`.
-            recipe_of: a data set of this library, whose hyper-parameters are the defaults: `folder` for photographs,
+            recipe_of: a data set of this library with the default hyper-parameters: `folder` for photographs,
                 `glyphs` for small images in memory, ...
             needs_files: whether it reads files of `--data_dir`.
         """
@@ -128,7 +127,7 @@ class Registry:
 
 
 class _Network:
-    """A plug-in's backbone, called as those of this library; settings that are not given have their defaults."""
+    """A plug-in's backbone with this library's call signature and default settings."""
 
     def __init__(self, name: str, backbone: Callable[..., keras.Model], kind: type[Settings]) -> None:
         self._name, self._backbone, self._kind = name, backbone, kind
@@ -157,7 +156,7 @@ class _Network:
 
 
 def _check_settings(name: str, settings: type[Settings]) -> None:
-    """Raises `InvalidInput` unless each field can be a flag that no other has."""
+    """Raise `InvalidInput` unless each field can become a new flag."""
     taken = {each.name for each in all_settings()}
     hints = typing.get_type_hints(settings)
     declared = [field for field in dataclasses.fields(settings) if _is_own(settings, field.name)]
@@ -188,6 +187,6 @@ def _check_settings(name: str, settings: type[Settings]) -> None:
 
 
 def _is_own(settings: type[Settings], field: str) -> bool:
-    """Whether a field is declared by a plug-in, not by a class of this library that its settings are derived from."""
+    """Return whether a plug-in, not this library, declares a field."""
     owner = next(base for base in settings.__mro__ if field in base.__dict__.get("__annotations__", {}))
     return not owner.__module__.startswith("experiments.settings.")

@@ -1,7 +1,7 @@
-"""The hyper-parameters of the "Revisiting" benchmark, as the dissertation prints them or its code has them.
+"""Hyper-parameters of the "Revisiting" benchmark, from the dissertation's text or code.
 
 Reference: Milbich, dissertation, sections 2.3.1 and 2.3.2 (table 2.2); the losses' own values, the batch of 112 and the
-test crop come from the published code, for the text says only that they were searched "around originally proposed
+test crop come from the published code; the text only states that they were searched "around originally proposed
 values".
 """
 
@@ -30,15 +30,15 @@ _LOSSES = {
 
 
 def revisiting_setting(dataset: str, base_loss: str, size: str | None) -> dict:
-    """What the recipe changes: ResNet-50 with frozen batch normalisation, 128-D, Adam at a constant 1e-5, no schedule.
+    """Return the recipe's changes.
 
-    Nothing ends a training but its number of epochs; there is one evaluation an epoch. Weight decay is coupled, as in
-    PyTorch's Adam.
+    ResNet-50 with frozen batch normalisation, 128-D, Adam at a constant 1e-5. Only the number of epochs ends a run;
+    each epoch has one evaluation. Weight decay is coupled, as in PyTorch's Adam.
 
     Args:
         dataset: name.
         base_loss: name, without a memory.
-        size: `small` or `large` for data sets of photographs, None for embedded ones: those keep their network, its
+        size: `small` or `large` for data sets of photographs, None for embedded ones, which keep their network, its
             learning rate and the length of training; glyphs take half a batch.
     """
     values = {

@@ -1,4 +1,4 @@
-"""The settings that every run has, in the sections of `--help`; those of a method's parts are in `methods`."""
+"""Settings of every run, in the sections of `--help`; `methods` has the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FINAL = "final"  # all training classes, for a number of steps that is fixed: a 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComparisonSettings(Settings):
-    """What is trained, after which text, and for how long."""
+    """Methods, recipe and length of training."""
 
     title: ClassVar[str] = "What is compared"
 
@@ -37,7 +37,7 @@ class ComparisonSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProtocolSettings(Settings):
-    """How the training classes are divided, and what of a run is selected."""
+    """Division of the training classes, and selection within a run."""
 
     title: ClassVar[str] = "Protocol"
 
@@ -75,7 +75,7 @@ class ProtocolSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImageSettings(Settings):
-    """What becomes of an image before the network sees it."""
+    """Preprocessing of images."""
 
     title: ClassVar[str] = "Images"
 
@@ -101,7 +101,7 @@ class ImageSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkSettings(Settings):
-    """The network, its embedding, and which of its layers are trained."""
+    """The network, its embedding, and its trained layers."""
 
     title: ClassVar[str] = "Network"
 
@@ -196,7 +196,7 @@ class TrainingSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceSettings(Settings):
-    """In which precision, and on how many devices of a host, a run computes."""
+    """Precision and number of devices of a host."""
 
     title: ClassVar[str] = "Devices and precision"
 

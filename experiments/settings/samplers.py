@@ -1,4 +1,4 @@
-"""From a configuration to the sampler of its training batches."""
+"""Construction of the sampler of training batches."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ SAMPLERS_OF_CLASSES = ("rounds", "m_per_class", "spc")  # whose batches have --c
 
 
 def build_batches(config: ExperimentConfig, labels: np.ndarray, seed: int):
-    """The sampler of training batches for `labels` `[examples]`; with two views each image is in its batch twice.
+    """Build the sampler of training batches for `labels` `[examples]`.
+
+    With two views, each image is in its batch twice.
 
     Raises:
-        InvalidInput: the zero-shot prediction loss would find a class in both halves of such batches.
+        InvalidInput: the zero-shot prediction loss would find a class in both halves of a batch.
     """
     sampler = check_choice("--sampler", config.sampler, SAMPLERS)
     batches = SAMPLERS[sampler](config, labels, seed)

@@ -1,4 +1,4 @@
-"""A setting: one field of a settings class, with its flag's help and all values that it takes."""
+"""A setting: one field of a settings class, with flag help and allowed values."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def setting(
     stored_as: str | None = None,
     omit_default: bool = False,
 ) -> Any:
-    """A field of a class derived from `Settings`; a flag of the same name is made from it.
+    """Define a field of a `Settings` class, and hence a flag.
 
     Args:
-        help_text: what `--help` says of the flag, without a full stop.
-        default: the value where neither recipe nor flag gives one; a field without default has to be given.
+        help_text: the flag's text in `--help`, without a full stop.
+        default: the value if neither recipe nor flag gives one; a field without default must be given.
         within: the range of a number; every fraction has one.
-        choices: all values of a text, where they are known here.
-        stored_as: the field's name in `config.json` and in hashes, where it is not the flag's.
-        omit_default: the default is not stored, so that a new field leaves the hashes of older runs as they are.
+        choices: allowed strings, if the set is fixed.
+        stored_as: the field's name in `config.json` and in hashes, if not the flag's.
+        omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes.
     """
     of_setting = {"help": help_text, "within": within, "choices": tuple(choices)}
     of_storage = {"stored_as": stored_as, "omit_default": omit_default or default is None}
@@ -37,13 +37,13 @@ def setting(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What one part of a method, or every run, can be told.
+    """Settings of one part of a method, or of every run.
 
     Attributes:
         title: of the section that its flags have in `--help`.
 
     Raises:
-        InvalidInput: a value is out of its range or none of its choices; it is named as its flag.
+        InvalidInput: a value is out of its range or none of its choices; the message names its flag.
     """
 
     title: ClassVar[str] = ""
@@ -54,11 +54,11 @@ class Settings:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """Of the settings, as their flags are called."""
+        """Return the settings' names, which are those of their flags."""
         return _names(cls)  # type: ignore[arg-type]  # a class is hashable
 
     def stored(self) -> dict[str, Any]:
-        """The JSON values that `config.json` and hashes have, by the names that these have had from the first."""
+        """Return the JSON values for `config.json` and hashes, by original names."""
         stored = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -73,13 +73,13 @@ def _names(kind: type[Settings]) -> tuple[str, ...]:
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:
-    """Raises `InvalidInput` unless a field may have this value; a missing one is not looked at."""
+    """Raise `InvalidInput` unless a field may have this value; ignore missing ones."""
     if value is not None and field.metadata:
         check_value(field.name, value, field.metadata)
 
 
 def check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    """Raises `InvalidInput` unless a setting of this name and metadata (see `setting`) may have this value."""
+    """Raise `InvalidInput` unless a setting with this metadata allows this value."""
     within, choices = metadata["within"], metadata["choices"]
     if within is not None and value not in within:
         raise invalid(f"--{name}", received=value, expected=f"a number in {within}")

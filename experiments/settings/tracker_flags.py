@@ -1,4 +1,4 @@
-"""Flags of trackers, and what of them is refused before anything starts."""
+"""Flags of trackers, and their checks before anything starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAINS_NOTHING = "--report_only trains nothing. Remove one of them"
 
 
 def define_tracker_flags() -> None:
-    """Defines `--tracker`, and where it keeps what it follows."""
+    """Define `--tracker` and its location flags."""
     flags.DEFINE_string(
         "tracker",
         None,
@@ -31,16 +31,16 @@ def define_tracker_flags() -> None:
 
 
 def tracker_from_flags(dataset: str, trains: bool, because: str) -> TrackerChoice:
-    """The tracker that the flags ask for.
+    """Return the tracker that the flags choose.
 
     Args:
-        dataset: name of the project where none is given.
-        trains: whether the command trains any runs, with its other flags.
-        because: the reason, for people, where it does not.
+        dataset: name of the project if none is given.
+        trains: whether the command, with its other flags, trains any runs.
+        because: the reason for the user, if it does not.
 
     Raises:
-        InvalidInput: a flag that nothing would read, a library that is missing, a server that does not answer, or a
-            service without a login.
+        InvalidInput: a flag without effect, a missing library, a server that does not answer, or a service without
+            a login.
     """
     values = flags.FLAGS
     kind = check_choice("--tracker", values.tracker or TRACKERS[0], TRACKERS)
@@ -57,7 +57,7 @@ def tracker_from_flags(dataset: str, trains: bool, because: str) -> TrackerChoic
 
 
 def given_tracker_flags() -> dict[str, object]:
-    """The flags of trackers with their values, None where not given, for the commands of single runs."""
+    """Return the tracker flags' values (None: not given) for single-run commands."""
     return {name: flags.FLAGS[name].value for name in TRACKER_FLAGS if name in flags.FLAGS}
 
 

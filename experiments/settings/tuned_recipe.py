@@ -1,4 +1,4 @@
-"""Recipes from a file: the settings that `experiments.tune` has chosen, as a layer over a named recipe."""
+"""Recipes from files of `experiments.tune`: a layer over a named recipe."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class TunedRecipe:
     """Settings by method.
 
     Attributes:
-        recipe: the named recipe that lies below.
-        methods: by method's name in reports (`c2+xbm+gap`), the values of settings by the names of their flags.
-        found: how they were found, for people and programs: data set, trials, folds, ranges, validation figures.
+        recipe: the named recipe below.
+        methods: values by flag name, by the method's name in reports (`c2+xbm+gap`).
+        found: their provenance: data set, trials, folds, ranges, validation figures.
     """
 
     recipe: str
@@ -36,7 +36,7 @@ class TunedRecipe:
     found: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values; `read` takes them back."""
+        """Return JSON values; `read` takes them back."""
         return {
             "kind": KIND,
             "recipe": self.recipe,
@@ -46,10 +46,10 @@ class TunedRecipe:
 
     @classmethod
     def read(cls, path: str) -> TunedRecipe:
-        """The recipe in a file.
+        """Read the recipe in a file.
 
         Raises:
-            InvalidInput: there is no such file, or it is none of these.
+            InvalidInput: the file is missing or no such recipe.
         """
         if not pathlib.Path(path).is_file():
             raise invalid("--recipe", received=path, expected="a file that exists, as `experiments.tune` writes it")
@@ -61,18 +61,18 @@ class TunedRecipe:
 
 
 def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
-    """What `--recipe` says of a method: the named recipe, and a layer to be set over it.
+    """Return the named recipe in `--recipe`, and a layer over it.
 
     Args:
         recipe: a name, or a file that ends in `.json`.
         loss, method, pooling: of the method.
 
     Returns:
-        The named recipe, the layer's source, and its values by the names of their flags; none for a named recipe.
+        The named recipe, the layer's source, and its values by flag name; no values for a named recipe.
 
     Raises:
-        InvalidInput: a file that cannot be read, that does not have this method, or that gives it an unknown setting,
-            one of `FIXED`, or a value that the flag would refuse.
+        InvalidInput: a file cannot be read, lacks this method, or gives it an unknown setting, one of `FIXED`, or a
+            value that the flag would refuse.
     """
     if not recipe.endswith(FILE_ENDING):
         return recipe, "", {}
@@ -87,7 +87,7 @@ def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str
 
 
 def _value(place: str, name: str, value: object) -> Any:  # noqa: ANN401
-    """A value as its flag would give it."""
+    """Return a value as its flag would give it."""
     settings = {each.name: each for each in all_settings() if each.name not in FIXED}
     if name not in settings:
         fix = nearest_choice(name, settings)

@@ -1,4 +1,4 @@
-"""Transformers and their update rule: what a recipe gives them, and what cannot be."""
+"""Transformers and their update rule: recipe values and checks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SMOKE_IMAGE_SIZE = 112
 
 
 def may_be_transformer(backbone: str) -> bool:
-    """Whether a backbone gives tokens, by its name; a preset of keras-hub may be convolutional after all."""
+    """Return whether a backbone's name suggests tokens; presets may prove convolutional."""
     return backbone in TRANSFORMERS or backbones.is_preset(backbone)
 
 
 def backbone_settings(backbone: str, of_photographs: bool, budget: str) -> dict:
-    """The fields that follow from a transformer: the weights of its preset, and an image size that patches fill.
+    """Return a transformer's implied fields: weights, and a fitting image size.
 
     Args:
-        backbone: by its name.
+        backbone: its name.
         of_photographs: whether images are cut from files; others have their own size.
         budget: the length of training.
     """
@@ -38,14 +38,14 @@ def backbone_settings(backbone: str, of_photographs: bool, budget: str) -> dict:
 
 
 def update_settings(overrides: dict, budget: str) -> dict:
-    """The fields that follow from a schedule of the learning rate, beside which no plateau halves it.
+    """Return the fields implied by a learning-rate schedule, which excludes plateau halving.
 
     Args:
-        overrides: the fields that were set by hand.
+        overrides: the fields set by hand.
         budget: the length of training.
 
     Raises:
-        InvalidInput: a schedule over the steps of a recipe that names none.
+        InvalidInput: a schedule over steps, with a recipe that names none.
     """
     if overrides.get("learning_rate_schedule") != COSINE:
         return {}
@@ -58,7 +58,7 @@ def update_settings(overrides: dict, budget: str) -> dict:
 
 
 def check_update(config: ExperimentConfig) -> None:
-    """Raises `InvalidInput` where a configuration's backbone, rates and schedule do not go together."""
+    """Raise `InvalidInput` if backbone, rates and schedule are incompatible."""
     if config.learning_rate_schedule == COSINE and config.plateau_patience:
         raise InvalidInput(
             f"--plateau_patience={config.plateau_patience} beside --learning_rate_schedule=cosine sets the learning "

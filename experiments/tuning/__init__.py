@@ -1,1 +1,1 @@
-"""Search for a method's settings on validation classes: the space, the trials, what came out."""
+"""Search for a method's settings on validation classes: space, trials, outcome."""

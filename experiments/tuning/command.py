@@ -1,4 +1,4 @@
-"""From the flags of `experiments.tune` to its searches."""
+"""Construction of searches from the flags of `experiments.tune`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from experiments.tuning.search_space import Parameter, check_every_parameter_is_
 
 
 def spaces_from_flags(configs: Sequence[ExperimentConfig]) -> dict[str, dict[str, Parameter]]:
-    """What is searched, by method; everything is refused here that can be refused without data.
+    """Return the search space of each method; check everything possible without data.
 
     Raises:
         InvalidInput: Optuna is missing, a flag has no effect or is out of its range, a setting is both given and
@@ -56,13 +56,13 @@ def searches_from_flags(
     dataset: Dataset,
     tracker: TrackerChoice = TENSORBOARD,
 ) -> tuple[list[Search], pathlib.Path]:
-    """One search for each method, and the folder of their common tables.
+    """Return one search per method, and the folder of their common tables.
 
     Args:
         configs: of the methods, with the recipe's values.
-        spaces: as `spaces_from_flags` gives them.
+        spaces: from `spaces_from_flags`.
         dataset: as loaded.
-        tracker: what follows the runs of trials.
+        tracker: of the trials' runs.
 
     Raises:
         InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
@@ -81,7 +81,7 @@ def searches_from_flags(
 
 
 def _resolver(config: ExperimentConfig) -> Any:
-    """What the flags and the settings of a trial say together, for one method."""
+    """Return a function from a trial's settings to a configuration."""
     given = {**fitted_values(config), **experiment_flags.overrides_from_flags(), "chapter": config.chapter}
 
     def resolved(trial: Mapping[str, Any]) -> ExperimentConfig:

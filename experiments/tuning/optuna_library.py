@@ -1,4 +1,4 @@
-"""Optuna, which is an extra: imported when a search begins."""
+"""Optuna, an optional dependency, imported when a search begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.errors import InvalidInput, invalid
 
 @functools.cache
 def optuna() -> ModuleType:
-    """The library, quiet.
+    """Return the library with its logging silenced.
 
     Raises:
         InvalidInput: it is not installed.
@@ -28,10 +28,10 @@ def optuna() -> ModuleType:
 
 
 def open_storage(address: str) -> Any:
-    """The storage of an address, such as `sqlite:///tune.db` or `postgresql://host/name`.
+    """Open the storage at an address, such as `sqlite:///tune.db` or `postgresql://host/name`.
 
     Raises:
-        InvalidInput: it cannot be opened; what the database says is part of the message.
+        InvalidInput: it cannot be opened; the message quotes the database.
     """
     library = optuna()
     from sqlalchemy.exc import SQLAlchemyError

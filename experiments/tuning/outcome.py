@@ -1,4 +1,4 @@
-"""Outcome of searches: a table, a recipe, pictures."""
+"""Outcome of searches: a table, a recipe and pictures."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Outcome:
     """The searches of one command.
 
     Attributes:
-        searches: one of each method, in the command's order.
-        recipe: the named recipe under what was found.
-        trials: that each was given.
-        folder: where tables and pictures go.
+        searches: one per method, in the command's order.
+        recipe: the named recipe below the settings found.
+        trials: number of trials per method.
+        folder: of the tables and pictures.
     """
 
     searches: Sequence[Search]
@@ -32,10 +32,10 @@ class Outcome:
     folder: pathlib.Path
 
     def write(self, recipe_file: pathlib.Path) -> str:
-        """Writes everything atomically; returns the text for the terminal.
+        """Write everything atomically; return the text for the terminal.
 
         Args:
-            recipe_file: for the settings of every method that has all of its trials.
+            recipe_file: for the settings of every method with all of its trials.
         """
         summary, trials = self._summary(), self._trials()
         for table, name in ((summary, "tuned"), (trials, "trials")):
@@ -118,7 +118,7 @@ def _is_the_recipes(search: Search, trial: Any) -> bool:
 
 
 def _notes(search: Search) -> list[str]:
-    """What to think of before the best settings are believed."""
+    """Return caveats about the best settings."""
     best = search.best()
     if best is None:
         return []

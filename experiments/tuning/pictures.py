@@ -1,4 +1,4 @@
-"""Pictures of a search: how the best grew, and what each setting does to validation."""
+"""Pictures of a search: progress of the best trial, and effect of each setting."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FEWEST_FOR_IMPORTANCE = 8  # complete trials; fewer are too few for a forest
 
 
 def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
-    """Validation of each trial by its place, and a line of the best so far, by method.
+    """Plot each trial's validation in order, and the best so far.
 
     Args:
-        searches: on one data set.
+        searches: on one data set, one per method.
         path: where the PNG goes.
     """
     figure = Figure(figsize=(6.8, 4.2), dpi=150, layout="constrained")
@@ -55,14 +55,14 @@ def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
 
 
 def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
-    """A panel a setting: validation of the complete trials by its value; the best is ringed.
+    """Plot validation against each setting, a panel each; ring the best trial.
 
     Args:
         search: of one method.
         path: where the PNG goes.
 
     Returns:
-        The path; None, and no picture, before two trials are complete.
+        The path; None, without a picture, before two trials are complete.
     """
     complete = [trial for trial in search.finished() if not was_pruned(trial)]
     best = search.best()
@@ -91,12 +91,12 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
 
 
 def show_range(axes: Axes, parameter: Parameter, names: Sequence[Any]) -> None:
-    """The axis of a number goes over all of its range, and a little further; choices stand side by side.
+    """Show a number's range with a margin, or choices side by side.
 
     Args:
         axes: of a setting's panel.
         parameter: the setting.
-        names: its choices in their order; none for a number.
+        names: its choices in order; empty for a number.
     """
     low, high = parameter.low, parameter.high
     if names:
@@ -109,14 +109,14 @@ def show_range(axes: Axes, parameter: Parameter, names: Sequence[Any]) -> None:
 
 
 def _pruned_at(trial: Any) -> float | None:
-    """The last validation of a pruned trial; None for a complete one, or one that has none."""
+    """Return the last validation of a pruned trial, None without any."""
     if not was_pruned(trial) or not trial.intermediate_values:
         return None
     return trial.intermediate_values[max(trial.intermediate_values)]
 
 
 def _importances(search: Search, num_complete: int) -> dict[str, float]:
-    """Share of the variance of validation that a setting explains alone (functional ANOVA over a random forest)."""
+    """Return each setting's share of the validation variance (functional ANOVA, random forest)."""
     if num_complete < _FEWEST_FOR_IMPORTANCE or len(search.space) < 2:
         return {}
     evaluator = optuna().importance.FanovaImportanceEvaluator(seed=search.rules.seed)

@@ -1,4 +1,4 @@
-"""The search for one method's settings: Optuna asks, runs of the fair protocol answer from validation classes."""
+"""Search for one method's settings: Optuna proposes, fair-protocol runs validate."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PRUNERS = ("median", "none")
 
 @dataclasses.dataclass(frozen=True)
 class SearchRules:
-    """What holds for every method of a search alike.
+    """Rules that apply to every method of a search.
 
     Attributes:
-        folds: a trial is trained once on each of the first so many folds, and is worth the mean of its validations.
-        search: one of `SEARCHES`: a tree-structured Parzen estimator, or at random.
-        pruning: one of `PRUNERS`: `median` ends a trial whose validation is below the median of the finished trials' at
-            the same step.
-        seed: of what is drawn at random.
+        folds: number of first folds; a trial is trained once on each, and scores the mean of its validations.
+        search: one of `SEARCHES`: a tree-structured Parzen estimator, or random search.
+        pruning: one of `PRUNERS`: `median` ends a trial whose validation is below the finished trials' median at the
+            same step.
+        seed: of the random draws.
     """
 
     folds: int = 1
@@ -48,16 +48,16 @@ class SearchRules:
 class Search:
     """The trials of one method.
 
-    Which settings a trial has is a function of the seed and of the trials that have finished before it, so a search
-    that was killed and resumed by one process goes through the same trials as one that was not.
+    A trial's settings depend on the seed and on the trials finished before it. In one process, a killed and resumed
+    search therefore runs the same trials as an uninterrupted one.
 
     Args:
         config: the method, with the recipe's values.
-        space: what is searched.
-        resolve: the configuration with some settings given by hand.
-        runs: where units are trained.
-        rules: see there.
-        storage: an Optuna storage or the address of one.
+        space: the searched settings.
+        resolve: function from given settings to a configuration.
+        runs: trains the units.
+        rules: see `SearchRules`.
+        storage: an Optuna storage or its address.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class Search:
             )
 
     def run(self, trials: int, checkpoint_seconds: float = 30.0) -> None:
-        """Trains until the search has so many trials; those that other processes are training count.
+        """Train until the search has `trials` trials, counting those in other processes.
 
         Args:
-            trials: in all.
+            trials: in total.
             checkpoint_seconds: shortest time between two checkpoints.
         """
         while (taken := self._next(trials)) is not None:
@@ -97,16 +97,16 @@ class Search:
                 self._train(trial, checkpoint_seconds)
 
     def finished(self) -> list[Any]:
-        """Optuna's frozen trials that have ended, by number: complete, or pruned."""
+        """Return Optuna's ended frozen trials, complete or pruned, by number."""
         return self.study.get_trials(deepcopy=False, states=_ended())
 
     def best(self) -> Any | None:
-        """The complete trial with the best validation, the first of a tie; None without any."""
+        """Return the best complete trial (the first of a tie), or None."""
         complete = [trial for trial in self.finished() if trial.value is not None and not was_pruned(trial)]
         return max(complete, key=lambda trial: (trial.value, -trial.number), default=None)
 
     def _next(self, trials: int) -> tuple[Any, Any] | None:
-        """A trial to be trained, with its lock: one that a process has left behind, or a new one."""
+        """Return a trial to train, abandoned or new, with its lock."""
         state = optuna().trial.TrialState
         with self._locks.alone():
             left_behind = 0
@@ -133,7 +133,7 @@ class Search:
         return self.study.ask({name: _distribution(parameter) for name, parameter in self.space.items()})
 
     def _train(self, trial: Any, checkpoint_seconds: float) -> None:
-        """Trains a trial on its folds and tells Optuna how it has ended."""
+        """Train a trial on its folds and report its end to Optuna."""
         state = optuna().trial.TrialState
         try:
             config = self.resolve(trial.params)
@@ -150,7 +150,7 @@ class Search:
             self.study.tell(trial, float(np.mean(values)))
 
     def _validation(self, trial: Any, config: ExperimentConfig, fold: int, checkpoint_seconds: float) -> float:
-        """The best validation of a fold; every evaluation is reported, and may end the trial."""
+        """Return a fold's best validation; report every evaluation, which may prune."""
         first_step = fold * config.max_steps
 
         def watch(step: int, metrics: Mapping[str, float]) -> None:
@@ -166,7 +166,7 @@ class Search:
         return json.loads((path / "result.json").read_text(encoding="utf-8"))["validation"]["best"][config.monitor]
 
     def _report(self, trial: Any, step: int, value: float) -> None:
-        """Once: a step that is evaluated again after a resume has the same value."""
+        """Report a step once; re-evaluated after a resume, it has equal value."""
         if step not in self.study.get_trials(deepcopy=False)[trial.number].intermediate_values:
             trial.report(value, step)
 
@@ -183,7 +183,7 @@ class Search:
         return optuna().pruners.MedianPruner(n_startup_trials=RANDOM_TRIALS - 1, n_warmup_steps=warm_up)
 
     def _hash(self) -> str:
-        """Ten digits that differ wherever trials could not be compared."""
+        """Return ten digits that differ if trials are not comparable."""
         space = {name: parameter.as_dict() for name, parameter in self.space.items()}
         identity = self.config.identity(self.runs.fingerprint) | dict.fromkeys(self.space)
         text = json.dumps([identity, space, dataclasses.asdict(self.rules)], sort_keys=True)
@@ -191,22 +191,22 @@ class Search:
 
 
 def in_words(settings: Mapping[str, Any]) -> str:
-    """Settings for people, in the order in which they were given."""
+    """Format settings for the user, in their given order."""
     shown = {name: f"{value:.4g}" if isinstance(value, float) else str(value) for name, value in settings.items()}
     return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
 class _Pruned(EndedFromOutside):
-    """The pruner ends the trial that is being trained."""
+    """The pruner's signal to end the current trial."""
 
 
 def search_folder(runs: UnitRuns, config: ExperimentConfig) -> pathlib.Path:
-    """Where the searches on a data set are kept."""
+    """Return the folder of the searches on a data set."""
     return runs.runs_dir / "tune" / config.dataset
 
 
 def was_pruned(trial: Any) -> bool:
-    """Whether a trial was ended before its last step."""
+    """Return whether a trial was ended before its last step."""
     return trial.state == optuna().trial.TrialState.PRUNED
 
 
@@ -224,7 +224,7 @@ def _distribution(parameter: Parameter) -> Any:
 
 
 def _evaluations(path: pathlib.Path, config: ExperimentConfig) -> Iterator[tuple[int, float]]:
-    """Step and monitored validation of each evaluation of a finished run that could have been selected."""
+    """Yield step and monitored validation of a finished run's selectable evaluations."""
     for line in (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         if record["step"] > (config.selection_start or 0):

@@ -1,4 +1,4 @@
-"""Search space: the settings of a method that `--parameters` names, and their ranges."""
+"""Search space: the settings named by `--parameters`, with their ranges."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Parameter:
     Attributes:
         name: of the flag.
         kind: of its values: int, float, str or bool.
-        low, high: ends of the range, included; of numbers alone.
-        log: whether the logarithm is searched evenly.
-        choices: all values, where it has no range.
+        low, high: ends of the range, included; for numbers only.
+        log: whether the scale is logarithmic.
+        choices: all values, if it has no range.
     """
 
     name: str
@@ -35,19 +35,19 @@ class Parameter:
     choices: tuple[Any, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """Return JSON values."""
         if self.choices:
             return {"choices": list(self.choices)}
         return {"low": self.low, "high": self.high, "log": self.log}
 
     def holds(self, value: Any) -> bool:
-        """Whether a value can be tried."""
+        """Return whether a value can be tried."""
         if value is None:
             return False
         return value in self.choices if self.choices else self.low <= value <= self.high
 
     def at_edge(self, value: Any) -> bool:
-        """Whether a value lies within a twentieth of its range from an end, so that the best may lie beyond."""
+        """Return whether a value is within 1/20 of its range's ends."""
         if self.choices:
             return False
         low, high, at = (math.log(number) if self.log else number for number in (self.low, self.high, value))
@@ -55,18 +55,18 @@ class Parameter:
 
 
 def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Parameter]:
-    """The parameters of one method: those of `--parameters` that it has.
+    """Return those parameters of `--parameters` that a method has.
 
-    A name alone has all values of a switch or a choice, the whole of a range that has two ends, and else ten times
-    either way around the recipe's value, on a logarithmic scale.
+    A name alone means all values of a switch or choice, or the whole of a bounded range. Otherwise it means a factor of
+    ten either way around the recipe's value, on a logarithmic scale.
 
     Args:
-        texts: of the flag, in its order.
+        texts: the flag's entries, in order.
         config: of the method, with the recipe's values.
 
     Raises:
-        InvalidInput: of another form, no setting, one that a comparison holds fixed, named twice, out of the setting's
-            range, or without a range that follows from anything.
+        InvalidInput: an entry has another form; a name is no setting, is held fixed by a comparison, or is named twice;
+            a value is out of range; or no range can be derived.
     """
     space: dict[str, Parameter] = {}
     for text in texts:
@@ -81,7 +81,7 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
 
 
 def check_every_parameter_is_used(texts: Sequence[str], spaces: Mapping[str, Mapping[str, Parameter]]) -> None:
-    """Refuses a parameter that no method has, and a method that has none.
+    """Refuse a parameter that no method has, and a method without any.
 
     Args:
         texts: of the flag.
@@ -131,7 +131,7 @@ def _given_parameter(setting: Setting, text: str) -> Parameter:
 
 
 def _value(setting: Setting, text: str) -> Any:
-    """A value of a setting from its text, in its range."""
+    """Convert a text to a setting's value and check its range."""
     text = text.strip()
     try:
         value = {"true": True, "false": False}[text.lower()] if setting.kind is bool else setting.kind(text)
@@ -165,7 +165,7 @@ def _default_parameter(setting: Setting, value: Any) -> Parameter:
 
 
 def _inside(within: Any) -> tuple[float, float]:
-    """The ends of a bounded range, a thousandth of it inside where they are not included."""
+    """Return a bounded range's ends, moved inside by 1/1000 if not included."""
     step = (within.high - within.low) / 1000
     low = within.low if within.low_included else within.low + step
     return low, within.high if within.high_included else within.high - step

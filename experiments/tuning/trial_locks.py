@@ -1,4 +1,4 @@
-"""Locks of trials: a file each, held by its process until that ends, however it ends."""
+"""Locks of trials: one file each, held until its process ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TrialLocks:
     """The locks of one search, among processes that share its folder.
 
     Args:
-        folder: of the search; made when missing.
+        folder: of the search; created if missing.
     """
 
     def __init__(self, folder: pathlib.Path):
@@ -23,13 +23,13 @@ class TrialLocks:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Waits until no other process chooses a trial, and keeps them from it."""
+        """Wait until no other process chooses a trial, and block them meanwhile."""
         with open(self.folder / "choosing.lock", "w") as file:
             lock_file(file)
             yield
 
     def take(self, number: int) -> IO | None:
-        """The lock of a trial, held until it is closed; None while another process holds it."""
+        """Return a trial's lock, held until closed; None if held elsewhere."""
         file = open(self.folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
         try:
             lock_file(file, wait=False)

@@ -1,4 +1,4 @@
-"""Settings of CCP, and what they build: the loss over proxies, the proximal term, the callback that alternates."""
+"""Settings of CCP; they build its loss, proximal term and alternating callback."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ProjectionSettings(Settings):
             )
 
     def around(self, loss: MetricLoss, num_classes: int, embedding_dim: int, metric: str) -> ChanceConstrainedLoss:
-        """`loss` over the proxies of all training classes.
+        """Wrap `loss` to compare with the proxies of all training classes.
 
         Args:
             loss: a pair loss.
@@ -92,11 +92,11 @@ class ProjectionSettings(Settings):
     def training_parts(
         self, model: EmbeddingModel, pools: ClassPools, metric: str, on_problem_start: Callable | None = None
     ) -> tuple[ProximalTerm, AlternatingProjections]:
-        """The gradient transform and the callback of a model whose loss is, or has in it, a `ChanceConstrainedLoss`.
+        """Build the gradient transform and the callback for a `ChanceConstrainedLoss`.
 
         Args:
-            model: with all weights made.
-            pools: of the training classes, as `pools` makes them.
+            model: with all weights created; its loss is, or contains, a `ChanceConstrainedLoss`.
+            pools: of the training classes, from `pools`.
             metric: of the validation that ends problems.
             on_problem_start: as in `AlternatingProjections`, or None.
         """
@@ -109,7 +109,7 @@ class ProjectionSettings(Settings):
         return term, ccp_dml.AlternatingProjections(loss, term, pools, rules, on_problem_start)
 
     def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
-        """Raises `InvalidInput` if the classes' pools or the rules cannot be as these settings say; no model needed.
+        """Refuse settings with impossible pools or rules, without needing a model.
 
         Args:
             examples: training examples, labelled from 0.
@@ -123,7 +123,7 @@ class ProjectionSettings(Settings):
     def pools(
         self, embed: Callable[[Iterable], np.ndarray], examples: Examples, augmentation: ImageTransform, seed: int
     ) -> ClassPools:
-        """The images among which the next proxies are chosen.
+        """Build the pools of candidate images for the next proxies.
 
         Args:
             embed: from batches of images to embeddings `[images, dim]`.
@@ -134,7 +134,7 @@ class ProjectionSettings(Settings):
         return ccp_dml.ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
 
     def rules(self, metric: str) -> ProjectionRules:
-        """When problems begin and end, by a validation metric."""
+        """Return the rules that begin and end problems by a validation metric."""
         return ccp_dml.ProjectionRules(
             metric=metric,
             patience=self.projection_patience,
@@ -152,7 +152,7 @@ class ProjectionSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnchorSettings(Settings):
-    """Of losses that see a pair from one of its sides, under CCP."""
+    """Settings of one-sided pair losses under CCP."""
 
     title: ClassVar[str] = ProjectionSettings.title
 

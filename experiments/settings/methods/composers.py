@@ -1,4 +1,4 @@
-"""Settings of the composers of a pair loss: the cross-batch memory, and rho of drawn triplets."""
+"""Settings of a pair loss's composers: cross-batch memory, and rho of drawn triplets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MemorySettings(Settings):
     )
 
     def around(self, loss: MetricLoss, batch_size: int, embedding_dim: int) -> CrossBatchMemoryLoss:
-        """`loss` over the batch and the memory.
+        """Wrap `loss` to compare with the batch and the memory.
 
         Args:
             loss: a pair loss, perhaps over drawn tuples.
@@ -50,7 +50,7 @@ class MemorySettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RhoSettings(Settings):
-    """`+rho` of a loss's name: drawn triplets whose positive sometimes takes the negative's place."""
+    """`+rho` of a loss's name: drawn triplets whose negative is sometimes a positive."""
 
     title: ClassVar[str] = "rho-regularisation (+rho)"
 

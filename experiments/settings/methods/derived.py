@@ -1,9 +1,9 @@
-"""Settings derived from a constructor: its annotated signature gives types and defaults, its docstring help and ranges.
+"""Settings derived from a constructor's annotated signature and docstring.
 
-A parameter `temperature: float = 0.1` of a loss that is registered as `supcon` becomes the flag `--supcon_temperature`.
-What the docstring says of it under `Args:` is its help; `greater than 0`, `at least 0` or an interval such as `in
-[0, 1)` is its range. The constructor checks the value as well. Parameters that the experiment gives (the number of
-classes, say) are no settings.
+A parameter `temperature: float = 0.1` of a loss registered as `supcon` becomes the flag `--supcon_temperature`. Its
+type and default come from the signature, its help from the docstring's `Args:`. There, `greater than 0`, `at least 0`
+or an interval such as `in [0, 1)` gives its range. The constructor checks the value as well. Parameters that the
+experiment supplies, such as the number of classes, are no settings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER = r"(-?\d+(?:\.\d+)?|-?inf)"
 
 
 def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[LossSettings]:
-    """The settings of a loss that has nothing special.
+    """Derive the settings class of a loss without special needs.
 
     A loss that needs `num_classes` and `embedding_dim` has proxies; one that takes `anchors` sees a pair from one side.
 
@@ -39,7 +39,7 @@ def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[Los
         constructor: the loss.
 
     Raises:
-        InvalidInput: a parameter that is no setting of a command: without a type, or of another one.
+        InvalidInput: a parameter cannot be a flag: it has no type, or an unsupported one.
     """
     parameters = parameters_of(constructor)
     needed = {each.name for each in parameters.values() if each.default is each.empty}
@@ -64,14 +64,14 @@ def derived(
     without: Collection[str],
     attributes: Mapping[str, Any],
 ) -> type[Settings]:
-    """A class of settings, one for each parameter of a constructor but those that are given otherwise.
+    """Create a settings class with one setting per remaining constructor parameter.
 
     Args:
-        name: on the command line; begins the name of each flag.
+        name: on the command line; prefix of each flag's name.
         constructor: a class or a function.
-        base: of the settings class.
+        base: base class of the settings.
         without: parameters that are no settings.
-        attributes: of the class, beside its fields.
+        attributes: of the class, besides its fields.
 
     Raises:
         InvalidInput: as `loss_settings`.
@@ -91,16 +91,16 @@ def derived(
 
 
 def constructed(settings: Settings, name: str, constructor: Callable, given: Mapping[str, Any]) -> Any:
-    """What a constructor makes of derived settings; what it refuses is named as its flag.
+    """Call a constructor with derived settings; name flags in its errors.
 
     Args:
-        settings: as `derived` made their class.
+        settings: of a class from `derived`.
         name: on the command line.
         constructor: the same.
         given: the parameters that are no settings.
 
     Raises:
-        InvalidInput: the constructor does.
+        InvalidInput: the constructor refuses a value.
     """
     names = type(settings).names()
     own = {each.removeprefix(f"{name}_"): getattr(settings, each) for each in names}
@@ -114,10 +114,10 @@ def constructed(settings: Settings, name: str, constructor: Callable, given: Map
 
 
 def parameters_of(constructor: Callable) -> dict[str, inspect.Parameter]:
-    """The parameters of a class' `__init__` or of a function, without `self`, by name.
+    """Return the parameters of a class' `__init__` or a function, by name.
 
     Args:
-        constructor: the class or function.
+        constructor: the class or function; `self` is omitted.
     """
     if not inspect.isclass(constructor):
         return dict(inspect.signature(constructor).parameters)
@@ -125,7 +125,7 @@ def parameters_of(constructor: Callable) -> dict[str, inspect.Parameter]:
 
 
 def described(constructor: Callable) -> dict[str, str]:
-    """What a docstring says of each parameter under `Args:`, in one line each.
+    """Return a docstring's text on each parameter under `Args:`, as one line.
 
     Args:
         constructor: a class or a function.
@@ -143,7 +143,7 @@ def _hints(name: str, constructor: Callable) -> dict[str, Any]:
 
 
 def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tuple[str, Any, Any]:
-    """(name, type, field) of the setting that a parameter becomes."""
+    """Return the (name, type, field) of a parameter's setting."""
     parts = [part for part in typing.get_args(hint) if part is not type(None)]
     choices: tuple = ()
     kind: Any
@@ -170,10 +170,10 @@ def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tup
 
 
 def is_of_kind(default: Any, kind: type, optional: bool) -> bool:
-    """Whether a setting of a type may have this default.
+    """Return whether a setting of a type may have this default.
 
     Args:
-        default: the value, or `dataclasses.MISSING` where there is none.
+        default: the value, or `dataclasses.MISSING`.
         kind: int, float, str or bool.
         optional: whether it may be None.
     """
@@ -185,7 +185,7 @@ def is_of_kind(default: Any, kind: type, optional: bool) -> bool:
 
 
 def _range(text: str) -> NumberRange | None:
-    """The range that a parameter's description states, if it states one in the words of this project."""
+    """Return the range stated in a parameter's description, or None."""
     if found := re.search(rf"\b(greater than|at least) {_NUMBER}", text):
         return NumberRange(low=float(found[2]), low_included=found[1] == "at least")
     if found := re.search(rf"\bin ([\[(]){_NUMBER}, {_NUMBER}([\])])", text):

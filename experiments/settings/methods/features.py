@@ -1,4 +1,4 @@
-"""Settings of several features in one embedding: their tasks, and how they are put together."""
+"""Settings of several features in one embedding: their tasks and combination."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class FeatureSettings(Settings):
         sizes: Sequence[int],
         schedule: str | None,
     ) -> MetricLoss:
-        """The loss of an embedding whose features stand side by side.
+        """Combine the losses of an embedding with several features.
 
         Args:
             discriminative: of the first feature.
-            tasks: of the others, by the words of the loss's name.
+            tasks: of the others, by their words in the loss's name.
             sizes: components of the features.
             schedule: one of `SCHEDULES`; None: all tasks in each step.
         """
@@ -70,7 +70,7 @@ class FeatureSettings(Settings):
         )
 
     def on_one_feature(self, discriminative: MetricLoss, shared: MetricLoss, schedule: str | None) -> MetricLoss:
-        """Both tasks on all components: one encoder, as in equation 3.5 of Milbich's dissertation.
+        """Combine both tasks on all components: one encoder (Milbich, equation 3.5).
 
         Args:
             discriminative, shared: losses of the whole embedding.
@@ -83,7 +83,7 @@ class FeatureSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TurnSettings(Settings):
-    """`+shared` or `+groups` of a loss's name: a task that may take turns with the first one."""
+    """`+shared` or `+groups` of a loss's name: a task that may alternate."""
 
     title: ClassVar[str] = FeatureSettings.title
 
@@ -96,7 +96,7 @@ class TurnSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SharedSettings(Settings):
-    """`+shared` of a loss's name: features that classes have in common."""
+    """`+shared` of a loss's name: features shared by classes."""
 
     title: ClassVar[str] = FeatureSettings.title
 
@@ -120,13 +120,13 @@ class SharedSettings(Settings):
 
     @property
     def miner(self) -> str | None:
-        """The miner of `common.losses.MinedLoss`; None where there is none for these negatives and positives."""
+        """The miner for `common.losses.MinedLoss`; None if none fits these negatives and positives."""
         if self.shared_triplets == "permuted":
             return "distance_weighted"
         return _MINERS.get((self.shared_negatives or "distance", self.shared_positives or "uniform"))
 
     def around(self, loss: MetricLoss, seed: int) -> MetricLoss:
-        """`loss` over triplets that look at more than one class.
+        """Wrap `loss` to use triplets across classes.
 
         Args:
             loss: over pairs or triplets.
@@ -151,7 +151,7 @@ class GroupSettings(Settings):
     )
 
     def around(self, loss: MetricLoss, num_examples: int, seed: int) -> MetricLoss:
-        """`loss` over triplets of groups.
+        """Wrap `loss` to use triplets of groups.
 
         Args:
             loss: over pairs or triplets, of `num_groups` groups.
@@ -161,7 +161,7 @@ class GroupSettings(Settings):
         return losses.GroupLabelsLoss(losses.MinedLoss(loss, "distance_weighted", seed=seed), num_examples)
 
     def check(self, num_examples: int) -> None:
-        """Raises `InvalidInput` where there are fewer images than groups.
+        """Raise `InvalidInput` if there are fewer images than groups.
 
         Args:
             num_examples: images of the training set.
@@ -173,7 +173,7 @@ class GroupSettings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DanceSettings(Settings):
-    """`+dance` of a loss's name: features of single images, which two views of them have in common."""
+    """`+dance` of a loss's name: features of single images, shared by two views."""
 
     title: ClassVar[str] = FeatureSettings.title
 
@@ -186,7 +186,7 @@ class DanceSettings(Settings):
     )
 
     def build(self, batch_size: int, dim: int, normalization: str) -> MetricLoss:
-        """The contrast between two views.
+        """Build the contrast between two views.
 
         Args:
             batch_size: images in a batch, each of them twice.

@@ -1,4 +1,4 @@
-"""Settings of generalized sum pooling and of the zero-shot prediction loss, beside the layers that they feed."""
+"""Settings of generalized sum pooling and the zero-shot prediction loss."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TransportPoolingSettings(Settings):
     )
 
     def build(self, batch_size: int) -> GeneralizedSumPooling:
-        """The pooling, which returns its attributes, too.
+        """Build the pooling, which also returns its attributes.
 
         Args:
             batch_size: images in a batch; the memory's delay counts images.
@@ -85,7 +85,7 @@ class ZeroShotSettings(Settings):
     )
 
     def build(self, num_classes: int, embedding_dim: int) -> ZeroShotPredictionLoss | None:
-        """The loss, or None where its weight is 0.
+        """Build the loss, or return None if its weight is 0.
 
         Args:
             num_classes: training classes.

@@ -1,4 +1,4 @@
-"""Constructors as their source describes them: with signature and docstring, but imported when they are called."""
+"""Constructors with signature and docstring from source, imported only when called."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from common.lazy_names import module_of
 
 
 def late_constructor(package: str, name: str) -> Callable[..., Any]:
-    """A function with the parameters, the docstring and the module of a class, which it imports when it is called.
+    """Return a stand-in for a class that imports it when called.
 
     Args:
-        package: one whose names are imported when they are used, such as `common.losses`.
-        name: of a class in it, with an `__init__` of its own whose defaults are literals.
+        package: a lazily importing one, such as `common.losses`.
+        name: of a class in it, whose own `__init__` has only literal defaults.
 
     Raises:
-        ValueError: a default that is no literal.
+        ValueError: a default is no literal.
     """
     module = module_of(package, name)
     definition = _class(module, name)
@@ -45,7 +45,7 @@ def _class(module: str, name: str) -> ast.ClassDef:
 
 
 def _parameters(definition: ast.ClassDef) -> Iterator[inspect.Parameter]:
-    """The parameters of `__init__` but `self`; annotations are strings, as everywhere in this project."""
+    """Yield the parameters of `__init__` except `self`; annotations are strings."""
     functions = (each for each in definition.body if isinstance(each, ast.FunctionDef))
     stated = next(each for each in functions if each.name == "__init__").args
     first = [*stated.posonlyargs, *stated.args]

@@ -1,4 +1,4 @@
-"""The base of every loss's settings, and the context in which a loss is built."""
+"""The base class of losses' settings, and the context for building losses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LossContext(NamedTuple):
-    """What a loss needs and no setting of its own says.
+    """The inputs for building a loss that are not its own settings.
 
     Attributes:
         num_classes: training classes, for proxies and boundaries.
@@ -29,20 +29,20 @@ class LossContext(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LossSettings(Settings):
-    """Settings of a loss, which they build.
+    """Settings that build a loss.
 
     Attributes:
-        has_proxies: whether the loss compares a batch with proxies of its own; else it compares pairs, and also takes
-            a memory, drawn triplets and CCP.
-        sees_one_side: whether a pair loss sees a pair from one of its sides; under CCP that is the sample's or the
-            proxy's (`LossContext.anchors`).
+        has_proxies: whether the loss compares a batch with its own proxies; otherwise it compares pairs, and allows a
+            memory, drawn triplets and CCP.
+        sees_one_side: whether a pair loss sees a pair from one side only; under CCP, the sample's or the proxy's
+            (`LossContext.anchors`).
     """
 
     has_proxies: ClassVar[bool] = False
     sees_one_side: ClassVar[bool] = False
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The loss with these settings.
+        """Build the loss with these settings.
 
         Args:
             context: see `LossContext`.

@@ -1,4 +1,4 @@
-"""The losses of commands by name: the one table from which `--loss`, flags and the kinds of losses follow."""
+"""The commands' losses by name, the source of `--loss`, flags and kinds."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ LOSSES: dict[str, type[LossSettings]] = {
 
 
 class LossNames(Collection[str]):
-    """A view of the names in `LOSSES` whose settings say something; a plug-in's losses are in it, too.
+    """A live view of the names in `LOSSES` that satisfy a predicate, including plug-ins'.
 
     Args:
-        holds: what the settings of these losses say.
+        holds: predicate on the losses' settings.
     """
 
     def __init__(self, holds: Callable[[type[LossSettings]], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Settings of PADS: the sampling distribution, the policy that adapts it, and the images that it watches."""
+"""Settings of PADS: sampling distribution, adapting policy, and watched images."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REWARDS = {"recall+nmi": ("R@1", "NMI"), "recall": ("R@1",), "nmi": ("NMI",)}
 
 
 def is_interval(start: str) -> bool:
-    """Whether a `pads_start` names two distances, so that there are bins outside."""
+    """Return whether a `pads_start` names two distances, with bins outside."""
     return start.count(",") == 1
 
 
@@ -83,7 +83,7 @@ class PadsSettings(Settings):
             raise invalid("--pads_start", received=self.pads_start, expected=expected)
 
     def _numbers(self) -> tuple[float, ...]:
-        """What `pads_start` lists: two distances, or a weight for each bin; nothing for all bins."""
+        """Return the numbers in `pads_start`: two distances, bin weights, or none."""
         if self.pads_start == ALL_BINS:
             return ()
         expected = f"two distances with a comma between them, such as 0.3,0.7, a weight for each bin, or {ALL_BINS}"
@@ -96,7 +96,7 @@ class PadsSettings(Settings):
         return numbers
 
     def distribution(self) -> SamplingDistribution:
-        """The miner with memory, as it begins."""
+        """Build the miner with its initial memory."""
         numbers = self._numbers()
         return miners.SamplingDistribution(
             self.pads_bins,
@@ -109,14 +109,14 @@ class PadsSettings(Settings):
         )
 
     def hold_back(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the training images that are learned from, and of those that the policy watches.
+        """Return the indices of training images and of the policy's images.
 
         Args:
             labels: of the training images, `[images]`.
-            seed: of what is drawn.
+            seed: of the draws.
 
         Raises:
-            InvalidInput: no image, or an image without another one of its class, would be held back.
+            InvalidInput: no image would be held back, or one without another of its class.
         """
         kept, held = data.held_back_images(labels, self.pads_images, seed, self.pads_by)
         counts = np.unique(labels[held], return_counts=True)[1]
@@ -135,14 +135,14 @@ class PadsSettings(Settings):
         seed: int,
         observe: Callable[[Decision], None],
     ) -> PolicyAdaptedSampling | None:
-        """The callback that adapts a distribution; None for one that stays as it begins.
+        """Build the callback that adapts a distribution; None for a fixed one.
 
         Args:
             distribution: of the loss that is trained.
             measure: figures of the images held back, by `METRICS`.
-            max_steps: training steps in all.
+            max_steps: training steps in total.
             seed: of the policy.
-            observe: is told of each decision.
+            observe: receives each decision.
         """
         if self.pads_estimator == FIXED:
             return None

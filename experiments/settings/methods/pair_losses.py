@@ -37,7 +37,7 @@ class TwoMarginsSetting(LossSettings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReductionSetting(LossSettings):
-    """How the terms of an anchor's partners are put together."""
+    """The reduction over the terms of an anchor's partners."""
 
     title: ClassVar[str] = "Several losses"
 
@@ -82,7 +82,7 @@ class CosineContrastiveSettings(MarginSetting, ReductionSetting):
     """`--loss=c1`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The contrastive loss of similarities."""
+        """Build the contrastive loss of similarities."""
         return losses.CosineContrastiveLoss(self.margin, self.pair_reduction, normalization=context.normalization)
 
 
@@ -91,7 +91,7 @@ class ContrastiveSettings(TwoMarginsSetting):
     """`--loss=c2`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The contrastive loss of distances."""
+        """Build the contrastive loss of distances."""
         return losses.ContrastiveLoss(self.positive_margin, self.negative_margin, normalization=context.normalization)
 
 
@@ -102,7 +102,7 @@ class TripletSettings(MarginSetting):
     sees_one_side: ClassVar[bool] = True
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The triplet loss."""
+        """Build the triplet loss."""
         return losses.TripletLoss(self.margin, context.anchors, normalization=context.normalization)
 
 
@@ -118,7 +118,7 @@ class MultiSimilaritySettings(ReductionSetting):
     ms_base: float = setting("multi-similarity: similarity threshold (lambda)", within=FINITE)
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The multi-similarity loss."""
+        """Build the multi-similarity loss."""
         scales = (self.ms_alpha, self.ms_beta, self.ms_base)
         return losses.MultiSimilarityLoss(
             *scales, context.anchors, self.pair_reduction, normalization=context.normalization
@@ -136,7 +136,7 @@ class MarginLossSettings(MarginSetting):
     boundary_per_class: bool = setting("margin: a boundary for each class, or one for all")
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The margin loss, with its boundaries."""
+        """Build the margin loss, with its boundaries."""
         num_classes = context.num_classes if self.boundary_per_class else None
         return losses.MarginLoss(
             num_classes, self.margin, self.boundary, context.anchors, normalization=context.normalization
@@ -150,7 +150,7 @@ class NPairSettings(ScaleSetting, NormPenaltySetting):
     sees_one_side: ClassVar[bool] = True
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The N-pair loss."""
+        """Build the N-pair loss."""
         return losses.NPairLoss(
             self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization
         )
@@ -164,7 +164,7 @@ class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
     sees_one_side: ClassVar[bool] = True
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The lifted structure loss."""
+        """Build the lifted structure loss."""
         return losses.LiftedStructureLoss(
             self.margin, self.generalized, self.norm_penalty, context.anchors, normalization=context.normalization
         )
@@ -187,7 +187,7 @@ class QuadrupletSettings(MarginSetting):
     second_margin: float = setting("quadruplet: margin between pairs without a common image", within=NOT_NEGATIVE)
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The quadruplet loss."""
+        """Build the quadruplet loss."""
         return losses.QuadrupletLoss(
             self.margin, self.second_margin, context.anchors, normalization=context.normalization
         )
@@ -195,7 +195,7 @@ class QuadrupletSettings(MarginSetting):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AngularSettings(NPairSettings):
-    """`--loss=angular`: beside the N-pair loss."""
+    """`--loss=angular`: added to the N-pair loss."""
 
     title: ClassVar[str] = "Angular loss (angular)"
 
@@ -205,7 +205,7 @@ class AngularSettings(NPairSettings):
     angular_weight: float = setting("angular: its weight beside the N-pair loss", within=NOT_NEGATIVE)
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The weighted sum of the N-pair and the angular loss."""
+        """Build the weighted sum of the N-pair and the angular loss."""
         parts = [super().build(context), losses.AngularLoss(self.angle, context.anchors)]
         return losses.WeightedSumLoss(parts, [1.0, self.angular_weight])
 
@@ -221,7 +221,7 @@ class HistogramSettings(LossSettings):
     )
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The histogram loss."""
+        """Build the histogram loss."""
         return losses.HistogramLoss(self.histogram_nodes, normalization=context.normalization)
 
 
@@ -230,7 +230,7 @@ class SignalToNoiseSettings(TwoMarginsSetting, MeanPenaltySetting):
     """`--loss=snr`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The contrastive loss of signal-to-noise distances."""
+        """Build the contrastive loss of signal-to-noise distances."""
         return losses.SignalToNoiseLoss(
             positive_margin=self.positive_margin,
             negative_margin=self.negative_margin,
@@ -244,7 +244,7 @@ class SignalToNoiseTripletSettings(MarginSetting, MeanPenaltySetting):
     """`--loss=snr_triplet`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The triplet loss of signal-to-noise distances."""
+        """Build the triplet loss of signal-to-noise distances."""
         return losses.SignalToNoiseLoss(
             "triplet", margin=self.margin, mean_penalty=self.mean_penalty, normalization=context.normalization
         )
@@ -257,5 +257,5 @@ class CircleSettings(MarginSetting, ScaleSetting):
     sees_one_side: ClassVar[bool] = True
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The circle loss."""
+        """Build the circle loss."""
         return losses.CircleLoss(self.margin, self.loss_scale, context.anchors, normalization=context.normalization)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProxySetting(LossSettings):
-    """How proxies begin."""
+    """The initialisation of proxies."""
 
     title: ClassVar[str] = "Several losses"
     has_proxies: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class ProxyNCASettings(ProxySetting, TemperatureSetting):
     """`--loss=pnca`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """ProxyNCA."""
+        """Build ProxyNCA."""
         return losses.ProxyNCALoss(
             context.num_classes,
             context.embedding_dim,
@@ -54,7 +54,7 @@ class NormalizedSoftmaxSettings(ProxySetting, TemperatureSetting):
     """`--loss=normsoftmax`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The normalised soft-max loss."""
+        """Build the normalised soft-max loss."""
         return losses.NormalizedSoftmaxLoss(
             context.num_classes,
             context.embedding_dim,
@@ -74,7 +74,7 @@ class ProxyAnchorSettings(ProxySetting):
     panchor_scale: float = setting("panchor: scale (alpha)", within=POSITIVE)
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The proxy anchor loss."""
+        """Build the proxy anchor loss."""
         return losses.ProxyAnchorLoss(
             context.num_classes,
             context.embedding_dim,
@@ -98,7 +98,7 @@ class SoftTripleSettings(ProxySetting):
     softtriple_margin: float = setting("softtriple: margin (delta)", within=FINITE)
 
     def build(self, context: LossContext) -> MetricLoss:
-        """The SoftTriple loss."""
+        """Build the SoftTriple loss."""
         return losses.SoftTripleLoss(
             context.num_classes,
             context.embedding_dim,
@@ -117,7 +117,7 @@ class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
     """`--loss=arcface`."""
 
     def build(self, context: LossContext) -> MetricLoss:
-        """ArcFace."""
+        """Build ArcFace."""
         return losses.ArcFaceLoss(
             context.num_classes,
             context.embedding_dim,
