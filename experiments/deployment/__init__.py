@@ -1,1 +1,1 @@
-"""From finished runs to models that can be used: formats, cards, and the one trained on all training classes."""
+"""Deployable models from finished runs: formats, cards, and the final model."""

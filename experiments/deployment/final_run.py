@@ -1,4 +1,4 @@
-"""One model on all training classes, with the settings and the number of steps that the folds of a study chose."""
+"""One model on all training classes, with the settings and steps that folds chose."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class FinishedStudy(NamedTuple):
 
     @property
     def selected_steps(self) -> list[int]:
-        """At which step each unit's weights were taken, in order of folds and repeats."""
+        """Steps of each unit's selected weights, by fold and repeat."""
         return [int(unit.measured["validation"]["best"]["step"]) for _, unit in sorted(self.units.items())]
 
     @property
     def final_steps(self) -> int:
-        """The median of these steps, up to a whole number of validations."""
+        """The median of these steps, rounded up to whole validations."""
         period = self.config.steps_per_evaluation
         return int(-(-np.median(self.selected_steps) // period) * period)
 
 
 def read_study(path: str | os.PathLike) -> FinishedStudy:
-    """A method's folder under the fair protocol, all of whose folds have finished.
+    """Read a finished method folder under the fair protocol.
 
     Raises:
         InvalidInput: another folder, a fold that is missing, or a method that needs validation classes while it trains.
@@ -81,7 +81,7 @@ def read_study(path: str | os.PathLike) -> FinishedStudy:
 
 
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
-    """The settings of the folds, for all training classes and a fixed number of steps.
+    """Return the folds' settings for all training classes and fixed steps.
 
     Args:
         study: whose folds chose.
@@ -120,7 +120,7 @@ def train_final(
     tracker: TrackerChoice = TENSORBOARD,
     decoded_images_mb: int = DECODED_IMAGES_MB,
 ) -> Written:
-    """Trains the final model where it has not finished, or resumes it, and writes it with its card.
+    """Train or resume the final model, and write it with its card.
 
     Args:
         study: whose folds chose.
@@ -156,7 +156,7 @@ def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
 
 
 def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
-    """The final model beside the folds' single models, their mean and their concatenation, on the same test queries.
+    """Compare the final model with the folds' models on shared queries.
 
     Args:
         study: the folds; their repeat 0 is shown.
@@ -177,7 +177,7 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
 
 
 def _class_scores(arrays: dict[str, np.ndarray]) -> dict[str, reports.ClassScores]:
-    """Of one model, by metric."""
+    """Compute a model's class scores, by metric."""
     result = evaluate_embeddings(arrays)
     labels = arrays["query_labels"][result.query_rows]
     values = per_query_scores(result)

@@ -1,4 +1,4 @@
-"""The card of a model: what it was made of, what was measured, what it is not for, and how to load it."""
+"""Model cards: origin, measurements, unsuitable uses, and loading instructions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PROTOCOLS = {
 
 
 class Written(NamedTuple):
-    """A model on the disk that a card is about.
+    """A model on disk and the facts for its card.
 
     Attributes:
         name: of the format.
@@ -57,17 +57,17 @@ class Written(NamedTuple):
 
     @property
     def card(self) -> pathlib.Path:
-        """Where the card lies: beside the file, or in the folder of a SavedModel."""
+        """Path of the card: beside the file, or in the SavedModel folder."""
         return card_path(self.path, self.name)
 
 
 def card_path(path: pathlib.Path, name: str) -> pathlib.Path:
-    """Where the card of a model lies."""
+    """Return the path of a model's card."""
     return path / CARD if name == "savedmodel" else path.with_name(CARD)
 
 
 def check_card(path: pathlib.Path, name: str) -> None:
-    """Refuse a place whose card would replace another file, or another model's card."""
+    """Refuse a place whose card would replace another file or model's card."""
     card = card_path(path, name)
     if not card.exists():
         return
@@ -83,12 +83,12 @@ def check_card(path: pathlib.Path, name: str) -> None:
 
 
 def write_card(run: RunModel, written: Written) -> None:
-    """Writes the card beside a model."""
+    """Write the card beside a model."""
     write_text(written.card, model_card(run, written))
 
 
 def model_card(run: RunModel, written: Written) -> str:
-    """The text of a card, with a front matter in YAML as model hubs read it.
+    """Write a card's text, with YAML front matter for model hubs.
 
     Args:
         run: that the model is of.
@@ -113,7 +113,7 @@ def model_card(run: RunModel, written: Written) -> str:
 
 
 def _front_matter(run: RunModel, result: dict) -> str:
-    """JSON's strings and numbers are YAML's."""
+    """Format the front matter; JSON's strings and numbers are YAML's."""
     config, test = run.config, result["test"]
     quoted = json.dumps
     tags = ["deep-metric-learning", "image-retrieval", "embeddings", config.backbone, config.loss, config.pooling]
@@ -314,7 +314,7 @@ def _limits(run: RunModel) -> str:
 
 
 def _licence(run: RunModel, identity: dict) -> tuple[str, str]:
-    """The field of the front matter, and the text."""
+    """Return the licence as front-matter field and as text."""
     config, weights = run.config, str(identity.get("weights", "none"))
     code = "The code is under the MIT licence."
     if weights == "none" and config.dataset in EMBEDDED_DATASETS:

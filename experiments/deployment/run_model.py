@@ -1,4 +1,4 @@
-"""A finished run as a model from images to embeddings, compared with what the run itself has measured."""
+"""A finished run as a model from images to embeddings, checked against its measurements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUM_ORIGINALS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How a model that was written compares with its run.
+    """Comparison of a written model with its run.
 
     Attributes:
         num_checked: test images that were embedded.
@@ -46,7 +46,7 @@ class Agreement:
     originals: np.ndarray
 
     def sentences(self) -> list[str]:
-        """What was found, for people."""
+        """Describe the findings for people."""
         found = [
             f"Checked on {self.num_checked} test images: largest difference of a component from the run's test "
             f"embeddings {self.difference:.1e}, from its network computed again {self.from_network:.1e}."
@@ -100,7 +100,7 @@ class RunModel:
         return self.trained.config
 
     def _check_network(self) -> None:
-        """Raises `InvalidInput` unless the weights give, to rounding, the embeddings that the run has stored."""
+        """Refuse weights that do not reproduce, up to rounding, the stored embeddings."""
         limit = _HALF_PRECISION if self.config.cached_features else _ROUNDING
         drift = _largest_difference(self._network, self._stored)
         if not drift <= limit * max(1.0, float(np.abs(self._stored).max())):
@@ -111,7 +111,7 @@ class RunModel:
             )
 
     def agreement(self, embed: Embed, name: str) -> Agreement:
-        """Compares what was read back with the run.
+        """Compare a reloaded model with the run.
 
         Args:
             embed: from inputs to embeddings.
@@ -134,10 +134,10 @@ class RunModel:
         return Agreement(len(embeddings), difference, from_network, self._similarities())
 
     def _inputs(self, takes_crops: bool) -> Iterator[np.ndarray]:
-        """Batches of inputs of the model, or of its network, in order.
+        """Yield input batches of the model, or of its network, in order.
 
-        Images of files are given as the crops that evaluation has read, inside of a black margin that the model cuts
-        off: a file that is decoded as a whole differs from them by a little in the outermost columns.
+        Images from files are the crops of evaluation, inside a black margin that the model cuts off: decoding a whole
+        file changes the outermost columns a little.
         """
         from common.deployment.deployable_model import PREPROCESSING
 
@@ -167,7 +167,7 @@ class RunModel:
 
 
 def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Model:
-    """Return the model from images (or tokens) to embeddings, with the trained weights.
+    """Return the trained model from images (or tokens) to embeddings.
 
     Args:
         trained: the run.

@@ -1,4 +1,4 @@
-"""Writes the model of a run with its card: one format by a command, `model.keras` at the end of a run."""
+"""Export of a run's model with its card: one format, or `model.keras`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKED_AFTER_TRAINING = 32  # test images
 
 
 def default_output(run: str | os.PathLike, name: str) -> pathlib.Path:
-    """Where a run's model goes: `model.keras` beside its other files, other formats in a folder of their own."""
+    """Return a model's default path: `model.keras`, or a folder per format."""
     folder = pathlib.Path(run)
     return folder / MODEL if name == "keras" else folder / f"export_{name}" / _NAMES[name]
 
@@ -41,7 +41,7 @@ def export_run(
     cache_dir: str | None = None,
     num_checked: int = 256,
 ) -> Written:
-    """Writes a finished run as a model in a format, with its card, after a comparison with the run's test embeddings.
+    """Export a finished run with its card, checked against its test embeddings.
 
     Args:
         run: the run directory.
@@ -73,7 +73,7 @@ def export_run(
 
 
 def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str] = ()) -> Written:
-    """Writes a model with its card.
+    """Write a model with its card.
 
     Args:
         run: the run.
@@ -98,9 +98,9 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
 
 
 def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.Path], None]:
-    """What writes `model.keras` and its card into the folder of a finished run that has none yet.
+    """Return a function that adds `model.keras` and its card to finished runs.
 
-    A run that cannot be written is no failed run: why is said once.
+    Runs that have one are skipped. A failure to write does not fail the run; each reason is reported once.
 
     Args:
         dataset: that the runs are trained on, as loaded.

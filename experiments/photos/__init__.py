@@ -1,1 +1,1 @@
-"""Search in photos, and the page for people with photos."""
+"""Photo search, and its page for users."""

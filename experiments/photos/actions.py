@@ -1,4 +1,4 @@
-"""The actions of `experiments.search`, each from its flags to what is printed."""
+"""Actions of `experiments.search`, each from its flags to its output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FLAGS = {
 
 
 def run(action: str) -> None:
-    """Runs one of `FLAGS`' actions.
+    """Run one of `FLAGS`' actions.
 
     Raises:
         InvalidInput: flags that it does not read, or whatever is wrong with what they name.
@@ -83,7 +83,7 @@ def _index(values: flags.FlagValues) -> None:
 
 
 def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> EmbeddingIndex:
-    """The index, made or with the photos added that it lacks."""
+    """Create the index, or add the photos that it lacks."""
     known = set(index.ids) if index is not None else set()
     table = _table(values, f"{values.index.rstrip(os.sep)}.parts", known, None if index is None else index.model_digest)
     if index is None:
@@ -165,7 +165,7 @@ def _duplicates(values: flags.FlagValues) -> None:
 
 
 def _table(values: flags.FlagValues, parts: str, known: set[str], digest: str | None) -> EmbeddingTable:
-    """Embeddings of `--embeddings`, or of `--images` by `--model`, without photos that are known."""
+    """Read `--embeddings` or embed `--images` by `--model`, skipping known photos."""
     if values.embeddings:
         refuse_flags(
             "model", "images", "batch_size", "skip_unreadable", because="--embeddings has been embedded already"

@@ -1,4 +1,4 @@
-"""Addresses of the page, by FastAPI, which is imported only when the page is made."""
+"""Routes of the page, by FastAPI, which is imported only when needed."""
 
 # No `from __future__ import annotations`: FastAPI reads the annotations of functions whose names are local here.
 import re
@@ -24,7 +24,7 @@ _NO_SUCH = {404: "There is no such address.", 405: "This address takes no such r
 
 
 def make_app(service: PhotoService) -> "FastAPI":
-    """The page and its JSON: what a client may ask, and how errors are answered.
+    """Build the page and its JSON routes, with their error answers.
 
     Args:
         service: what answers.
@@ -68,7 +68,7 @@ def _file(response: Any) -> Any:  # noqa: ANN401 (types of FastAPI)
 
 
 def _answer_errors(app: "FastAPI") -> None:
-    """Errors as JSON objects with an `error`, whichever part finds them."""
+    """Answer all errors as JSON objects with an `error`."""
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
     from starlette.exceptions import HTTPException
@@ -97,7 +97,7 @@ def _answer_errors(app: "FastAPI") -> None:
 
 
 async def _uploaded_file(request: "Request") -> bytes:
-    """The only file of a form.
+    """Return the only file of a form.
 
     Raises:
         Refused: the request is no form, or the form has anything else.

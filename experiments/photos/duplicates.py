@@ -1,4 +1,4 @@
-"""Near-duplicates in an index, at a threshold or at one that labelled pairs ask for."""
+"""Near-duplicates in an index, at a threshold given or calibrated on labelled pairs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _YES, _NO = ("1", "true", "yes", "same"), ("0", "false", "no", "different")
 
 
 def read_pairs(path: str, index: EmbeddingIndex) -> tuple[np.ndarray, np.ndarray]:
-    """Labelled pairs: similarities `[pairs]` in the index, and whether they are the same `[pairs]`, bool.
+    """Read labelled pairs: similarities in the index and equality, each `[pairs]`.
 
     Args:
         path: a CSV file with the columns `first`, `second` (paths, relative to the file's folder or absolute) and
@@ -59,7 +59,7 @@ def _is_same(place: str, text: str) -> bool:
 
 
 def calibrated(path: str, index: EmbeddingIndex, precision: float) -> CalibratedThreshold:
-    """The threshold for a precision on the pairs of a file; see `read_pairs` and `calibrate_threshold`."""
+    """Calibrate a threshold for a precision on the labelled pairs of `path`."""
     try:
         return calibrate_threshold(*read_pairs(path, index), precision)
     except InvalidInput as error:
@@ -67,7 +67,7 @@ def calibrated(path: str, index: EmbeddingIndex, precision: float) -> Calibrated
 
 
 def sentence(found: CalibratedThreshold) -> str:
-    """What the labelled pairs say."""
+    """Describe the calibration on the labelled pairs."""
     return (
         f"Threshold {shown_threshold(found.threshold)}: {100 * found.precision:.1f} % of the {found.num_accepted} "
         f"labelled pairs that reach it are the same (95 % interval {100 * found.low:.1f} to {100 * found.high:.1f}), "
@@ -76,7 +76,7 @@ def sentence(found: CalibratedThreshold) -> str:
 
 
 def table(pairs: DuplicatePairs, index: EmbeddingIndex) -> str:
-    """A line for each pair, in groups."""
+    """Format a line per pair, in groups."""
     rows = [
         (str(group), shown_similarity(similarity), shown_path(first), shown_path(second))
         for group, similarity, first, second in _lines(pairs, index)
@@ -85,12 +85,12 @@ def table(pairs: DuplicatePairs, index: EmbeddingIndex) -> str:
 
 
 def write_pairs(path: str, pairs: DuplicatePairs, index: EmbeddingIndex) -> None:
-    """Writes the same as a CSV file."""
+    """Write the same as a CSV file."""
     write_csv(path, HEADER, _lines(pairs, index))
 
 
 def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshold: float, most: int) -> None:
-    """Writes a page with a strip for each of the first `most` groups."""
+    """Write a page with strips of the first `most` groups."""
     best: dict[int, float] = {}
     for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist()):
         for row in (first, second):
@@ -108,7 +108,7 @@ def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshol
 
 
 def _lines(pairs: DuplicatePairs, index: EmbeddingIndex) -> list[tuple[int, float, str, str]]:
-    """Group (from 1), similarity and the two ids of each pair, by group, then the most similar first."""
+    """Return (group from 1, similarity, id, id), by group, most similar first."""
     group_of = {row: number for number, group in enumerate(pairs.groups(), 1) for row in group}
     lines = [
         (group_of[first], similarity, index.ids[first], index.ids[second])

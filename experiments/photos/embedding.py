@@ -1,4 +1,4 @@
-"""Embeds many photos in parts that are kept, so that a stopped run resumes."""
+"""Embedding of many photos in stored parts, so that stopped runs resume."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PLAN = "plan.json"
 def embed_photos(
     photos: Photos, embedder: ImageEmbedder, parts: str | os.PathLike, *, batch_size: int = 64, skip: bool = False
 ) -> EmbeddingTable:
-    """Embeds photos in their order.
+    """Embed photos in their order.
 
-    Every 512 photos are kept in the folder `parts`, which is removed at the end. The same call resumes there, if the
-    model and the photos (paths, sizes, times of change) are still the same; else it begins anew. Each file is decoded
-    to its end first, for a network would take the pixels that a damaged JPEG file lacks for grey ones.
+    Every 512 photos are saved in the folder `parts`, which is removed at the end. The same call resumes there if the
+    model and the photos (paths, sizes, modification times) are the same; otherwise it restarts. Each file is first
+    decoded to its end, since a network would take the missing pixels of a damaged JPEG file for grey ones.
 
     Args:
         photos: to embed.
@@ -67,7 +67,7 @@ def embed_photos(
 
 
 def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
-    """The files that are no image that can be read to its end, and why."""
+    """Map files that are not fully readable images to the reason."""
     from common.data.image_files import decode_rgb
 
     def complaint(path: str) -> str | None:
@@ -82,7 +82,7 @@ def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
 def _part(
     file: pathlib.Path, paths: list[str], embedder: ImageEmbedder, batch_size: int, skip: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings `[readable, dim]` of some photos, and their places `[readable]`: read, or made and kept."""
+    """Load or compute embeddings `[readable, dim]` and their places `[readable]`."""
     with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(file) as archive:
         return archive["embeddings"], archive["places"]
     unreadable = unreadable_photos(paths)
@@ -103,7 +103,7 @@ def _part(
 
 
 def _keep_plan(folder: pathlib.Path, photos: Photos, embedder: ImageEmbedder, skip: bool) -> None:
-    """Makes the folder for parts, without those of another model or of other photos."""
+    """Prepare the parts folder, removing parts of other models or photos."""
     files = [(path, status.st_size, status.st_mtime_ns) for path in photos.paths for status in [regular_status(path)]]
     basis = json.dumps([embedder.digest, skip, PHOTOS_PER_PART, files])
     plan = {"digest": hashlib.sha256(basis.encode("utf-8", "surrogatepass")).hexdigest()}

@@ -1,4 +1,4 @@
-"""Embeddings with paths, labels and the model's digest, in one file: `.npz` or `.parquet`."""
+"""Embeddings with paths, labels and the model's digest, as `.npz` or `.parquet` file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EmbeddingTable(NamedTuple):
 
 
 def check_table_name(flag: str, path: str) -> None:
-    """Raises `InvalidInput` unless a table could be written to `path`, or pyarrow is missing for it."""
+    """Raise `InvalidInput` if `path` cannot hold a table or pyarrow is missing."""
     if not path.endswith(ENDINGS):
         raise invalid(flag, received=path, expected=f"a file that ends in {' or '.join(ENDINGS)}")
     if not pathlib.Path(path).absolute().parent.is_dir():
@@ -43,7 +43,7 @@ def check_table_name(flag: str, path: str) -> None:
 
 
 def write_table(path: str, table: EmbeddingTable) -> None:
-    """Writes the file atomically.
+    """Write the file atomically.
 
     `.npz`: `embeddings`, `paths`, `model_digest`, and with labels `labels` (numbers, as `experiments.evaluate` reads
     them) and `class_names`. `.parquet`: columns `path` (bytes if one is no UTF-8), `label` and `embedding`; the
@@ -65,7 +65,7 @@ def write_table(path: str, table: EmbeddingTable) -> None:
 
 
 def read_table(path: str) -> EmbeddingTable:
-    """Reads what `write_table` wrote, or a file of another origin with `embeddings` and `paths`.
+    """Read a file of `write_table`, or any with `embeddings` and `paths`.
 
     Raises:
         InvalidInput: no such file, or one that cannot be read or lacks something.

@@ -1,4 +1,4 @@
-"""Photos of an index: looked up by an embedding or by a row, and shown by row number alone."""
+"""Photos of an index: looked up by embedding or row, shown by row number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUM_EXAMPLES = 12
 
 
 class Gallery:
-    """What the page knows of an index; clients name its photos by their rows, never by a path.
+    """The page's view of an index; clients name photos by row, never by path.
 
     Args:
         index: with at least one photo.
@@ -45,18 +45,18 @@ class Gallery:
         return len(self.index)
 
     def classes(self) -> list[dict[str, Any]]:
-        """The name and the number of photos of each class, by name; photos without a label are of none."""
+        """List the classes by name, with their numbers of labelled photos."""
         counts = np.bincount(self._classes, minlength=len(self._numbers))
         named = [(name, int(counts[number])) for name, number in self._numbers.items() if name]
         return [{"name": name, "photos": photos} for name, photos in sorted(named)]
 
     def examples(self) -> list[dict[str, Any]]:
-        """Some photos, evenly spaced over the index."""
+        """Return some photos, evenly spaced over the index."""
         rows = np.unique(np.linspace(0, len(self) - 1, _NUM_EXAMPLES).astype(int))
         return [self.described(row) for row in rows.tolist()]
 
     def nearest(self, embedding: np.ndarray, count: int, label: str | None) -> list[dict[str, Any]]:
-        """The nearest photos of an embedding `[1, dim]`, nearest first; fewer than `count` where there are fewer.
+        """Return up to `count` photos nearest an embedding `[1, dim]`, nearest first.
 
         Args:
             embedding: of the query.
@@ -71,7 +71,7 @@ class Gallery:
         return self._found(self.index.search(embedding, count, among=among))
 
     def like(self, row: int, count: int, label: str | None) -> list[dict[str, Any]]:
-        """The same of a photo of the index, without itself."""
+        """Return the nearest photos of an indexed photo, without itself."""
         self.check_row(row)
         if label is None:
             count = min(count, len(self) - 1)
@@ -83,7 +83,7 @@ class Gallery:
         return self._found(self.index.search(query, count, among=among)) if count else []
 
     def described(self, row: int) -> dict[str, Any]:
-        """What is shown of a photo; `picture` is None where its file is gone."""
+        """Describe a photo; `picture` is None if its file is gone."""
         self.check_row(row)
         path = self.index.ids[row]
         label = "" if self.index.labels is None else shown_text(self.index.labels[row])
@@ -91,7 +91,7 @@ class Gallery:
         return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
 
     def picture(self, row: int) -> bytes:
-        """A small copy of a photo, as JPEG.
+        """Return a small copy of a photo, as JPEG.
 
         Raises:
             Refused: there is no such row, or its file is gone or no picture any more.
@@ -103,7 +103,7 @@ class Gallery:
         return copy
 
     def contents(self, row: int) -> bytes:
-        """A photo's file.
+        """Return a photo's file.
 
         Raises:
             Refused: there is no such row, or its file is gone.
@@ -115,7 +115,7 @@ class Gallery:
         return contents
 
     def check_row(self, row: int) -> None:
-        """Raises `Refused` unless the index has the row."""
+        """Raise `Refused` unless the index has the row."""
         if not 0 <= row < len(self):
             raise Refused(404, f"Received row {row}; expected a number from 0 to {len(self) - 1}.")
 
@@ -133,6 +133,6 @@ class Gallery:
 
 
 def _common_folder(paths: Sequence[str]) -> int:
-    """The length of the folder that all paths begin with, with its separator."""
+    """Return the length of the paths' common folder, with its separator."""
     beginning = os.path.commonprefix([min(paths), max(paths)])
     return beginning.rfind(os.sep) + 1

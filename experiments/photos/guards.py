@@ -1,8 +1,8 @@
-"""Requests that are refused before they reach the page: foreign hosts and origins, too many, too large, too slow.
+"""Guards of the page against foreign hosts and origins and excessive requests.
 
-A page on the loopback interface can be reached by every site that its user's browser shows: by a form or a script that
-sends a request (cross-site request forgery), or by a domain that is made to point to this machine (DNS rebinding). The
-first has another `Origin`, the second another `Host`; both are refused.
+Any site in its user's browser can reach a page on the loopback interface: by a form or a script that sends a request
+(cross-site request forgery), or by a domain that points to this machine (DNS rebinding). The first has another
+`Origin`, the second another `Host`; both are refused, like requests too many, too large or too slow.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Refusal(NamedTuple):
 
 
 class Rate:
-    """A token bucket: as many requests at once as a minute allows, and then at their rate.
+    """A token bucket: a minute's requests at once, then at their rate.
 
     Args:
         per_minute: > 0.
@@ -65,7 +65,7 @@ class Rate:
         self._left, self._before = float(per_minute), now()
 
     def wait(self) -> float:
-        """Counts a request and returns 0, or the seconds after which there may be one."""
+        """Count a request; return 0, or the seconds to wait before it."""
         now = self._now()
         self._left = min(self.per_minute, self._left + (now - self._before) * self.per_minute / 60)
         self._before = now
@@ -76,7 +76,7 @@ class Rate:
 
 
 class Hosts:
-    """Names by which the page may be asked for.
+    """Names that requests may use for the page.
 
     Args:
         names: in lower case, without a port.
@@ -88,7 +88,7 @@ class Hosts:
         self._names, self._any_address = names, any_address
 
     def allow(self, header: str) -> bool:
-        """Whether a `Host` header names this page."""
+        """Check that a `Host` header names this page."""
         try:
             name = urlsplit(f"//{header}").hostname or ""
             _ = urlsplit(f"//{header}").port  # refuses what is no number
@@ -154,7 +154,7 @@ class Guard:
         return None
 
     async def _body(self, receive: Receive) -> bytes | Refusal:
-        """The body of a request, whole, or why it is refused."""
+        """Read the whole body of a request, or return the refusal."""
         if self._num_bodies >= _BODIES_AT_ONCE:
             return Refusal(503, "Other uploads are under way. Wait 2 s.", 2)
         self._num_bodies += 1
@@ -184,7 +184,7 @@ class Guard:
 
 
 def _is_same_site(scope: Message, headers: dict[str, str]) -> bool:
-    """Whether a request comes from this page, from outside of a browser, or opens the page itself."""
+    """Allow requests by this page, by non-browsers, or to open the page."""
     origin = headers.get("origin")
     if origin is not None and origin != f"http://{headers.get('host', '')}":
         return False
@@ -193,7 +193,7 @@ def _is_same_site(scope: Message, headers: dict[str, str]) -> bool:
 
 
 def _replayed(contents: bytes, receive: Receive) -> Receive:
-    """What gives a body that has been read already, and then what else there is to receive."""
+    """Return a receiver that replays a body, then continues to receive."""
     given = False
 
     async def replay() -> Message:

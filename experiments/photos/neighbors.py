@@ -1,4 +1,4 @@
-"""Neighbours of photos in an index: searched, printed, written as a table and as a page."""
+"""Neighbours of photos in an index: search, printing, table and page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = ("query", "rank", "similarity", "label", "path")
 
 
 class Found(NamedTuple):
-    """What was found for one query.
+    """Results of one query.
 
     Attributes:
         query: path.
@@ -42,7 +42,7 @@ def find_neighbors(
     expansion: QueryExpansion | None = None,
     reranking: Reranking | None = None,
 ) -> list[Found]:
-    """The k nearest photos of each query; a query that is in the index, by its path, does not find itself.
+    """Find each query's k nearest photos, except itself (by path).
 
     Args:
         index: what is searched.
@@ -76,7 +76,7 @@ def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int) -> Fou
 
 
 def table(found: list[Found]) -> str:
-    """A line for each neighbour."""
+    """Format a line per neighbour."""
     lines = [
         (shown_path(each.query), str(rank), shown_similarity(similarity), shown_text(label), shown_path(path))
         for each in found
@@ -86,7 +86,7 @@ def table(found: list[Found]) -> str:
 
 
 def write_neighbors(path: str, found: list[Found]) -> None:
-    """Writes the same as a CSV file."""
+    """Write the same as a CSV file."""
     lines = [
         (each.query, rank, similarity, label, neighbor)
         for each in found
@@ -96,7 +96,7 @@ def write_neighbors(path: str, found: list[Found]) -> None:
 
 
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:
-    """Writes a page with a strip for each of the first `most` queries."""
+    """Write a page with strips of the first `most` queries."""
     strips = [_strip(each) for each in found[:most]]
     queries = plural(len(found), "query", "queries")
     shown = f"the first {most} of {queries}" if len(found) > most else queries
@@ -112,7 +112,7 @@ def _strip(found: Found) -> list[Tile]:
 
 
 def precision_of(found: list[Found]) -> float | None:
-    """Share of neighbours of the query's class, mean over queries; None where classes are unknown."""
+    """Average the share of neighbours of the query's class; None if unknown."""
     shares = [
         np.mean([label == each.label for label in each.labels]) for each in found if each.label and any(each.labels)
     ]

@@ -1,4 +1,4 @@
-"""A deployed model as the page asks it: the embedding of a photo, and where generalized sum pooling looks."""
+"""A deployed model for the page: a photo's embedding and pooling attention."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN_SIDE = 320  # pixels of the overlay, at least
 
 
 class Attention(NamedTuple):
-    """Where the pooling looks.
+    """Pooling weights over a photo.
 
     Attributes:
         weights: `[rows, columns]`, as multiples of the weight that average pooling would give; mean 1.
@@ -36,7 +36,7 @@ class Attention(NamedTuple):
     seen: np.ndarray
 
     def overlay(self) -> str:
-        """The photo under the colours of the weights, as a data address of a JPEG picture."""
+        """Return the photo under the weights' colours, as a JPEG data address."""
         seen = self.seen.astype(np.uint8)
         picture = Image.fromarray(seen[..., 0] if seen.shape[-1] == 1 else seen)
         side = max(_SHOWN_SIDE, picture.width)
@@ -77,20 +77,20 @@ class PhotoNetwork:
 
     @property
     def has_attention(self) -> bool:
-        """Whether the model pools by generalized sum pooling that has its prototypes."""
+        """True if the model has generalized sum pooling with prototypes."""
         return self._weights is not None
 
     @property
     def exif_orientation(self) -> bool:
-        """Return whether photos are turned as their EXIF orientation says."""
+        """True if photos are turned by their EXIF orientation."""
         return self._embedder.exif_orientation
 
     def embedding_of(self, photo: np.ndarray) -> np.ndarray:
-        """The embedding `[1, dim]`, float32, of a photo `[height, width, 3]`, uint8; that of `Embedder.embed`."""
+        """Embed a photo `[height, width, 3]`, uint8, as `Embedder.embed`: `[1, dim]`, float32."""
         return np.asarray(self._embed(self._embedder.prepare(photo)[None]), np.float32)
 
     def attention_of(self, photo: np.ndarray) -> Attention | None:
-        """Where the pooling looks in a photo `[height, width, 3]`, uint8; None where the model has no such pooling."""
+        """Compute attention over a photo `[height, width, 3]`, uint8, or None."""
         if self._weights is None:
             return None
         seen = self._embedder.prepare(photo)
@@ -104,7 +104,7 @@ def _compiled(function: Callable[[tf.Tensor], Any]) -> Callable[[tf.Tensor], Any
 
 
 def _weights(parts: _Parts, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Weights `[batch, positions]`, and the rows and columns of the map."""
+    """Return weights `[batch, positions]`, and the map's rows and columns."""
     features, map_shape = pooled_features(parts, images)
     return parts.head.pooling.spatial_weights(features), tf.constant(map_shape)
 

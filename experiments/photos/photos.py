@@ -24,14 +24,14 @@ class Photos(NamedTuple):
     labels: list[str] | None
 
     def without(self, known: set[str]) -> Photos:
-        """Those whose path is not among the known ones."""
+        """Select the photos whose paths are not known."""
         kept = [place for place, path in enumerate(self.paths) if path not in known]
         labels = None if self.labels is None else [self.labels[place] for place in kept]
         return Photos([self.paths[place] for place in kept], labels)
 
 
 def find_photos(place: str) -> Photos:
-    """All photos of a folder, of a table, or a single one.
+    """List the photos of a folder or table, or a single one.
 
     Args:
         place: a folder (photos at any depth; a photo's label is the path of its folder, unless all are in `place`

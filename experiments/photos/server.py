@@ -1,4 +1,4 @@
-"""The server of the page: its address, and its end by Ctrl-C or SIGTERM."""
+"""The page's server: its address, and shutdown by Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECONDS_FOR_HEADERS = 10.0
 
 
 def check_packages() -> None:
-    """Raises `InvalidInput` unless the packages of the extra "serve" are installed."""
+    """Raise `InvalidInput` unless the packages of the extra "serve" are installed."""
     for module in ("fastapi", "uvicorn", "python_multipart"):
         try:
             __import__(module)
@@ -39,7 +39,7 @@ def check_packages() -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections.
+    """Open a socket for connections.
 
     Args:
         host: name or address of this machine.
@@ -68,20 +68,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(listener: socket.socket, host: str) -> str:
-    """The address of the page, for a browser."""
+    """Return the address of the page, for a browser."""
     port = listener.getsockname()[1]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def is_loopback(listener: socket.socket) -> bool:
-    """Whether only programs of this machine can reach it."""
+    """Check that only programs of this machine can reach it."""
     return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def make_server(service: PhotoService, listener: socket.socket, host: str) -> uvicorn.Server:
-    """What answers requests when its `run(sockets=[listener])` is called, until the process is told to end.
+    """Make the server, whose `run(sockets=[listener])` answers until the process ends.
 
-    Requests that are under way then get a few seconds.
+    Pending requests then get a few seconds.
 
     Args:
         service: what answers.

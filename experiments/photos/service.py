@@ -1,4 +1,4 @@
-"""Answers of the page: dictionaries that are its JSON, one photo computed at a time."""
+"""JSON answers of the page as dictionaries, computing one photo at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
 
 
 class PhotoService:
-    """Everything that the page can be asked.
+    """The answers to all requests of the page.
 
     Args:
         gallery: the photos that are searched.
@@ -48,7 +48,7 @@ class PhotoService:
         self._cached = functools.lru_cache(_CACHED_PICTURES)(gallery.picture)
 
     def describe(self) -> dict[str, Any]:
-        """The index, its classes, some of its photos, and the limits."""
+        """Return the index, its classes, some of its photos, and the limits."""
         return {
             "index": self.gallery.name,
             "photos": len(self.gallery),
@@ -61,7 +61,7 @@ class PhotoService:
         }
 
     def search(self, contents: bytes, count: int, label: str | None) -> dict[str, Any]:
-        """The neighbours of an uploaded photo.
+        """Find the neighbours of an uploaded photo.
 
         Args:
             contents: of the file.
@@ -81,7 +81,7 @@ class PhotoService:
         return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
 
     def like(self, row: int, count: int, label: str | None) -> dict[str, Any]:
-        """The neighbours of a photo of the index, without itself; arguments and errors as in `search`."""
+        """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
         began = time.perf_counter()
         with self._one_photo:
             found = self.gallery.like(row, count, label)
@@ -89,7 +89,7 @@ class PhotoService:
         return _answer(self.gallery.described(row), attention, found, began)
 
     def picture(self, row: int) -> bytes:
-        """A small copy of a photo of the index, as JPEG.
+        """Return a small copy of a photo of the index, as JPEG.
 
         Raises:
             Refused: there is no such row, or no picture any more.
@@ -98,7 +98,7 @@ class PhotoService:
             return self._cached(row)
 
     def warm_up(self) -> None:
-        """Runs the model once, which builds its graphs, before the first photo arrives."""
+        """Run the model once to build its graphs before the first photo."""
         if self._network is not None:
             photo = np.zeros((32, 32, 3), np.uint8)
             self._network.embedding_of(photo)

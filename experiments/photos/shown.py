@@ -1,4 +1,4 @@
-"""Names and figures as they are shown: in a table on the terminal, in a CSV file."""
+"""Names and figures for display: tables on the terminal, CSV files."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from common.files import write_text
 
 
 def shown_text(text: str) -> str:
-    """A text without what a terminal or a page cannot show, such as line breaks and bytes that are no UTF-8."""
+    """Remove undisplayable characters, such as line breaks and non-UTF-8 bytes."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def shown_path(path: str) -> str:
-    """A path relative to the working directory where it is below that."""
+    """Shorten a path below the working directory to a relative one."""
     inside = os.getcwd().rstrip(os.sep) + os.sep
     return shown_text(path[len(inside) :] if path.startswith(inside) else path)
 
 
 def shown_similarity(similarity: float) -> str:
-    """A similarity with four decimals; less than 1 is never shown as 1."""
+    """Format a similarity with four decimals; below 1 never shows as 1."""
     return shown_threshold(similarity) if 0.9999 < similarity < 1 else f"{similarity:.4f}"
 
 
 def shown_threshold(threshold: float) -> str:
-    """A threshold with four decimals, rounded down: what reaches it reaches what is shown."""
+    """Format a threshold with four decimals, rounded down to stay reachable."""
     return f"{math.floor(round(1e4 * threshold, 8)) / 1e4:.4f}"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns of equal width, the last column as it is."""
+    """Align rows in columns of equal width, except the last."""
     lines = [list(header), *map(list, rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     return "\n".join(
@@ -42,7 +42,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write_csv(path: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Writes a comma-separated file, atomically."""
+    """Write a comma-separated file, atomically."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([header, *([shown_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)])

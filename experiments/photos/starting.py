@@ -1,4 +1,4 @@
-"""The start of `experiments.serve`: flags checked, index and model read, the address printed."""
+"""Start of `experiments.serve`: check flags, read index and model, print the address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEGA = 1_000_000
 
 
 def run() -> None:
-    """Serves the page until Ctrl-C or SIGTERM.
+    """Serve the page until Ctrl-C or SIGTERM.
 
     Raises:
         InvalidInput: packages are missing, the index or the model cannot be read, or the address is taken.

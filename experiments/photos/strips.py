@@ -1,4 +1,4 @@
-"""A page of photos in strips: a query with what was found for it, or photos that are near-duplicates."""
+"""A page of photo strips: a query with its results, or near-duplicates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WORDS = {"query": "query", "right": "✓ same class", "wrong": "✗ other class
 
 
 def write_strips(path: str, title: str, summary: str, strips: Sequence[Sequence[Tile]]) -> None:
-    """Writes one HTML file that loads nothing from elsewhere; its photos link to their files.
+    """Write a self-contained HTML file whose photos link to their files.
 
     Args:
         path: of the file.
@@ -66,7 +66,7 @@ def _tile(tile: Tile) -> Markup:
 
 
 def thumbnail_of(path: str) -> str:
-    """A small copy as a data address, or why there is none."""
+    """Return a small copy as a data address, or explain the failure."""
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)

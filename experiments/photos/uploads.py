@@ -1,4 +1,4 @@
-"""Uploaded photos: checked before they are decoded, and decoded to their end before a network sees them."""
+"""Uploaded photos: checked before decoding, and decoded to their end before use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEGA = 1_000_000
 
 
 class Refused(InvalidInput):
-    """A request that is not answered.
+    """A refused request.
 
     Args:
         status: of HTTP, 4xx.
@@ -33,10 +33,9 @@ class Refused(InvalidInput):
 
 
 def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) -> np.ndarray:
-    """The pixels of an uploaded file.
+    """Return the pixels of an uploaded file.
 
-    Only the header is read before the size is known to be allowed, so that a small file that declares a huge picture
-    costs nothing.
+    Only the header is read before the size check, so a small file that declares a huge picture costs nothing.
 
     Args:
         contents: of the file; its name and its declared type are not looked at.
@@ -75,7 +74,7 @@ def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) 
 
 
 def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | str:
-    """A photo of the index in JPEG, without what else is in its file, or a phrase that says why there is none.
+    """Convert an indexed photo to JPEG without metadata, or explain the failure.
 
     Args:
         contents: of the file.

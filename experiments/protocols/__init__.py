@@ -1,1 +1,1 @@
-"""Runs that are evaluated together: folds, repeats, splits, and their reports."""
+"""Jointly evaluated runs: folds, repeats, splits, and their reports."""

@@ -11,7 +11,7 @@ from experiments.runs.trained_model import TrainedModel
 
 
 def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) -> list[ImageAttention]:
-    """What is drawn of some test images, of different classes as far as there are.
+    """Compute attention on test images, of different classes if possible.
 
     Args:
         trained: the model, its configuration and data.
@@ -41,7 +41,7 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
 
 
 def _plans(model, images: np.ndarray, num_prototypes: int) -> tuple[np.ndarray, list[int]]:
-    """Transport plans `[images, positions, prototypes]`, each with sum one, and the most used prototypes, if any."""
+    """Return transport plans `[images, positions, prototypes]` (sum one) and most used prototypes."""
     from gsp_dml.perplexity_callback import pooled_features
 
     pooling = model.head.pooling

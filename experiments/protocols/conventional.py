@@ -1,4 +1,4 @@
-"""The conventional protocol: stop on the test set, as the literature does, and beside it on held-out classes."""
+"""The conventional protocol: stopping on the test set, and beside it on held-out classes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ConventionalProtocol:
         checkpoint_seconds: float = 30.0,
         afterwards: Callable[[pathlib.Path], None] | None = None,
     ) -> None:
-        """Trains every unit that has no result yet; a unit that was stopped resumes from its last checkpoint.
+        """Train every unit without a result; stopped ones resume from their checkpoint.
 
         Args:
             repeat: this repeat only.
@@ -91,7 +91,7 @@ class ConventionalProtocol:
                 afterwards(self.runs.unit_dir(config, fold, index))
 
     def methods(self) -> list[ConventionalReport]:
-        """What is on disk of each method."""
+        """Return each method's results on disk."""
         methods = []
         for config, held_out in zip(self.configs["test_set"], self.configs["held_out"]):
             biased, unbiased = (collect_method(self.runs.method_dir(one)) for one in (config, held_out))
@@ -99,7 +99,7 @@ class ConventionalProtocol:
         return methods
 
     def report(self, write: Callable[..., str] = write_report) -> str:
-        """Writes the table and the picture beside the runs; returns the text for the terminal.
+        """Write the table and picture beside the runs; return the terminal's text.
 
         Args:
             write: called with the methods, the folder, a title and `notes` on the data.
@@ -107,7 +107,7 @@ class ConventionalProtocol:
         return write(self.methods(), self._report_dir(), self._title(), notes=self.runs.data_notes())
 
     def follow_report(self) -> None:
-        """Adds the report's pictures to what the tracker follows."""
+        """Add the report's pictures to the tracker."""
         names = ", ".join(config.name for config in self.configs["test_set"])
         follow_pictures(self.runs.tracker, self._report_dir(), f"{self._title()}: {names}")
 

@@ -1,4 +1,4 @@
-"""Shared parts of the commands of conventional protocols: their flags, and their runs with the report."""
+"""Shared flags, runs and reports of the conventional protocols' commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def evaluate(
     write: Callable = write_report,
     afterwards: Callable[[Dataset], Callable[[pathlib.Path], None]] | None = None,
 ) -> list[UnitRun]:
-    """Runs what is missing of every method that the flags name, then reports.
+    """Run the missing units of the methods that flags name, then report.
 
     Args:
         write: the report, see `ConventionalProtocol.report`.
@@ -63,7 +63,7 @@ def evaluate(
 
 
 def define_flags(repeats: int) -> None:
-    """Defines all flags; trains each unit `repeats` times by default."""
+    """Define all flags, with `repeats` trainings per unit by default."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags(units=("repeat",))
     experiment_flags.define_methods_flags()

@@ -1,4 +1,4 @@
-"""The conventional protocol's report: best and mean of the repeats, the unbiased figure, and the optimism."""
+"""The conventional protocol's report: best and mean repeats, the unbiased figure, the optimism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXPLANATION = (
 
 @dataclasses.dataclass(frozen=True)
 class ConventionalReport:
-    """One method's runs under both stopping rules and what is printed about them.
+    """One method's runs under both stopping rules, and their report.
 
     Attributes:
         config: stops on the test set.
@@ -48,16 +48,16 @@ class ConventionalReport:
 
     @functools.cached_property
     def biased(self) -> SplitScores | None:
-        """Test scores of the repeats that stopped on the test set; `None` while one is missing."""
+        """Scores of the repeats that stopped on the test set; `None` until complete."""
         return self._scores(self.runs)
 
     @functools.cached_property
     def unbiased(self) -> SplitScores | None:
-        """Test scores of the repeats that stopped on held-out classes; `None` while one is missing."""
+        """Scores of the repeats that stopped on held-out classes; `None` until complete."""
         return self._scores(self.held_out_runs)
 
     def rows(self) -> list[reports.TableRow]:
-        """Best and mean of the biased repeats, mean of the unbiased ones, their difference; what is complete of it."""
+        """Return the complete rows: biased best and mean, unbiased mean, difference."""
         rows, biased, unbiased = [], self.biased, self.unbiased
         name, count = self.config.name, self.repeats
         if biased:
@@ -80,7 +80,7 @@ class ConventionalReport:
         return rows
 
     def optimism_line(self) -> str | None:
-        """What the optimism in P@1 is made of, in words; `None` before both sides are complete."""
+        """Explain the optimism in P@1; `None` before both sides are complete."""
         biased, unbiased = self.biased, self.unbiased
         if not (biased and unbiased):
             return None
@@ -94,7 +94,7 @@ class ConventionalReport:
         )
 
     def untrained_row(self) -> reports.TableRow | None:
-        """Mean metrics of the backbones' average features before training."""
+        """Average the metrics of the backbones' average features before training."""
         units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
         if not units:
             return None
@@ -103,7 +103,7 @@ class ConventionalReport:
         return self._row("untrained backbone", cells)
 
     def curves(self) -> list[reports.Curve]:
-        """The monitored curve of every unit that has been evaluated: of the test set, and of held-out classes."""
+        """Return evaluated units' monitored curves: of the test set, and held-out classes."""
         drawn = []
         for config, runs in self._sides():
             for unit in runs.units:
@@ -113,10 +113,10 @@ class ConventionalReport:
         return drawn
 
     def partial_lines(self, with_figures: bool = True) -> list[str]:
-        """For a study that is not complete: each finished unit's figures, and what is missing.
+        """List an incomplete study's finished units, with figures, and missing ones.
 
         Args:
-            with_figures: whether the figures are told; a page shows them elsewhere.
+            with_figures: whether to include the figures; a page shows them elsewhere.
         """
         lines, missing = [], []
         for config, runs in self._sides():
@@ -134,7 +134,7 @@ class ConventionalReport:
         return lines
 
     def finished_by_side(self) -> list[tuple[str, list[reports.UnitRun]]]:
-        """The finished runs of each stopping rule, with what to call them."""
+        """Return the finished runs of each stopping rule, with the rule's name."""
         sides = [(f"{config.name}, {MONITORED[str(config.protocol)]}", runs) for config, runs in self._sides()]
         return [(name, list(runs.finished.values())) for name, runs in sides]
 
@@ -203,7 +203,7 @@ def write_report(
     name: str = "report",
     notes: Sequence[str] = (),
 ) -> str:
-    """Writes `<name>.md`, `.csv`, `.tex` and `validation_curves.png`, more notes below; returns the terminal's text."""
+    """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text."""
     rows = [row for method in methods for row in method.rows()]
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
     rows = [untrained, *rows] if untrained else rows

@@ -41,7 +41,7 @@ class Point(NamedTuple):
 
 
 def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clustering: bool) -> dict[str, float]:
-    """Diagnostics of the images that a run learnt from, and their metrics; kept in `training_diagnostics.json`.
+    """Compute training images' diagnostics and metrics, cached in `training_diagnostics.json`.
 
     Args:
         unit: finished.
@@ -63,7 +63,7 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
 
 
 def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, clustering: bool) -> list[Point]:
-    """The finished runs as points.
+    """Convert finished runs to points.
 
     Args:
         methods: what is on disk.
@@ -89,10 +89,10 @@ def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, 
 
 
 def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTable:
-    """Spearman's coefficient of each diagnostic with each metric, and its interval.
+    """Tabulate Spearman's coefficient, with interval, of each diagnostic and metric.
 
-    An interval that excludes zero is marked only where every method has repeats: with one run per fold, the place of a
-    method in the ranking may be that of its seed.
+    An interval that excludes zero is marked only if every method has repeats: with one run per fold, a method's rank
+    may be that of its seed.
 
     Args:
         points: of three methods or more.
@@ -125,7 +125,7 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
 
 
 def _objections(points: Sequence[Point]) -> list[str]:
-    """Why no interval of these runs may be marked; empty where one may."""
+    """List why no interval of these runs may be marked, if so."""
     said = []
     if (count := len({point.method for point in points})) < FEWEST_METHODS:
         said.append(f"{count} methods are too few: the intervals are too short, and none is marked.")
@@ -139,7 +139,7 @@ def _objections(points: Sequence[Point]) -> list[str]:
 
 
 def runs_table(points: Sequence[Point]) -> reports.PlainTable:
-    """Every run with its metrics, in per cent, and diagnostics."""
+    """Tabulate every run's metrics, in per cent, and diagnostics."""
     names = list(points[0].figures)
     rows = [
         [

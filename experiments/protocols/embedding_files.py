@@ -25,7 +25,7 @@ HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
 
 def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings `[items, dim]` and labels `[items]` of a file.
+    """Read embeddings `[items, dim]` and labels `[items]` from a file.
 
     Raises:
         InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, with a number instead of
@@ -57,7 +57,7 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_paths(flag: str, file: str, paths: np.ndarray) -> None:
-    """Raises `InvalidInput` if an image is in the file twice: it would find itself."""
+    """Refuse a file that contains an image twice: it would find itself."""
     first_of: dict[str, int] = {}
     for row, path in enumerate(paths.ravel().astype(str).tolist()):
         first = first_of.setdefault(os.path.normpath(path), row)
@@ -67,7 +67,7 @@ def _check_paths(flag: str, file: str, paths: np.ndarray) -> None:
 
 
 def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:
-    """Return embeddings and labels of the queries, and of the gallery (none: empty).
+    """Return embeddings and labels of queries and of the gallery, if any.
 
     `--embeddings` may name the folder of a finished run, or its `test_embeddings.npz`, which has its gallery.
 
@@ -88,7 +88,7 @@ def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray],
 
 
 def _run_of(path: str) -> pathlib.Path | None:
-    """Return the folder of the run that a flag names; None for another file."""
+    """Return the run folder that a flag names; None for another file."""
     place = pathlib.Path(path)
     if place.is_dir():
         return place
@@ -100,7 +100,7 @@ def _run_of(path: str) -> pathlib.Path | None:
 
 
 def evaluation_options(values: flags.FlagValues) -> dict:
-    """Which metrics of which similarity the flags of `experiments.evaluate` name, for the evaluation."""
+    """Return the metrics and similarity that flags of `experiments.evaluate` name."""
     return {
         "recall_at": _printed_depths(values.embeddings)
         if values.recall_at is None
@@ -112,7 +112,7 @@ def evaluation_options(values: flags.FlagValues) -> dict:
 
 
 def scores(values: flags.FlagValues) -> dict:
-    """All figures of the files that the flags of `experiments.evaluate` name, as fractions."""
+    """Evaluate the files that flags of `experiments.evaluate` name, as fractions."""
     import_tensorflow()
     from common.diagnostics import diagnose, generalization_gap
 
@@ -132,7 +132,7 @@ def scores(values: flags.FlagValues) -> dict:
 
 
 def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequence[int] | None, similarity: str) -> dict:
-    """The figures of a result with bounds, as they stand in the JSON file.
+    """Format a result with bounds for the JSON file.
 
     Args:
         result: of the evaluation.
@@ -154,14 +154,14 @@ def _by_end(intervals: Mapping[str, tuple[float, float]]) -> dict[str, dict[str,
 
 
 def _printed_depths(path: str) -> list[int]:
-    """Return the k of R@k of a run's data set, or 1, 2, 4, 8."""
+    """Return a run's R@k depths; 1, 2, 4, 8 if unknown."""
     run = _run_of(path)
     config = None if run is None else read_json(run / "config.json")
     return [*recall_at(str((config or {}).get("dataset")))]
 
 
 def recall_depths(depths: Sequence[str]) -> list[int]:
-    """The k of R@k.
+    """Parse the k of R@k.
 
     Raises:
         InvalidInput: a depth is not an integer of at least 1 (and less than a billion).
@@ -172,7 +172,7 @@ def recall_depths(depths: Sequence[str]) -> list[int]:
 
 
 def table(found: dict) -> str:
-    """The figures in per cent, a metric a line."""
+    """Format the figures in per cent, one metric per line."""
     intervals = found.get("intervals", {})
     of_all = f"{'95 % of all':>18}" if intervals else ""
     lines = [f"{'metric':<10}{'value':>8}{'lowest':>10}{'highest':>10}{of_all}"]

@@ -1,4 +1,4 @@
-"""The fair protocol: which units there are, and running those that are missing.
+"""The fair protocol: its units, and running the missing ones.
 
 Reference: thesis section 3.3.2.1 (after Musgrave et al., "A metric learning reality check", 2020): the training classes
 are cut into four folds, each model validates on one of them and trains on the rest, and is tested on unseen classes.
@@ -49,7 +49,7 @@ class FairProtocol:
         self.runs = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb)
 
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
-        """All (configuration, fold, repeat), or those of one fold or one repeat.
+        """List all (configuration, fold, repeat), or those of one fold or repeat.
 
         Raises:
             InvalidInput: a fold or repeat that the protocol does not have.
@@ -68,7 +68,7 @@ class FairProtocol:
         checkpoint_seconds: float = 30.0,
         afterwards: Callable[[pathlib.Path], None] | None = None,
     ) -> None:
-        """Trains every unit that has no result yet; a unit that was stopped resumes from its last checkpoint.
+        """Train every unit without a result; stopped ones resume from their checkpoint.
 
         Args:
             fold: this fold only.
@@ -87,13 +87,13 @@ class FairProtocol:
                 afterwards(self.runs.unit_dir(config, fold_index, repeat_index))
 
     def finished(self, *, fold: int | None = None, repeat: int | None = None) -> list[UnitRun]:
-        """The finished units of all folds and repeats, or of one fold or one repeat."""
+        """Return the finished units, optionally of one fold or one repeat."""
         runs = {config: collect_method(self.runs.method_dir(config)).finished for config in self.configs}
         units = self.units(fold, repeat)
         return [runs[config][k, r] for config, k, r in units if (k, r) in runs[config]]
 
     def report(self) -> str:
-        """Writes the table and the picture beside the runs, with `title`; returns the text for the terminal."""
+        """Write the table and picture beside the runs; return the terminal's text."""
         methods = [
             MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
         ]
@@ -101,17 +101,17 @@ class FairProtocol:
 
     @property
     def title(self) -> str:
-        """Of the report."""
+        """Title of the report."""
         return f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
 
     def follow_report(self) -> None:
-        """Adds the report's pictures to what the tracker follows."""
+        """Add the report's pictures to the tracker."""
         names = ", ".join(config.name for config in self.configs)
         follow_pictures(self.runs.tracker, self.runs.report_dir(self.configs), f"{self.title}: {names}")
 
 
 def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:
-    """Raises `InvalidInput` for a fold or a repeat that a protocol of so many does not have; None is all of them."""
+    """Raise `InvalidInput` for a fold or repeat out of range (None: all)."""
     _check_index("--fold", fold, num_folds)
     _check_index("--repeat", repeat, repeats)
 

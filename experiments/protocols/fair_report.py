@@ -1,4 +1,4 @@
-"""The fair protocol's report: a table with published values and verdicts, and a picture of the validation curves."""
+"""The fair protocol's report: published values, verdicts and a picture of validation curves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPARED = "MAP@R"
 
 @dataclasses.dataclass(frozen=True)
 class MethodReport:
-    """One method's runs and what is printed about it.
+    """One method's runs and their report.
 
     Attributes:
         config: the configuration.
@@ -53,7 +53,7 @@ class MethodReport:
 
     @property
     def name(self) -> str:
-        """What the method is called in the table."""
+        """The method's name in the table."""
         return self.label or self.config.name
 
     @property
@@ -62,7 +62,7 @@ class MethodReport:
         return self.runs.missing(self.config.num_folds, self.repeats)
 
     def row(self, reference: MethodReport | None = None, reference_name: str | None = None) -> reports.TableRow:
-        """The method's figures, of a complete study, and its MAP@R minus that of `reference`, paired.
+        """Build a complete method's row, with its paired MAP@R difference to `reference`.
 
         Verdicts are on the figures and, where the thesis has both rows, on the difference.
 
@@ -90,7 +90,7 @@ class MethodReport:
         return {"single": dim, "concatenated": dim * self.config.num_folds}
 
     def untrained_row(self) -> reports.TableRow | None:
-        """Mean metrics of the backbones' average features before training."""
+        """Average the metrics of the backbones' average features before training."""
         units = _with_untrained(self)
         if not units:
             return None
@@ -101,12 +101,12 @@ class MethodReport:
         return reports.TableRow("untrained backbone", cells)
 
     def curves(self) -> list[reports.Curve]:
-        """The validation curve of every unit that has been evaluated."""
+        """Return the validation curve of every evaluated unit."""
         curves = [(unit, unit.validation_curve("MAP@R")) for unit in self.runs.units]
         return [reports.Curve(self.name, steps, values) for unit, (steps, values) in curves if len(steps)]
 
     def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
-        """The printed cell; its margin is half of the row's printed effect on that of `reference`."""
+        """Return the printed cell; its margin is half the effect on `reference`."""
         published = self._published(size, metric)
         baseline = reference._published(size, metric) if reference else None
         margin = reports.half_effect(published, baseline)
@@ -114,7 +114,7 @@ class MethodReport:
         return reports.Target(published, margin, tuple(self._reasons(published)), error)
 
     def _target_of_difference(self, size: int, reference: MethodReport) -> reports.Target | None:
-        """The printed difference of the two rows; `None` where not both are printed."""
+        """Return the printed difference of two rows, if both are printed."""
         cells = [method._published(size, COMPARED) for method in (self, reference)]
         published = reports.published_difference(*cells)
         if published is None:
@@ -131,7 +131,7 @@ class MethodReport:
         return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
 
     def _departures(self) -> dict[str, object]:
-        """What was set by hand, but for what makes the printed row, and the parts of GSP, which have printed rows."""
+        """Return fields set by hand, except the printed row's and GSP's parts."""
         parts = {"zero_shot_weight": 0, "transport_ratio": 1}
         row = {*self.settings, *(name for name, value in parts.items() if getattr(self.config, name) == value)}
         return {name: value for name, value in departures(self.config).items() if name not in row}
@@ -165,7 +165,7 @@ class MethodReport:
         )
 
     def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
-        """MAP@R minus the reference's: query by query, fold by fold, repeat by repeat."""
+        """Subtract the reference's MAP@R by query, fold and repeat."""
         methods = (reference, self)
         check_same_queries([next(iter(m._units.values())) for m in methods], [m._scores.labels for m in methods])
         folds = self.config.num_folds
@@ -182,7 +182,7 @@ class MethodReport:
 
     @property
     def _units(self) -> dict:
-        """The finished units of this study; there may be more repeats on disk."""
+        """The finished units of this study; the disk may have more repeats."""
         return {key: unit for key, unit in self.runs.finished.items() if key[1] < self.repeats}
 
     @functools.cached_property
@@ -197,7 +197,7 @@ class MethodReport:
         return _Scores(_by_class(single, labels[0]), _by_class(self._concatenated(units), labels[0]), labels[0])
 
     def _concatenated(self, units: dict) -> dict:
-        """Per-query scores of every collection's concatenated embedding, kept in `collections.npz`."""
+        """Score each collection's concatenated embedding per query, cached in `collections.npz`."""
         cache = _CollectionCache(self.runs.path / "collections.npz", units)
         scores = {}
         for repeats in reports.collections(self.config.num_folds, self.repeats):
@@ -212,19 +212,19 @@ class MethodReport:
 
 @dataclasses.dataclass(frozen=True)
 class _Scores:
-    """Scores by metric: of single models, fold by fold, and of collections in their order; the queries' classes."""
+    """Scores by metric of single models (by fold) and collections; classes of the queries."""
 
     single: dict[str, reports.ClassScores]
     concatenated: dict[str, reports.ClassScores]
     labels: np.ndarray
 
     def of(self, kind: str) -> dict[str, reports.ClassScores]:
-        """The single models' scores by metric, or the collections'."""
+        """Return the scores of single models or of collections, by metric."""
         return getattr(self, kind)
 
 
 def _by_class(per_query: dict, labels: np.ndarray) -> dict[str, reports.ClassScores]:
-    """Class scores by metric of per-query scores by model and metric, models in order."""
+    """Sum per-query scores, by model in order, to class scores by metric."""
     return {
         metric: reports.ClassScores.from_queries(
             np.stack([per_query[key][metric] for key in sorted(per_query)]), labels
@@ -234,7 +234,7 @@ def _by_class(per_query: dict, labels: np.ndarray) -> dict[str, reports.ClassSco
 
 
 def _means_by_collection(scores: dict[str, reports.ClassScores], num_folds: int, repeats: int) -> dict:
-    """Mean scores by metric of every collection."""
+    """Average the scores by metric of every collection."""
     means = {metric: of.means for metric, of in scores.items()}
     return {
         collection: {metric: float(of[place]) for metric, of in means.items()}
@@ -243,7 +243,7 @@ def _means_by_collection(scores: dict[str, reports.ClassScores], num_folds: int,
 
 
 def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The test embeddings of several models of the same test set, joined to one embedding `[queries, sum of dims]`."""
+    """Join models' embeddings of one test set: `[queries, sum of dims]`."""
     joined = dict(members[0])
     for name in ("queries", "gallery"):
         if name in joined:
@@ -252,7 +252,7 @@ def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, n
 
 
 class _CollectionCache:
-    """Per-query scores by collection; dropped when any of the runs behind them has changed."""
+    """Cache of per-query scores by collection, discarded when any of its runs changes."""
 
     def __init__(self, path: pathlib.Path, units: dict):
         self.path = path
@@ -283,7 +283,7 @@ class _CollectionCache:
 
 
 def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, notes: Sequence[str] = ()) -> str:
-    """Writes `report.md`, `.csv`, `.tex` and `validation_curves.png`, notes below; returns the terminal's text."""
+    """Write `report.md`, `.csv`, `.tex` and `validation_curves.png`; return the terminal's text."""
     complete = [method for method in methods if not method.missing]
     trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
@@ -313,15 +313,12 @@ def write_recall_of_methods(methods: Sequence[MethodReport], folder: pathlib.Pat
 
 
 def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
-    """The finished runs that know their backbone's figures before training."""
+    """Return the finished runs that recorded their backbone's figures before training."""
     return [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
 
 
 def method_warnings(method: MethodReport) -> list[str]:
-    """What a reader should know of a method's finished runs.
-
-    No gain by training, runs of CCP that have no projection problem, or a validation on few classes.
-    """
+    """Warn of no training gain, CCP without problems, or few validation classes."""
     counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
     known = [count for count in counts if count is not None]
     few = few_validation_classes(min(known)) if known else None
@@ -332,7 +329,7 @@ def method_warnings(method: MethodReport) -> list[str]:
 
 
 def training_has_not_helped(method: MethodReport) -> str | None:
-    """A sentence where the mean MAP@R of all runs on the test classes is not above that before training; else None."""
+    """Return a sentence if training did not raise mean test MAP@R."""
     units = _with_untrained(method)
     if not units:
         return None
@@ -342,7 +339,7 @@ def training_has_not_helped(method: MethodReport) -> str | None:
 
 
 def partial_lines(method: MethodReport) -> list[str]:
-    """For a study that is not complete: each finished unit's figures beside the untrained ones, and what is missing."""
+    """List an incomplete study's finished units, beside untrained figures, and missing ones."""
     if not method.missing:
         return []
     lines = []
@@ -358,7 +355,7 @@ def partial_lines(method: MethodReport) -> list[str]:
 
 
 def missing_lines(method: MethodReport) -> list[str]:
-    """Which runs a study that is not complete lacks."""
+    """List the runs that an incomplete study lacks."""
     if not method.missing:
         return []
     names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)

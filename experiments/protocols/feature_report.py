@@ -27,7 +27,7 @@ _RECALL = "Means over the finished runs, single models, in percent."
 
 
 def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
-    """Writes `features.md` and `.csv`, and `sampling.png`, where runs have either; returns the text for the terminal.
+    """Write `features.md`, `.csv` and `sampling.png`, if any; return the terminal's text.
 
     Args:
         runs: the finished ones of each method, by its name.
@@ -37,9 +37,9 @@ def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.P
 
 
 def recall_of(unit: reports.UnitRun, dataset: str) -> dict[str, float]:
-    """Return a finished run's R@k that tables of a data set print, as fractions.
+    """Return a finished run's R@k for a data set's tables, as fractions.
 
-    Runs that did not measure them have them from their test embeddings.
+    If the run did not measure them, compute them from its test embeddings.
 
     Raises:
         DamagedFile: these are missing or damaged.
@@ -109,7 +109,7 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
 
 
 def group_note(method: str, found: Sequence[Mapping]) -> str:
-    """The mean number of classes that the images of a group are of; empty for a method without groups.
+    """Format the mean number of classes per group; empty without groups.
 
     Reference: Milbich's dissertation, figure 3.4.
 
@@ -125,7 +125,7 @@ def group_note(method: str, found: Sequence[Mapping]) -> str:
 
 
 def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
-    """A line for each feature: its name, the number of runs, its size, and means of `FEATURE_COLUMNS`.
+    """List each feature's name, number of runs, size, and means of `FEATURE_COLUMNS`.
 
     Args:
         found: `features` of the `result.json` of each run of a method.
@@ -140,7 +140,7 @@ def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
 
 
 def _ordered(features: Mapping[str, object]) -> list[str]:
-    """The features as they stand in the embedding; JSON has sorted them."""
+    """Return the features in the embedding's order; JSON has sorted them."""
     return sorted(features, key=(DISCRIMINATIVE, *FEATURES, CONCATENATED).index)
 
 
@@ -158,7 +158,7 @@ def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
 
 
 def _history(label: str, path: pathlib.Path) -> SamplingHistory | None:
-    """The record of a run; None for a run without one, or without a decision."""
+    """Read a run's record; None without a record or a decision."""
     if not path.exists():
         return None
     arrays = read_arrays(path)

@@ -1,4 +1,4 @@
-"""Studies on one split: some configurations, some seeds, one table with intervals.
+"""Studies on one split: configurations and seeds in one table with intervals.
 
 Units are those of the fair protocol's first fold (a data set with a validation set of its own, such as the collages,
 trains on all its training classes there), so that a study and `fair_eval` share their run directories.
@@ -31,7 +31,7 @@ def trained_units(
     decoded_images_mb: int = DECODED_IMAGES_MB,
     report_only: bool = False,
 ) -> list[list[UnitRun]]:
-    """Trains what is missing and returns the finished units of each configuration, one per repeat.
+    """Train the missing units; return each configuration's finished ones, one per repeat.
 
     Args:
         dataset: as loaded.
@@ -79,17 +79,17 @@ class SplitScores:
         self.members = reports.training_members([(unit.fold, unit.repeat) for unit in units])
 
     def estimate(self, metric: str) -> reports.Interval:
-        """Mean over queries and seeds, with the interval for new test classes and new runs."""
+        """Average over queries and seeds; the interval covers new classes and runs."""
         return reports.class_clustered_interval(self.scores[metric], members=self.members)
 
     def difference(self, reference: SplitScores, metric: str) -> reports.Interval:
-        """Mean of self - reference, paired query by query and seed by seed."""
+        """Estimate self - reference, paired by query and seed."""
         check_same_queries([reference.units[0], self.units[0]], [reference.labels, self.labels])
         return reports.paired_difference(self.scores[metric], reference.scores[metric], members=self.members)
 
 
 def cell(figure: reports.Interval | float, *, is_difference: bool = False, baseline: str = "") -> reports.TableCell:
-    """A table's cell of an interval, or of a number without one; both are fractions.
+    """Make a table's cell of an interval or plain number, both fractions.
 
     Args:
         figure: the interval, or the number.
@@ -103,7 +103,7 @@ def cell(figure: reports.Interval | float, *, is_difference: bool = False, basel
 
 
 def write_tables(rows: list[reports.TableRow], folder: pathlib.Path, name: str, title: str, notes=()) -> str:
-    """Writes `<name>.md` and `<name>.csv`, the notes below the table; returns the text for the terminal."""
+    """Write `<name>.md` and `<name>.csv` with notes; return the terminal's text."""
     renderings = {f"{name}.md": reports.render_markdown(rows, title, notes), f"{name}.csv": reports.render_csv(rows)}
     for file_name, text in renderings.items():
         write_text(folder / file_name, text)

@@ -1,4 +1,4 @@
-"""Other metric matrices between the features of trunks: refined, ranked, reported."""
+"""Refined metric matrices between the features of trunks: ranking and report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Refinement(NamedTuple):
 
 
 def parse_ratios(texts: Sequence[str]) -> list[float]:
-    """The ratios r of `--ratio`, increasing.
+    """Parse the ratios r of `--ratio`, in increasing order.
 
     Raises:
         InvalidInput: none, or one that is no number in [0, 1].
@@ -82,7 +82,7 @@ def parse_ratios(texts: Sequence[str]) -> list[float]:
 
 
 def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float], draws: int, seed: int) -> list:
-    """Every row: as trained, the restraints over r, the identity, and the two controls.
+    """Compute every row: as trained, restraints over r, identity, and two controls.
 
     Args:
         trunk: features and neck.
@@ -124,7 +124,7 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
 
 
 def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinement]:
-    """The same rows of several runs as one list, the figures of all runs side by side; each run has as many.
+    """Merge corresponding rows of several runs, their figures side by side.
 
     Args:
         rows_of_runs: what `refinements` gives for each run, with the same restraints, ratios and draws.
@@ -140,7 +140,7 @@ def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinem
 
 
 def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
-    """Retrieval on the test set when `x^T M x'` decides, by mode.
+    """Rank the test set by `x^T M x'`, for each mode.
 
     Args:
         trunk: features and labels.
@@ -165,7 +165,7 @@ def _class_sums(result: RetrievalResult, labels: np.ndarray) -> dict[str, np.nda
 
 
 def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:
-    """The rows as a table: the matrix, then the metrics in per cent, mean of the runs and draws."""
+    """Tabulate matrices with metrics in per cent, means of runs and draws."""
     header = ["M'", "rank", "trace", "||M'||_F", "trace/||M'||_F", "smallest eigenvalue"]
     header += [f"{metric} {mode}" for mode in MODES for metric in METRICS]
     lines = []
@@ -179,7 +179,7 @@ def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> repor
 
 
 def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
-    """What one has to know to read the table, and what the paper prints for this loss and data set.
+    """Explain the table; quote the paper for this loss and data set.
 
     Args:
         trunk: of the first run.
@@ -224,7 +224,10 @@ def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
 
 
 def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[pathlib.Path]:
-    """A picture a metric and mode: D(r) and R(r) over r, level lines without an r; none with less than two ratios."""
+    """Draw D(r) and R(r) over r, one picture per metric and mode.
+
+    Rows without an r are level lines. Fewer than two ratios give no picture.
+    """
     ratios = sorted({row.ratio for row in rows if row.ratio is not None})
     if len(ratios) < 2:
         return []
@@ -245,7 +248,7 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
 
 
 def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path, draws: int, num_runs: int = 1) -> str:
-    """Writes `posterior_refinement.md`, `.csv`, `.json` and the pictures; returns the text for the terminal.
+    """Write `posterior_refinement.md`, `.csv`, `.json` and pictures; return the terminal's text.
 
     Args:
         trunk: of the first run.
@@ -267,7 +270,7 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
 
 
 def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
-    """What the row of a run keeps in a study of `results/`: each matrix and its figures, JSON values.
+    """Return a run's matrices and figures as JSON values for `results/`.
 
     Args:
         rows: of one run.
@@ -288,7 +291,7 @@ def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
 
 
 def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
-    """What intervals need beside: by `kept_name` of a metric, the class sums of each matrix `[matrices, classes]`.
+    """Return class sums of each matrix `[matrices, classes]`, by `kept_name`, for intervals.
 
     Args:
         rows: of one run.
@@ -299,7 +302,7 @@ def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
 
 
 def kept_name(metric: str) -> str:
-    """The name of the class sums of a metric of `DRAWN` among a row's arrays."""
+    """Name a metric's class sums among a row's arrays."""
     return f"refined {metric}"
 
 
@@ -308,7 +311,7 @@ def _without(values: dict, name: str) -> dict:
 
 
 def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:
-    """A run's folder itself, or the finished runs of a method's folder, in the order of folds and repeats."""
+    """Return a run's folder, or its method's finished runs, in order."""
     if (folder / "config.json").exists():
         return [folder]
     finished = reports.collect_method(folder).finished if folder.is_dir() else {}

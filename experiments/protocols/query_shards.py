@@ -1,4 +1,4 @@
-"""Shards of an evaluation: the scores of some of the queries in a file each, and the figures of all of them."""
+"""Shards of an evaluation: files with some queries' scores, and their merged figures."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.total}"
 
     def rows(self, num_queries: int) -> range:
-        """The rows of its queries; of more shards than queries some have none."""
+        """Return the rows of its queries; surplus shards have none."""
         return range(num_queries * (self.number - 1) // self.total, num_queries * self.number // self.total)
 
 
 class ShardFile(NamedTuple):
-    """What a file holds."""
+    """The content of a file."""
 
     path: str
     shard: Shard
@@ -85,7 +85,7 @@ class ShardFile(NamedTuple):
 
 
 def parse_shard(text: str) -> Shard:
-    """The shard that "2/4" names.
+    """Parse a shard such as "2/4".
 
     Raises:
         InvalidInput: the text is no such pair, or the first number not in 1..second.
@@ -99,7 +99,7 @@ def parse_shard(text: str) -> Shard:
 
 
 def check_shard_flags(values: flags.FlagValues) -> None:
-    """Refuses flags of `experiments.evaluate` that do not go together, before anything is read.
+    """Refuse incompatible flags of `experiments.evaluate`, before reading anything.
 
     Raises:
         InvalidInput: see above; a --shard that is none, or a --shard_file that holds something else.
@@ -128,7 +128,7 @@ def _check_output(path: str | None, shard: Shard) -> None:
 
 
 def _shard_in(path: str) -> Shard | None:
-    """Which shard a file holds, or None for any other file."""
+    """Return the shard in a file, or None for any other file."""
     if not pathlib.Path(path).is_file():
         return None
     try:
@@ -139,7 +139,7 @@ def _shard_in(path: str) -> Shard | None:
 
 
 def write_shard(values: flags.FlagValues) -> str:
-    """Scores the shard that the flags of `experiments.evaluate` name and writes its file; returns what to print."""
+    """Score and write the shard that flags name; return text to print."""
     shard, options = parse_shard(values.shard), evaluation_options(values)
     data, gallery = read_files(values)
     rows = shard.rows(len(data[0]))
@@ -168,7 +168,7 @@ def _identity(embeddings: np.ndarray, labels: np.ndarray) -> dict:
 
 
 def merged_figures(patterns: Sequence[str]) -> dict:
-    """The figures of all queries from the files of their shards, as `embedding_files.scores` gives them.
+    """Merge shards' files to all queries' figures, as `embedding_files.scores` does.
 
     Args:
         patterns: files that `write_shard` has written, in any order; `*` and `?` stand for several.
@@ -218,7 +218,7 @@ def _read(path: str) -> ShardFile:
 
 
 def _are_scores_of_shard(file: ShardFile) -> bool:
-    """Tell whether the scores are those of a shard's queries, in order."""
+    """Check that the scores are a shard's queries', in order."""
     queries, scores = file.shard.rows(file.settings["embeddings"]["shape"][0]), file.scores
     low, high = check_given("lowest", scores.lowest), check_given("highest", scores.highest)
     tied = check_given("tied_rows", scores.tied_rows)

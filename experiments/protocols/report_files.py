@@ -1,4 +1,4 @@
-"""The files of a protocol's report: the table as Markdown, CSV and LaTeX, and the picture of the validation curves."""
+"""Files of a protocol's report: Markdown, CSV and LaTeX tables, and validation curves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_report_files(
     notes: Sequence[str] = (),
     name: str = "report",
 ) -> tuple[str, str]:
-    """Writes `<name>.md`, `<name>.csv`, `<name>.tex` and `validation_curves.png`.
+    """Write `<name>.md`, `<name>.csv`, `<name>.tex` and `validation_curves.png`.
 
     Args:
         rows: of the table; without any, there are no table files.

@@ -1,8 +1,7 @@
-"""The "Revisiting" protocol's report: the best test epoch of each metric, as printed, and figures that did not choose.
+"""The "Revisiting" protocol's report: each metric's best test epoch, and unselected figures.
 
-The benchmark's own script takes, of each run and for each metric apart, the largest value that it had on the test
-set at any epoch. Beside it stand the last epoch, which chooses nothing, and the epoch that held-out training classes
-choose.
+For each run and metric, the benchmark's own script takes the largest test value of any epoch. Beside it stand the last
+epoch, without selection, and the epoch that held-out training classes choose.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def metrics_of(dataset: str) -> tuple[str, ...]:
 
 
 def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> dict[str, np.ndarray]:
-    """Return a figure of each unit `[units]` by metric, if all recorded it.
+    """Return a figure per unit `[units]`, by metric, if all recorded it.
 
     Args:
         units: finished runs that were evaluated on the test set at each epoch.
@@ -60,7 +59,7 @@ def final_figures(units: Sequence[UnitRun], dataset: str) -> dict[str, np.ndarra
 
 
 def rows_of(method: ConventionalReport) -> list[reports.TableRow]:
-    """Best test epoch, last epoch, unbiased, and the optimism of the first; what is complete of it."""
+    """Build the complete rows: best test epoch, last epoch, unbiased, and optimism."""
     sides = {
         name: [runs.finished[0, repeat] for repeat in range(method.repeats)]
         for name, runs in (("biased", method.runs), ("unbiased", method.held_out_runs))
@@ -93,7 +92,7 @@ def rows_of(method: ConventionalReport) -> list[reports.TableRow]:
 def write_report(
     methods: Sequence[ConventionalReport], folder: pathlib.Path, title: str, notes: Sequence[str] = ()
 ) -> str:
-    """Writes `revisiting.md`, `.csv`, `.tex` and `validation_curves.png`; returns the text for the terminal."""
+    """Write `revisiting.md`, `.csv`, `.tex` and `validation_curves.png`; return the terminal's text."""
     rows = [row for method in methods for row in rows_of(method)]
     notes = [*([EXPLANATION] if rows else []), *notes]
     curves = [curve for method in methods for curve in method.curves()]

@@ -1,4 +1,4 @@
-"""Tokens and pooled samples of a finished run in the plane, and what its pooling gives weight to."""
+"""Tokens and pooled samples of a finished run in the plane, and pooling weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from experiments.runs.trained_model import load_trained_model
 
 
 class TokenPlane:
-    """What a training made of tokens and test samples.
+    """Trained tokens and test samples.
 
     Args:
         tokens: `[tokens, 2]`.
@@ -28,7 +28,7 @@ class TokenPlane:
 
 
 def plane_of(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None) -> TokenPlane:
-    """The tokens and test samples of a finished unit in the plane.
+    """Return a finished unit's tokens and test samples in the plane.
 
     Args:
         unit: of bags of tokens.

@@ -28,7 +28,7 @@ _WITHOUT_EFFECT = ("seed", "ccp_keeps_problems")  # fields that decide nothing a
 
 
 def fair_conditions(table: str) -> dict[str, object]:
-    """What a run's configuration must say to be comparable with a fair-protocol row of `table`.
+    """Return the configuration required for comparison with fair-protocol rows of `table`.
 
     Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm.
     """
@@ -39,9 +39,9 @@ def fair_conditions(table: str) -> dict[str, object]:
 
 
 def conditions_of(published: PublishedValue) -> dict[str, object]:
-    """What a run of the fair protocol must be to be comparable with a printed cell.
+    """Return the fair-protocol settings required for comparison with a printed cell.
 
-    A cell of Milbich's dissertation, which has no fair protocol, asks for the conventional one.
+    A cell of Milbich's dissertation, which has no fair protocol, requires the conventional one.
     """
     if published.table.startswith(DISSERTATION):
         return dissertation_conditions(_NETWORKS[published.backbone], int(published.dim))
@@ -49,7 +49,7 @@ def conditions_of(published: PublishedValue) -> dict[str, object]:
 
 
 def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
-    """What a run's configuration must say to be comparable with a cell of Milbich's dissertation.
+    """Return the configuration required for comparison with Milbich's dissertation.
 
     Reference: its sections 2.3, 3.2, 4.3 and 5.4.
 
@@ -69,7 +69,7 @@ def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
 
 
 def deviation_sentence(deviation: str) -> str:
-    """A sentence on how data differ from the official ones; for images of one's own, of which there are none, on that.
+    """Describe how data differ from the official ones, or note custom data.
 
     Args:
         deviation: one of `Dataset.deviations`.
@@ -86,7 +86,7 @@ def incomparable_reasons(
     deviations: Sequence[str] = (),
     departures: Mapping[str, object] | None = None,
 ) -> list[str]:
-    """Why a run cannot be measured against a table: one phrase a difference, none when it can.
+    """List the reasons against comparing a run with a table, if any.
 
     Args:
         config: the run's configuration, see `MethodRuns.stated`. A condition that it does not state counts as a
@@ -112,7 +112,7 @@ def incomparable_reasons(
 
 
 def _objections_to_weights(config: Mapping[str, object]) -> list[str]:
-    """Why a run did not begin with its network's ImageNet weights: one phrase, or none when it did."""
+    """List why a run's initial weights are not its network's ImageNet weights."""
     weights, source = config["weights"], config.get("weights_source")
     if weights == "imagenet":
         return []

@@ -1,4 +1,4 @@
-"""Published cells of the conventional tables for comparison with a run, and what the two must have in common.
+"""Published cells of the conventional tables, and the conditions of comparison with a run.
 
 Reference: thesis tables 3.2a/b and 5.2a/b (a: BN-Inception with 512-D, b: ResNet-50 with 128-D or 512-D).
 """
@@ -29,7 +29,7 @@ _GSP_HEADS = (frozenset({"gmp", "gsp"}), frozenset({"gemean", "gsp"}))
 def conventional_published(
     dataset: str, loss: str, pooling: str, method: str, backbone: str, dim: int, metric: str, *, chapter: int
 ) -> PublishedValue | None:
-    """The printed cell of a conventional run, or `None` when no table has one.
+    """Return the printed cell of a conventional run, or `None` without one.
 
     Chapter 3 says "global average pooling" and its published code sums average and maximum, so a CCP run with either
     is looked up. GSP rows are those of GSP with the maximum; the published code has the generalised mean in its place
@@ -50,12 +50,12 @@ def conventional_published(
 
 
 def is_quoted(published: PublishedValue) -> bool:
-    """Whether the thesis quotes the cell from another paper, which trained in another way."""
+    """Check that a cell is quoted from a paper with other training."""
     return any(table == published.table and row == published.method for (table, _), row in _QUOTED_ROWS.items())
 
 
 def conventional_conditions(published: PublishedValue) -> dict[str, object]:
-    """What a run's configuration, and the number of its `repeats`, must be to be comparable with a printed cell.
+    """Return the configuration and `repeats` required for comparison with a printed cell.
 
     Reference: thesis sections 3.3.2 and 5.3.4.1; chapter 3 clips the norm, chapter 5 uses the unit norm; best of three.
     """

@@ -1,4 +1,4 @@
-"""The printed tables of the "Revisiting" benchmark, and which row of them a run is compared with.
+"""Printed tables of the "Revisiting" benchmark, and the row to compare with a run.
 
 The figures are a tidy CSV file beside this module (`published/milbich_chapter_2.csv`), one row per cell, in per cent.
 Later chapters have the same protocol with other sizes: `LATER_ROWS`, of the tables in `published_values`.
@@ -124,7 +124,7 @@ LATER_ROWS = _later_rows()  # by loss, size of the embedding and network
 
 
 def printed_row(loss: str, dim: int = 128, backbone: str = _R50) -> PrintedRow | None:
-    """The row that a run is compared with; None for a loss that has none.
+    """Return the row to compare with a run; None for other losses.
 
     Args:
         loss: its name.
@@ -136,7 +136,7 @@ def printed_row(loss: str, dim: int = 128, backbone: str = _R50) -> PrintedRow |
 
 @functools.cache
 def revisiting_table() -> tuple[dict[str, str], ...]:
-    """All printed cells of tables 2.1 to 2.3, as text by column name."""
+    """Load the printed cells of tables 2.1 to 2.3, by column name."""
     text = (resources.files("experiments.published") / _FILE).read_text(encoding="utf-8")
     return tuple(csv.DictReader(text.splitlines()))
 
@@ -144,7 +144,7 @@ def revisiting_table() -> tuple[dict[str, str], ...]:
 def revisiting_published(
     dataset: str, loss: str, metric: str, dim: int = 128, backbone: str = _R50
 ) -> PublishedValue | None:
-    """The cell of table 2.2, or of a later chapter, for a loss with average pooling, or None.
+    """Return a loss's printed cell (average pooling), or None.
 
     Args:
         dataset: flag or printed name.
@@ -177,7 +177,7 @@ def revisiting_published(
 
 
 def revisiting_conditions(loss: str, dim: int = 128, backbone: str = _R50) -> dict[str, object]:
-    """What a run's configuration, and the number of its `repeats`, must be to be comparable with its printed row.
+    """Return the configuration and `repeats` required for comparison with the printed row.
 
     Args:
         loss, dim, backbone: as in `printed_row`.

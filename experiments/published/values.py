@@ -1,4 +1,4 @@
-"""The figures that the thesis and its papers print, cell by cell, with what is known against a cell.
+"""Figures printed by the thesis and its papers, cell by cell, with known defects.
 
 The tables are tidy CSV files beside this module (`published/`), one row per cell. `remarks.csv` adds what only a
 comparison of the documents shows (two documents that print different figures for one cell). Figures are percent, as
@@ -102,13 +102,13 @@ class PublishedValue:
 
     @property
     def is_target(self) -> bool:
-        """Whether a result may be measured against this cell: it is neither lost nor doubtful."""
+        """True if results may be compared with this cell (not lost or doubtful)."""
         return self.status == "printed"
 
 
 @functools.cache
 def published_table(table: str) -> tuple[dict[str, str], ...]:
-    """All rows of one table as printed: column name -> text.
+    """Load the rows of a printed table, from column name to text.
 
     Args:
         table: a key of `TABLES`.
@@ -121,7 +121,7 @@ def published_table(table: str) -> tuple[dict[str, str], ...]:
 
 
 def published_value(table: str, dataset: str, method: str, dim: int | str, metric: str) -> PublishedValue | None:
-    """One cell, or `None` when the table has no such cell. A lost or doubtful cell comes with its status and note.
+    """Return one cell, with status and note, or `None` if absent.
 
     Args:
         table: a key of `TABLES`.
@@ -142,9 +142,10 @@ def published_value(table: str, dataset: str, method: str, dim: int | str, metri
 
 
 def dissertation_value(table: str, dataset: str, method: str, metric: str) -> PublishedValue | None:
-    """One cell of Milbich's dissertation, whatever the size of its embedding; arguments as in `published_value`.
+    """Return a cell of Milbich's dissertation for any embedding size.
 
-    `P@1` is read as the `R@1` that is printed: with one retrieved example they are the same.
+    Arguments are as in `published_value`. `P@1` is read as the printed `R@1`: with one retrieved example they are the
+    same.
     """
     check_choice("table", table, TABLES)
     wanted = published_dataset(dataset), method, "R@1" if metric == "P@1" else metric
@@ -163,7 +164,7 @@ def fair_published(
     chapter: int | None = None,
     zero_shot: bool | None = None,
 ) -> PublishedValue | None:
-    """The printed cell of a fair-protocol run, or `None` when no table has one.
+    """Return the printed cell of a fair-protocol run, or `None` without one.
 
     Table 5.1 holds the rows of the GSP chapter (unit norm), table 3.1 those of the CCP chapter (norm clip), ICCV
     table 2 the other poolings. Without `chapter`, a CCP run is looked up in table 3.1 first and any other in table 5.1
@@ -195,7 +196,10 @@ def fair_published(
 
 
 def published_dataset(dataset: str) -> str:
-    """The tables' name of a data set (`"cub200"` -> `"CUB"`); a name that no table has comes back unchanged."""
+    """Translate a data set's flag to the tables' name (`cub200` -> `CUB`).
+
+    Other names come back unchanged.
+    """
     return _DATASETS.get(re.sub(r"[^a-z0-9]", "", dataset.lower()), dataset)
 
 
@@ -231,7 +235,7 @@ def _read(name: str) -> tuple[dict[str, str], ...]:
 
 
 def _rows(loss, xbm, poolings, ccp, chapter, zero_shot) -> list[tuple[str, str]]:
-    """Candidates (table, row label), best first."""
+    """List candidates (table, row label), best first."""
     gap, gsp = poolings == {"gap"}, poolings == {"gsp"}
     if zero_shot is not None and zero_shot != ("gsp" in poolings):
         in_ablation = loss == "c2" and (gap or gsp) and not (xbm or ccp) and chapter != 3

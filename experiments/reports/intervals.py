@@ -68,7 +68,7 @@ class Interval:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of `error`, by Satterthwaite's rule; 0 where there is no error."""
+        """Degrees of freedom of `error`, by Satterthwaite's rule; 0 without error."""
         return satterthwaite_freedom([part for part in (self._of_classes, self._of_training) if part[1]])
 
     def ends(self, *, of_difference: bool = False) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def trunk_of(trained: TrainedModel) -> Trunk:
 
 
 def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarray:
-    """Compute the head's pooled features in inference mode: `[examples, channels]`, float32, unnormalised.
+    """Compute the head's pooled features in inference mode, `[examples, channels]`, float32, unnormalised.
 
     Args:
         model: whose head pools first.

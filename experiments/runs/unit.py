@@ -1,4 +1,4 @@
-"""A unit of a protocol: training with one seed, then embedding of the test set."""
+"""A unit of a protocol: training with one seed, then embedding the test set."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A report as static HTML pages: what is drawn of runs, and the pages that show it."""
+"""Reports as static HTML pages: drawings of runs and their pages."""

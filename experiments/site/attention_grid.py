@@ -15,7 +15,7 @@ UNIFORM = "Average pooling looks everywhere alike, so there is nothing to draw."
 
 
 def attention_record(unit: UnitRun, data: DataFolder, drawings: Drawings, num_images: int, num_prototypes: int) -> dict:
-    """Attention over some test images as a whole, and of the most used prototypes.
+    """Record attention over test images, in total and by most used prototypes.
 
     Args:
         unit: a finished run.

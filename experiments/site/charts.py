@@ -18,7 +18,7 @@ _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
 
 
 def curve_chart(curves: Sequence[Curve], metric: str) -> Markup:
-    """A thin line per run and a thick mean per method, over training steps; nothing without curves.
+    """Chart a thin line per run and a thick mean per method.
 
     Args:
         curves: the runs, each with one or more evaluations.
@@ -48,7 +48,7 @@ def curve_chart(curves: Sequence[Curve], metric: str) -> Markup:
 
 
 def map_chart(record: dict) -> Markup:
-    """A map of test embeddings, a colour and a shape a class.
+    """Chart test embeddings, with a colour and shape per class.
 
     Args:
         record: from `embedding_map.map_record`.
@@ -79,7 +79,7 @@ def _of(curves: Sequence[Curve], method: str) -> list[Curve]:
 
 
 def _ticks(low: float, high: float, count: int) -> np.ndarray:
-    """Round numbers from below `low` to above `high`."""
+    """Return round numbers from below `low` to above `high`."""
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
     return np.asarray(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
@@ -151,7 +151,7 @@ def _on_map(place: Sequence[float]) -> tuple[float, float]:
 
 
 def _mark(shape: str, x: float, y: float) -> str:
-    """The outline of a mark around a point."""
+    """Return the outline of a mark around a point."""
     r, s = _RADIUS, 0.85 * _RADIUS
     if shape == "circle":
         return f"M{x - s:.1f} {y:.1f}a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0z"

@@ -24,7 +24,7 @@ _OWN_NAME = re.compile(r"[0-9a-f]{20}\.png|[a-z]+-[0-9a-f]{20}\.json")
 
 
 class Drawings:
-    """The drawings of a report's folder. A record is JSON: names of images and what is said about them.
+    """The drawings of a report's folder, recorded as JSON (image names and texts).
 
     Args:
         folder: of the report.
@@ -35,7 +35,7 @@ class Drawings:
         self._used: set[str] = set()
 
     def record(self, kind: str, unit: UnitRun, options: Sequence, draw) -> dict:
-        """The record of a run: read when it was drawn before, of the same result and with the same options.
+        """Return a run's record, cached for the same result and options.
 
         Args:
             kind: of the drawing, a word.
@@ -55,7 +55,7 @@ class Drawings:
         return record
 
     def image(self, pixels: np.ndarray) -> str:
-        """Writes an image `[height, width, channels]`, 0..255, grey or RGB; returns its path relative to the report."""
+        """Write an image in 0..255, grey or RGB; return its relative path."""
         pixels = np.clip(np.rint(np.asarray(pixels, np.float64)), 0, 255).astype(np.uint8)
         file = io.BytesIO()
         Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(file, "PNG", optimize=True)
@@ -66,7 +66,7 @@ class Drawings:
         return name
 
     def remove_unused(self) -> None:
-        """Removes drawings of earlier reports that nothing shows any more; other files stay."""
+        """Remove unused drawings of earlier reports; other files stay."""
         for place in (_IMAGES, _RECORDS):
             for path in sorted((self.folder / place).glob("*")):
                 if _OWN_NAME.fullmatch(path.name) and path.name not in self._used:
@@ -75,7 +75,7 @@ class Drawings:
 
 
 def images_in(record) -> list[str]:
-    """The paths of all images that a record names, under the key `"image"` at any depth."""
+    """List the images of a record, under `"image"` at any depth."""
     if isinstance(record, dict):
         own = [record["image"]] if isinstance(record.get("image"), str) else []
         return own + [path for value in record.values() for path in images_in(value)]

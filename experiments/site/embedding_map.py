@@ -19,7 +19,7 @@ _FEWEST = 4  # points that a map is drawn of
 
 
 def map_record(unit: UnitRun, load: Callable[[], Dataset], num_classes: int) -> dict:
-    """t-SNE of the test embeddings of some classes, the retrieval grid's among them.
+    """Map test embeddings of some classes, the retrieval grid's included, by t-SNE.
 
     Args:
         unit: a finished run.

@@ -1,4 +1,4 @@
-"""The pictures of test examples, where their data set can be read."""
+"""Pictures of test examples, if their data set is readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.settings.config import ExperimentConfig
 
 
 class DataFolder:
-    """Loads each data set once, and says why one cannot be shown.
+    """Loader of data sets, each once, with reasons for failures.
 
     Args:
         data_dir: folder of data sets' official files, or None.
@@ -27,7 +27,7 @@ class DataFolder:
         self._read: dict[tuple, Dataset] = {}
 
     def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
-        """The data that a run was made with, as loaded.
+        """Load the data that a run was made with.
 
         Raises:
             InvalidInput: they are not there, or others than the run's are.
@@ -48,7 +48,7 @@ class DataFolder:
 
 
 def pictures(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> np.ndarray:
-    """Images as the network saw them, `[examples, height, width, channels]` in 0..255.
+    """Return the network's input images, `[examples, height, width, channels]` in 0..255.
 
     Args:
         examples: of `dataset`.
@@ -59,5 +59,5 @@ def pictures(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> 
 
 
 def class_name(dataset: Dataset | None, label: int) -> str:
-    """The name of a class, or its number."""
+    """Return the name of a class, or its number."""
     return str(dataset.class_names[label]) if dataset is not None and len(dataset.class_names) else f"class {label}"

@@ -1,4 +1,4 @@
-"""Runs on disk as studies: methods that were run on the same data in the same way and can stand in one table."""
+"""Studies from runs on disk: methods on the same data that share a table."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Method:
 
     @property
     def repeats(self) -> int:
-        """Repeats that any fold was begun with."""
+        """The number of repeats that any fold has begun."""
         return 1 + max(unit.repeat for unit in self.runs.units)
 
 
 class Study(NamedTuple):
-    """What one section of the report shows.
+    """The content of a section of the report.
 
     Attributes:
         title: of the section.
@@ -59,7 +59,7 @@ class Study(NamedTuple):
         curves: of the picture.
         metric: what the curves show.
         notes: sentences below the table.
-        missing: what is missing or cannot be used, a line each.
+        missing: missing and unusable runs, a line each.
     """
 
     title: str
@@ -72,7 +72,7 @@ class Study(NamedTuple):
 
 
 def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list[str]]:
-    """Groups runs into studies, the fair protocol's first.
+    """Group runs into studies, the fair protocol's first.
 
     Args:
         found: from `reports.collect`.
@@ -105,7 +105,7 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
 
 
 def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[Method]:
-    """Methods in order, those of fewest parts first; of one protocol and name, with what tells them apart."""
+    """Sort methods, fewest parts first, and label those of equal names."""
     methods = []
     for config, runs in sorted(members, key=lambda member: (member[0].name.count("+"), member[1].path.name)):
         peers = [other for other, _ in members if (other.name, other.protocol) == (config.name, config.protocol)]
@@ -119,12 +119,12 @@ def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) ->
 
 
 def short_value(value: object) -> str:
-    """A setting's value for a title: of a weights file's SHA-256 the first eight digits."""
+    """Format a setting for a title; cut a SHA-256 to eight digits."""
     return _DIGEST.sub(r"\1...", str(value))
 
 
 def _telling_fields(peers: Sequence[dict]) -> list[str]:
-    """Few fields that no two peers share all values of, the most telling first; none where two are the same."""
+    """Choose few fields that distinguish all peers, most telling first, if possible."""
     names = list(dict.fromkeys(name for peer in peers for name in peer))
     chosen: list[str] = []
 
@@ -140,7 +140,7 @@ def _telling_fields(peers: Sequence[dict]) -> list[str]:
 
 
 def _setting(methods: Sequence[Method]) -> str:
-    """Data set, length of training and size of the embedding; a length that was set by hand is told in steps."""
+    """Describe data set, training length (steps if custom) and embedding size."""
     first = methods[0].config
     by_hand = [method.config for method in methods if departures(method.config).keys() & set(_LENGTH)]
     length = f"budget {first.budget}"
@@ -182,7 +182,7 @@ def _fair_study(methods: list[Method]) -> Study:
 
 
 def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.TableRow], list[str]]:
-    """Rows of the runs that all begun methods have finished, where none has all of its folds, and a note on that."""
+    """Build rows and a note from runs that all begun methods finished."""
     begun = [report for report in found if report.runs.finished]
     shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
     if not shared:
@@ -210,7 +210,7 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
 
 
 def _conventional_study(methods: list[Method], kind: str) -> Study:
-    """The two stopping rules side by side; the "Revisiting" protocol has rows and an explanation of its own."""
+    """Show both stopping rules; "Revisiting" has its own rows and explanation."""
     repeats = max(method.repeats for method in methods)
     is_revisiting = kind == "revisiting"
     rows: list[reports.TableRow] = []
@@ -235,9 +235,9 @@ def _conventional_study(methods: list[Method], kind: str) -> Study:
 
 
 def _both_rules(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
-    """Each method that stops on the test set with the same one that stops on held-out classes; an absent one is empty.
+    """Pair each method's test-set and held-out stopping; absent ones are empty.
 
-    Of proxies, fewer classes may fit into a batch when some are held out.
+    With proxies, held-out classes may reduce the classes that fit into a batch.
     """
     sides = {rule: [m for m in methods if m.config.protocol == rule] for rule in ("conventional", "held_out")}
     pairs = []

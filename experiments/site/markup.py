@@ -1,4 +1,4 @@
-"""HTML from Python values: every text is escaped unless it is markup already."""
+"""HTML from Python values, with every text escaped except markup."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _VOID = frozenset({"meta", "link", "img", "br"})
 
 
 class Markup(str):
-    """Text that is HTML already and is not escaped again."""
+    """HTML text that is not escaped again."""
 
     __slots__ = ()
 
 
 def tag(name: str, *children, **attributes) -> Markup:
-    """An element.
+    """Build an element.
 
     Args:
         name: of the element.
@@ -33,12 +33,12 @@ def tag(name: str, *children, **attributes) -> Markup:
 
 
 def joined(parts, separator: str = "") -> Markup:
-    """Parts one after the other, those that are no markup escaped."""
+    """Join parts, escaping those that are not markup."""
     return Markup(separator.join(_escaped(part) for part in parts if part is not None))
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """`1 run`, `2 runs`."""
+    """Format a count with its noun, such as `1 run`, `2 runs`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 

@@ -1,4 +1,4 @@
-"""A method's page: its runs, what it finds, where it looks, its map, its environment and configuration."""
+"""A method's page: runs, retrieval, attention, map, environment and configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RIGHT, _WRONG = "✓ right", "✗ wrong"
 
 
 def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
-    """The page of one configuration.
+    """Build the page of one configuration.
 
     Args:
         method: the configuration and its runs.
@@ -85,7 +85,7 @@ def _run_line(method: Method, unit: UnitRun, output: pathlib.Path) -> Markup:
 
 
 def _best(unit: UnitRun, monitor: str) -> str:
-    """The largest monitored value; of an unfinished run, so far."""
+    """Format the largest monitored value (of an unfinished run, so far)."""
     steps, values = unit.validation_curve(monitor)
     if not len(steps):
         return "-"
@@ -111,7 +111,7 @@ def _retrieval(record: dict, which: Markup, output: pathlib.Path) -> Markup:
 
 
 def _tile(item: dict, word: str, style: str, description: str, output: pathlib.Path) -> Markup:
-    """A picture with a word below it; where it is a file, a link to that, relative to the report's folder."""
+    """Show a picture above a word, linked to its file if any."""
     shown = (
         tag("img", src=item["image"], alt=description, loading="lazy", width=96, height=96)
         if "image" in item
@@ -156,20 +156,20 @@ def _map(record: dict) -> Markup:
 
 
 def _reason(record: dict) -> Markup | None:
-    """Why something is not shown."""
+    """Explain a missing drawing."""
     reason = record.get("reason")
     return tag("p", reason, class_="warning" if record.get("is_incomplete") else "faint") if reason else None
 
 
 def _collapses(method: Method) -> list[str]:
-    """What the diagnostics of finished runs warn of."""
+    """List the diagnostics' warnings on finished runs."""
     units = method.runs.finished.values()
     found = [(unit, unit.measured.get("diagnostics", {}).get("warning")) for unit in units]
     return [f"{unit_label(method.config, unit.fold, unit.repeat)}: {text}" for unit, text in found if text]
 
 
 def _diagnostics(method: Method) -> Markup | None:
-    """Diagnostics of the test embeddings, a column per run; nothing for runs that have none."""
+    """Tabulate diagnostics of test embeddings, one column per run, if recorded."""
     units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
     names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
     if not names:
@@ -187,7 +187,7 @@ def _diagnostics(method: Method) -> Markup | None:
 
 
 def _environments(method: Method) -> Markup:
-    """Each environment once, with the runs that it computed."""
+    """Show each environment once, with the runs that it computed."""
     groups: dict[str, list[UnitRun]] = {}
     for unit in method.runs.finished.values():
         groups.setdefault(json.dumps(unit.measured.get("environment"), sort_keys=True), []).append(unit)
@@ -226,7 +226,7 @@ def _configuration(method: Method) -> Markup:
 
 
 def _sources(units: Sequence[UnitRun]) -> dict[str, str]:
-    """The layer that set each value last, by the name of its flag; empty for runs that do not say."""
+    """Map each flag to the layer that set it; empty if unrecorded."""
     found = (read_json(unit.path / "sources.json") for unit in units)
     sources = next((each for each in found if isinstance(each, dict)), {})
     return {name: source for name, source in sources.items() if isinstance(source, str)}
@@ -239,7 +239,7 @@ def _setting(name: str, value, source: str | None, meaning: str) -> Markup:
 
 
 def first_drawable(units: Sequence[UnitRun]) -> UnitRun | None:
-    """The finished run that drawings are made of: the first that still has its test embeddings."""
+    """Return the first finished run that still has its test embeddings."""
     finished = [unit for unit in units if unit.is_finished]
     whole = [unit for unit in finished if (unit.path / "test_embeddings.npz").exists()]
     return next(iter(whole or finished), None)

@@ -1,4 +1,4 @@
-"""The pages of a report: the frame of every page, and the index with a section for each study."""
+"""Pages of a report: the common frame, and the index by study."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive"
 
 
 def page(title: str, *content: Markup, is_index: bool = False, generator: str = GENERATOR) -> str:
-    """A whole HTML document that loads nothing but images beside it.
+    """Build an HTML document that loads only images beside it.
 
     Args:
         title: of the page and its heading.
@@ -42,7 +42,7 @@ def page(title: str, *content: Markup, is_index: bool = False, generator: str = 
 
 
 def index_page(studies: Sequence[Study], problems: Sequence[str], source: str) -> str:
-    """The first page.
+    """Build the first page.
 
     Args:
         studies: in order.
@@ -66,7 +66,7 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str) -
 
 
 def method_file(method: Method) -> str:
-    """The name of a method's page."""
+    """Return the file name of a method's page."""
     runs = method.runs
     name = f"{runs.protocol}-{runs.dataset}-{runs.path.name}".lower()
     return re.sub(r"[^a-z0-9]+", "-", name).strip("-") + ".html"
@@ -96,7 +96,7 @@ def _method_card(method: Method) -> Markup:
 
 
 def _warning(title: str, lines: Sequence[str]) -> Markup:
-    """A box of lines; more than a few open by a click. Nothing without lines."""
+    """Show lines in a box, collapsed if many; empty without lines."""
     if not lines:
         return Markup()
     listed = tag("ul", *(tag("li", line) for line in lines))
@@ -106,7 +106,7 @@ def _warning(title: str, lines: Sequence[str]) -> Markup:
 
 
 def figures_table(study: Study) -> Markup:
-    """Methods by metrics, with intervals, published figures, verdicts and notes; a sentence before there is a row."""
+    """Tabulate methods by metric with intervals and verdicts, or a placeholder sentence."""
     if not study.rows:
         return tag("p", "No method has finished a run that a table could show.")
     rows = reports.compared(study.rows)

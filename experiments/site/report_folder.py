@@ -1,4 +1,4 @@
-"""Writes the folder of a report: drawings that are not there yet, a page a method, and the index."""
+"""A report's folder: missing drawings, a page per method, and the index."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from experiments.site.retrieval_grid import retrieval_record
 
 
 class DrawingOptions(NamedTuple):
-    """How much is drawn of each method.
+    """Amounts to draw of each method.
 
     Attributes:
         num_queries, num_neighbors: of the retrieval grid.
@@ -37,7 +37,7 @@ class DrawingOptions(NamedTuple):
 
 
 def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder, options: DrawingOptions) -> str:
-    """Draws what has not been drawn yet, writes the pages, and removes those of an earlier report that went away.
+    """Draw missing images, write the pages, and remove obsolete ones.
 
     Args:
         runs_dir: the folder of runs.
@@ -71,7 +71,7 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
 
 
 def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
-    """All configurations in a folder of runs.
+    """List all configurations in a folder of runs.
 
     Raises:
         InvalidInput: there is no such folder, or no run in it.
@@ -90,7 +90,7 @@ def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
 
 
 def check_output(output: pathlib.Path) -> None:
-    """Refuses a folder whose pages are not from this command.
+    """Refuse a folder whose pages are not from this command.
 
     Raises:
         InvalidInput: `output` is a file, or its index is no report.
@@ -115,7 +115,7 @@ def _remove_old_pages(output: pathlib.Path, written: set[str]) -> None:
 def _records(
     method: Method, unit: reports.UnitRun, drawings: Drawings, data: DataFolder, options: DrawingOptions
 ) -> dict[str, dict]:
-    """What is drawn of a run, by kind; a drawing that cannot be made says why."""
+    """Draw a run, by kind; failed drawings record their reason."""
     queries = (options.num_queries, options.num_neighbors)
     attention = (options.num_images, options.num_prototypes)
 
@@ -134,7 +134,7 @@ def _records(
 
 
 def _drawn_or_reason(draw) -> dict:
-    """What `draw` makes, or a record that says what was wrong with the run or its data."""
+    """Call `draw`; on failure, return a record of the reason."""
     import tensorflow as tf
 
     try:

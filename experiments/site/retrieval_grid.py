@@ -1,4 +1,4 @@
-"""Queries of the test set and what a trained model finds for them, right and wrong."""
+"""Test queries and a trained model's right and wrong results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from experiments.site.example_images import class_name, pictures
 
 
 def shown_classes(labels: np.ndarray, count: int) -> np.ndarray:
-    """Classes `[at most count]` with two or more examples, drawn with a fixed seed: the same for every method.
+    """Draw classes with two examples or more, alike for every method.
 
     Args:
         labels: of the test examples `[examples]`.
@@ -36,9 +36,9 @@ def retrieval_record(
     num_queries: int,
     num_neighbors: int,
 ) -> dict:
-    """One query of each of some classes, its nearest neighbours, and whether they are of its class.
+    """Record a query per class with its nearest neighbours, right or wrong.
 
-    Without pictures (the data set is not there, or has none) classes are told by name or number alone.
+    Without pictures (no data set, or none in it), classes have only names or numbers.
 
     Args:
         unit: a finished run.
@@ -84,7 +84,7 @@ def retrieval_record(
 
 
 def _neighbors(queries: np.ndarray, gallery: np.ndarray | None, rows: np.ndarray, count: int) -> np.ndarray:
-    """Indices of what is found `[rows, count]`, by the search that also evaluates; never the query itself."""
+    """Search as the evaluation does: indices `[rows, count]`, without the query."""
     if gallery is not None:
         return retrieval.find_nearest_neighbors(queries[rows], gallery, num_neighbors=min(count, len(gallery)))
     count = min(count, len(queries) - 1)
