@@ -20,7 +20,7 @@ from experiments.launch.unit_task import Failure, UnitTask, last_words
 
 SECONDS_BETWEEN_LOOKS = 5.0
 LOOKS_AT_A_LATE_RESULT = 3  # on a shared disk, results may appear seconds after the job's end
-UNREAD_QUEUES = 60  # in a row, after which the launch gives up
+UNREAD_QUEUES = 60  # consecutive ones, after which the launch gives up
 
 
 @dataclasses.dataclass(frozen=True)

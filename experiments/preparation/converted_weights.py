@@ -29,7 +29,7 @@ def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> s
 
     Args:
         backbone: one of `BACKBONES`.
-        folder: where the file is or goes.
+        folder: of the file.
         mirror: address of a folder with the published file, tried before the original one.
 
     Raises:

@@ -56,7 +56,7 @@ def prepare(
     except InvalidInput:
         if name not in SOURCE_OF:
             raise
-        # Missing, or damaged; if the latter, nothing is fetched, and the same error comes again.
+        # Missing or damaged; if damaged, nothing is fetched and the same error is raised again.
         files = acquire(SOURCES[SOURCE_OF[name]], data_dir, mirror=mirror)
         print("".join(f"{file.name}: {file.origin}; {file.check}\n" for file in files), end="")
         dataset = load(name, data_dir, cache_dir)

@@ -56,7 +56,7 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
     logging.getLogger("tensorflow").addFilter(_is_news)
     try:
         with warnings.catch_warnings():
-            # Pillow's, on large photos and odd metadata: a photo that cannot be read gets a sentence of ours.
+            # Pillow's, on large photos and odd metadata: an unreadable photo gets our own message.
             warnings.filterwarnings("ignore", module="PIL")
             return _ending(main, f" {kept}" if kept else "")
     finally:

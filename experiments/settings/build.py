@@ -97,7 +97,7 @@ POOLINGS: dict[str, Callable[[ExperimentConfig], keras.layers.Layer]] = {
 }
 MAP_POOLINGS = tuple(name for name in POOLINGS if name != CLASS_TOKEN_POOLING)  # for any backbone
 PROJECT_FIRST = ["gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128"]
-# Poolings that concatenate one vector a prototype; the projection gives the channels of one of them.
+# Poolings that concatenate one vector per prototype; the projection gives the channels of each.
 CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
 COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
 
@@ -375,7 +375,7 @@ def build_model(
 def _model_of(
     config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None, num_examples: int | None
 ) -> EmbeddingModel:
-    # In this order, for first weights are drawn one after the other: a loss's proxies come after the network.
+    # Keep this order: initial weights are drawn in sequence, a loss's proxies after the network.
     head = build_head(config)
     backbone = build_backbone(config, dataset)
     if config.frozen_backbone:

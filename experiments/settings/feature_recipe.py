@@ -38,9 +38,9 @@ _DROP = 0.3  # the factor of the learning rate
 _SHARED_ALONE = 1000.0  # chapter 3 searches 500 to 2000 for each data set and prints no choice
 _SHARED_ALONE_CODE = 1500.0
 _MIC = {_CUB: (30, 2500.0), _CARS: (200, 500.0), _SOP: (50, 250.0), "inshop": (150, 250.0)}  # groups, decorrelation
-_GROUP_EPOCHS = 4  # three in name: the code compares its counter before it raises it
+_GROUP_EPOCHS = 4  # nominally three: the code compares its counter before raising it
 _FEW_GROUPS = 4
-_SHORT_OUTSIDE = 1e-2  # at 1.25 a decision, a weight of 1e-15 needs 155 decisions to become one
+_SHORT_OUTSIDE = 1e-2  # at a factor of 1.25, a weight of 1e-15 needs 155 decisions to reach 1
 
 
 def set_features_and_pads(layers: Layers, name: LossName, dataset: str, overrides: Mapping[str, Any]) -> None:

@@ -289,7 +289,7 @@ def _parse_flags(arguments: list[str]) -> list[str]:
         rest = flags.FLAGS(arguments)
     except flags.Error as error:
         raise InvalidInput(f"{error}. {_launches(arguments)}See --help for all flags.") from error
-    except SystemExit:  # --helpfull, which absl ends as if something had gone wrong
+    except SystemExit:  # --helpfull, which absl ends with an error code
         sys.exit(0)
     check_finite_flags()
     return rest

@@ -10,7 +10,7 @@ from common import backbones
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput, invalid
 
-# Networks whose ImageNet parameters Keras fetches by itself; those of others have to be converted, or there are none.
+# Networks whose ImageNet parameters Keras fetches itself; others' must be converted, or do not exist.
 FETCHED_BY_KERAS = ("resnet50", *backbones.KERAS_APPLICATIONS)
 
 

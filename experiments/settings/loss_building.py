@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from common.losses import MetricLoss
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
-_DRAWS = {SHARED: 1, INTRA: 2, DANCE: 3, GROUPS: 4}  # what is added to a seed; a new one is the last, for older runs
+_DRAWS = {SHARED: 1, INTRA: 2, DANCE: 3, GROUPS: 4}  # added to a seed; append new ones, to preserve older runs
 
 
 def check_loss_name(name: str) -> None:

@@ -22,7 +22,7 @@ _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beg
 _MOST_FOLDS = 4
 _DEFAULTS = {"num_folds": _MOST_FOLDS}
 _TRAIN_FRACTION = 0.5  # of `load_image_folder`
-_HELD_OUT_CLASSES = 2  # fewest to validate on: among the images of one class, all are right
+_HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours are correct
 _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 
 

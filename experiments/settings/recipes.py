@@ -36,7 +36,7 @@ PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
 PRINTED = ("cub200", "cars196", "sop", "inshop")  # whose hyper-parameters the thesis prints
 LARGE_DATASETS = ("sop", "inshop")
 
-# What is particular to data sets of 32 x 32 photographs. Thesis section 5.3.2 for Cifar Collage (16 classes of 4 images
+# Settings of data sets of 32 x 32 photographs. Thesis section 5.3.2 for Cifar Collage (16 classes of 4 images
 # in a batch); fewer classes where a fold, or the data set, has no 16 to train on.
 _CIFAR_IMAGES = {"image_size": 32, "crop": "shift_flip"}
 _CIFAR_COLLAGES = {"image_size": 64, "crop": "none", "plateau_patience": 5, "weight_decay": 0.0}
@@ -56,15 +56,15 @@ CIFAR = {
 }
 # Collages of a pass over the training set in batches of these classes: the thesis counts their patience in epochs.
 _COLLAGE_EPOCHS = {"cifar_collage": 300, "cifar_collage_published_code": 600, "cifar10_collage": 188}
-_SHORT_WEIGHT_DECAY = 1e-4  # of short budgets, where the recipe has none: their figures here were measured with it
+_SHORT_WEIGHT_DECAY = 1e-4  # of short budgets if the recipe has none; their figures here were measured with it
 _CIFAR_COLLAGE_GSP = {"transport_ratio": 0.2, "smoothing": 10.0, "zero_shot_weight": 0.5}
 
 DATASET_LOSSES = {**THESIS_LOSSES, **dict.fromkeys(CIFAR, SOP_LOSSES)}
 CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
 # Glyph collages are ours; these values come from `collage_study` (the thesis' for Cifar Collage are .2 and 10).
 COLLAGE_GSP = {"smoothing": 20.0, "transport_ratio": 0.1, "gsp_memory_features": "local_features"}
-# Glyphs are learned from nothing. Of 2, 4, 8 and 25 batches the smallest memory validates best (C1, fold 0, MAP@R after
-# 1,000 steps: .746, .681, .489, .367); with 25, a start after 200 steps is better than after 0 or 400 (.231, .298).
+# Networks for glyphs start from scratch. Of 2, 4, 8 and 25 batches, the smallest memory validates best (C1, fold 0,
+# MAP@R after 1,000 steps: .746, .681, .489, .367). With 25, a start after 200 steps beats 0 and 400 (.231, .298).
 XBM_MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400, "glyphs": 2}
 _RECALL_AT = {"sop": (1, 10, 100, 1000), "inshop": (1, 10, 20, 30)}
 
@@ -296,7 +296,7 @@ def _loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: 
         "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0},
     }
     parameters = benchmark_loss(dataset, base_loss, normalization) or common.get(base_loss)
-    parameters = parameters or DATASET_LOSSES[dataset].get(base_loss, {})  # none: the defaults of the loss
+    parameters = parameters or DATASET_LOSSES[dataset].get(base_loss, {})  # empty: the loss's defaults
     takes_initializer = "proxy_initializer" in LOSSES[base_loss].names()
     return {"proxy_initializer": "he_normal", **parameters} if takes_initializer else parameters
 
@@ -332,7 +332,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
     waits = {"xbm_start": 4, "ccp_start": 4} if budget == "smoke" else {"xbm_start": 200, "ccp_start": 400}
     changes |= {name: steps for name, steps in waits.items() if values.get(name)}
     if values.get("ccp_start_patience"):
-        changes["ccp_start_patience"] = 0  # so few steps converge nowhere; the training says so when a problem begins
+        changes["ccp_start_patience"] = 0  # so few steps never converge; training logs this when a problem begins
     if "protocol" in values:
         changes["steps_per_evaluation"] = min(changes["steps_per_evaluation"], 100)
         if values["plateau_patience"]:

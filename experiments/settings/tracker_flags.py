@@ -68,7 +68,7 @@ def _server(given: str | None) -> str:
             f"--tracker=mlflow received no address, expected that of a server: give --tracker_uri, or set "
             f"{SERVER_VARIABLE}."
         )
-    if urllib.parse.urlsplit(uri).password:  # it would stand in run folders and logs
+    if urllib.parse.urlsplit(uri).password:  # it would appear in run folders and logs
         expected = "an address without a password"
         fix = "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead."
         raise invalid("--tracker_uri", received=uri.rpartition("@")[2], expected=expected, fix=fix)

@@ -16,7 +16,7 @@ from experiments.settings.setting import check_value
 
 FILE_ENDING = ".json"
 KIND = "tuned recipe"
-# What decides what is compared, how long, and on what; neither a search nor a recipe in a file may set it.
+# Settings that define a comparison, its length or its data; neither a search nor a recipe file may set them.
 FIXED = (*ComparisonSettings.names(), *ProtocolSettings.names(), "max_steps", "steps_per_evaluation", "patience")
 _CONTENT = {"kind": {KIND}, "recipe": str, "methods": {str: dict}, "found": Maybe(dict)}
 
@@ -49,7 +49,7 @@ class TunedRecipe:
         """Read the recipe in a file.
 
         Raises:
-            InvalidInput: the file is missing or no such recipe.
+            InvalidInput: the file is missing or holds no such recipe.
         """
         if not pathlib.Path(path).is_file():
             raise invalid("--recipe", received=path, expected="a file that exists, as `experiments.tune` writes it")

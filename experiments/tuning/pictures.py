@@ -27,7 +27,7 @@ def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
 
     Args:
         searches: on one data set, one per method.
-        path: where the PNG goes.
+        path: of the PNG.
     """
     figure = Figure(figsize=(6.8, 4.2), dpi=150, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots()
@@ -55,11 +55,11 @@ def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
 
 
 def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
-    """Plot validation against each setting, a panel each; ring the best trial.
+    """Plot validation per setting, one panel each; ring the best trial.
 
     Args:
         search: of one method.
-        path: where the PNG goes.
+        path: of the PNG.
 
     Returns:
         The path; None, without a picture, before two trials are complete.
