@@ -21,10 +21,10 @@ MAX_ANGLE = 60.0  # degrees; at larger ones the exponentials of unlike vectors l
 def log_sum_exp_of_sums(
     scale: float, similarities: tf.Tensor, positive_similarities: tf.Tensor, negative: tf.Tensor
 ) -> tf.Tensor:
-    """`log Σ_n e^{γ (s_an + s_pn)}` of all anchors a and positives p, the sum over the negatives of a.
+    """Return `log Σ_n e^{γ (s_an + s_pn)}` of all anchors a and positives p.
 
-    The exponential of a sum is a product, so that the sum over n is a matrix product, instead of a tensor
-    `[anchors, positives, references]`.
+    The sum runs over the negatives n of a. The exponential of a sum is a product, so that the sum over n is a matrix
+    product, instead of a tensor `[anchors, positives, references]`.
 
     Args:
         scale: γ, at most 12.
@@ -72,7 +72,7 @@ class AngularLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization="unit", anchors=self.anchors)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
         # Only references that are a positive of some anchor need the full row.
@@ -87,5 +87,5 @@ class AngularLoss(MetricLoss):
         return masked_mean(tf.math.softplus(logits), tf.gather(pairs.positive, columns, axis=1) & has_negatives)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "angle": self.angle, "anchors": self.anchors}

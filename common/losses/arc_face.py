@@ -17,14 +17,15 @@ from common.references.reference_set import References
 
 
 def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
-    """`cos(θ + m)` from `cos θ`; where θ + m is beyond π, `cos θ - m sin m`, so that it falls all the way.
+    """Return `cos(θ + m)` from `cos θ`, and beyond π a decreasing continuation.
 
     Args:
         cosines: cos θ in -1..1, any shape.
         margin: m in radians.
 
     Returns:
-        The shape of `cosines`. Exact gradient `sin(θ + m) / sin θ`; cos m at sin θ = 0, where it is infinite.
+        The shape of `cosines`; `cos θ - m sin m` if θ + m > π. Exact gradient `sin(θ + m) / sin θ`; cos m at
+        sin θ = 0, where it is infinite.
     """
     squared_sines = 1.0 - cosines * cosines
     apart = squared_sines > ROUNDING_UNITS * np.finfo(cosines.dtype.as_numpy_dtype).eps
@@ -36,10 +37,11 @@ def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ArcFaceLoss(ProxyLoss):
-    """ArcFace: `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch.
+    """ArcFace: cross-entropy over angles, with a margin on the own class's angle.
 
-    θ_c is the angle between an embedding and the vector of the class c. With several positive `references` each has
-    the margin, and their shares add up.
+    `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch. θ_c is the angle
+    between an embedding and the vector of the class c. With several positive `references` each has the margin, and
+    their shares add up.
 
     Reference: Deng, Guo, Xue, Zafeiriou: ArcFace, CVPR 2019 (m = .5, s = 64), with its authors' continuation beyond π;
     Milbich's dissertation eq. 2.15 (m = .5, s = 16).
@@ -76,14 +78,14 @@ class ArcFaceLoss(ProxyLoss):
         self.scale = check_positive("scale", scale)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references)
         cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
         cosines = tf.where(pairs.positive, cosines_of_wider_angles(cosines, self.margin), cosines)
         return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "margin": self.margin,

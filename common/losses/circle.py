@@ -1,4 +1,4 @@
-"""The circle loss: each similarity is weighted by how far it is from its optimum."""
+"""The circle loss: similarities weighted by their distance from the optimum."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CircleLoss(MetricLoss):
         self.constant_weights = bool(constant_weights)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
         weighed = tf.stop_gradient(similarities) if self.constant_weights else similarities
@@ -66,7 +66,7 @@ class CircleLoss(MetricLoss):
         return masked_mean(tf.math.softplus(tf.add_n(sums)), has_both)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "margin": self.margin,

@@ -8,7 +8,7 @@ from common.errors import invalid
 
 
 def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
-    """Class ids of a batch, from integers or from the floats that they have become on their way through Keras.
+    """Return a batch's class ids, from integers or from Keras' floats.
 
     A float holds a whole number exactly up to a bound of its type: 2^11 for float16, 2^24 for float32, 2^53 for
     float64. Labels at the bound or beyond may already be those of other classes, so they are refused.

@@ -54,14 +54,14 @@ class ComponentLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
         if references is not None:
             references = references._replace(embeddings=self._slice(references.embeddings))
         return self.loss(self._slice(embeddings), labels, references)
 
     def _slice(self, vectors: tf.Tensor) -> tf.Tensor:
-        """`[n, dim]` -> `[n, size]`."""
+        """Slice vectors `[n, dim]` to `[n, size]`."""
         vectors = tf.convert_to_tensor(vectors)
         last = self.first + self.size
         if vectors.shape[-1] is not None and vectors.shape[-1] < last:
@@ -69,7 +69,7 @@ class ComponentLoss(LossAround):
         return vectors[:, self.first : last]
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "first": self.first,

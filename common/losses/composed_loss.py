@@ -38,12 +38,12 @@ class LossAround(MetricLoss):
         return self.loss.proxy_variables
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**_without_normalization(super().get_config()), "loss": keras.utils.serialize_keras_object(self.loss)}
 
     @classmethod
     def from_config(cls: type[_LossAround], config: dict) -> _LossAround:
-        """The loss that `get_config` describes."""
+        """Build the loss that `get_config` describes."""
         return cls(**{**config, "loss": keras.utils.deserialize_keras_object(config["loss"])})
 
 
@@ -74,24 +74,24 @@ class LossOfParts(MetricLoss):
         return [variable for part in self.parts for variable in part.proxy_variables]
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         losses = [keras.utils.serialize_keras_object(part) for part in self.parts]
         return {**_without_normalization(super().get_config()), "losses": losses}
 
     @classmethod
     def from_config(cls: type[_LossOfParts], config: dict) -> _LossOfParts:
-        """The loss that `get_config` describes."""
+        """Build the loss that `get_config` describes."""
         losses = [keras.utils.deserialize_keras_object(part) for part in config["losses"]]
         return cls(**{**config, "losses": losses})
 
 
 def _without_normalization(config: dict) -> dict:
-    """The configuration of a loss whose normalisation follows from the losses that it calls."""
+    """Drop the normalisation from a loss's configuration; its parts determine it."""
     return {name: value for name, value in config.items() if name != "normalization"}
 
 
 def loss_of_kind(loss: MetricLoss, kind: type[_Kind]) -> _Kind | None:
-    """The first loss of a kind among a loss and those that it calls, or None.
+    """Return the first loss of a kind in a loss tree, or None.
 
     Args:
         loss: perhaps made of others.

@@ -18,7 +18,7 @@ from common.references.reference_set import References
 def contrastive(
     distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, positive_margin: float, negative_margin: float
 ) -> tf.Tensor:
-    """`mean_{>0} [d - m⁺]₊` over positive pairs + `mean_{>0} [m⁻ - d]₊` over negative pairs.
+    """Return `mean_{>0} [d - m⁺]₊` over positives plus `mean_{>0} [m⁻ - d]₊` over negatives.
 
     Args:
         distances: `[anchors, references]`.
@@ -61,12 +61,12 @@ class ContrastiveLoss(MetricLoss):
         self.negative_margin = check_non_negative("negative_margin", negative_margin)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         return contrastive(distances, pairs.positive, pairs.negative, self.positive_margin, self.negative_margin)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         margins = {"positive_margin": self.positive_margin, "negative_margin": self.negative_margin}
         return {**super().get_config(), **margins}

@@ -45,7 +45,7 @@ class CosineContrastiveLoss(MetricLoss):
         self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
         nothing = tf.zeros_like(similarities)
@@ -57,5 +57,5 @@ class CosineContrastiveLoss(MetricLoss):
         return tf.reduce_sum(too_far + too_close) / num_anchors
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "margin": self.margin, "reduction": self.reduction}

@@ -1,4 +1,4 @@
-"""XBM: a loss over the batch plus the same loss over the embeddings of the batches before."""
+"""XBM: a loss over the batch plus the same loss over previous batches' embeddings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CrossBatchMemoryLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         batch_loss = self.loss(embeddings, labels, references)
         if training and self.enqueue_first:
             self.memory.enqueue(embeddings, labels)
@@ -86,14 +86,14 @@ class CrossBatchMemoryLoss(LossAround):
         return batch_loss + self.weight * memory_loss
 
     def _is_started(self, batch_size: tf.Tensor) -> tf.Tensor:
-        """Whether the second term counts: a bool scalar."""
+        """Return whether the second term counts, a bool scalar."""
         first_step = tf.constant(self.start_step, tf.int64)
         if self.fill_before_start:
             first_step += -(-self.memory.memory_size // batch_size)  # rounded up
         return tf.convert_to_tensor(self.step) >= first_step
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "memory_size": self.memory.memory_size,

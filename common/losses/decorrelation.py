@@ -19,15 +19,16 @@ REDUCTIONS = ("mean", "sum")
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class DecorrelationLoss(MetricLoss):
-    """`-w Σ_(a,b) c(φ_a, φ_b)`, `c = mean [(R(φ_a) ⊙ n(ψ_ab(R(φ_b))))²]`: features that say nothing of each other.
+    """Adversarial decorrelation of an embedding's slices.
 
-    ψ_ab is a network of two layers from the slice b to the slice a, n the normalisation to unit length, R the reversal
-    of the gradient. Descent on the loss makes ψ predict φ_a from φ_b as well as it can (c grows), and, through the
-    reversal, changes both features so that it cannot (c falls).
+    `-w Σ_(a,b) c(φ_a, φ_b)`, `c = mean [(R(φ_a) ⊙ n(ψ_ab(R(φ_b))))²]`. ψ_ab is a network of two layers from the slice b
+    to the slice a, n the normalisation to unit length, R the reversal of the gradient. Descent on the loss makes ψ
+    predict φ_a from φ_b as well as it can (c grows), and, through the reversal, changes both features so that it cannot
+    (c falls).
 
     Reference: Milbich's dissertation, equation 3.6, whose sum over the components of one embedding is
-    `reduction="sum"`; weights of 500 to 2000, as printed, go with the mean over components as well, which the public
-    code of DiVA takes (for unit vectors of 128 components they differ by 128).
+    `reduction="sum"`. Weights of 500 to 2000, as printed, also fit the mean over components, which the public code of
+    DiVA takes (for unit vectors of 128 components they differ by 128).
 
     Gradient: exact in the weights of ψ; minus the exact one in the embeddings.
 
@@ -70,7 +71,7 @@ class DecorrelationLoss(MetricLoss):
         self.networks = tuple(self._network(a, b) for a, b in self.pairs)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         del labels, references
         embeddings = tf.convert_to_tensor(embeddings)
         if embeddings.shape[-1] is not None and embeddings.shape[-1] != sum(self.sizes):
@@ -81,7 +82,7 @@ class DecorrelationLoss(MetricLoss):
         return -self.weight * tf.add_n(terms)
 
     def correlation(self, feature: tf.Tensor, source: tf.Tensor, network: tuple[tf.Variable, ...]) -> tf.Tensor:
-        """The c of a feature `[batch, size]` and what a network makes of another one; a scalar, 0 without a batch."""
+        """Return c of a feature `[batch, size]` and another's prediction; 0 without a batch."""
         kernel, bias, out_kernel, out_bias = (tf.convert_to_tensor(weight) for weight in network)
         hidden = tf.nn.relu(tf.matmul(reverse_gradient(source), kernel) + bias)
         predicted = normalize(tf.matmul(hidden, out_kernel) + out_bias, "unit")
@@ -90,7 +91,7 @@ class DecorrelationLoss(MetricLoss):
         return tf.reduce_sum(squares) / num_rows / (feature.shape[-1] if self.reduction == "mean" else 1.0)
 
     def _network(self, target: int, source: int) -> tuple[tf.Variable, ...]:
-        """ψ from the slice `source` to the slice `target`: two kernels, each with its bias."""
+        """Add ψ from slice `source` to slice `target`: two kernels with biases."""
         sizes = self.sizes[source], self.hidden, self.sizes[target]
         weights = []
         for layer, (inputs, outputs) in enumerate(zip(sizes, sizes[1:])):
@@ -102,7 +103,7 @@ class DecorrelationLoss(MetricLoss):
         return tuple(weights)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "sizes": list(self.sizes),

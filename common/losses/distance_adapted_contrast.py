@@ -25,14 +25,15 @@ _ABSENT = -1e30  # the logarithm of no negatives, with gradient zero
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class DistanceAdaptedContrastLoss(MetricLoss):
-    """`mean [-s_ij + log(exp(s_ij) + Σ_k exp(w_ik s_ik))]`, `s = φᵀφ' / T`, negatives k from a queue.
+    """Contrast with negatives from a queue, weighted by distance (DiVA).
 
-    The mean is over the positive pairs of the batch with the references: with two views as `ViewLoss` hands them on,
-    each image with its other view. After the loss, in calls with `training=True`, the references (or the batch) take
-    the oldest places of the queue. Before the queue has anything, the loss is 0 with zero gradient.
+    `mean [-s_ij + log(exp(s_ij) + Σ_k exp(w_ik s_ik))]`, `s = φᵀφ' / T`, negatives k from the queue. The mean is over
+    the positive pairs of the batch with the references: with two views from `ViewLoss`, each image with its other view.
+    After the loss, in calls with `training=True`, the references (or the batch) replace the oldest entries of the
+    queue. While the queue is empty, the loss is 0 with zero gradient.
 
     Weights, without gradient: `v_ik = 1 / q(max(d_ik, .5))` up to a distance of 1.4, else 0; see
-    `common.miners.log_inverse_density`. A weight of 0 does not take a negative away: it leaves the term exp(0).
+    `common.miners.log_inverse_density`. A weight of 0 does not remove a negative: it leaves the term exp(0).
 
     Reference: Milbich's dissertation, equations 4.7 to 4.10, whose λ has no value and whose q is not normalised. The
     default is the corrected public code of DiVA. Its key encoder is a running average of the network and eq. 4.9 is a
@@ -87,7 +88,7 @@ class DistanceAdaptedContrastLoss(MetricLoss):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         attraction = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature
         negatives = self._log_sum_over_queue(pairs.anchors)[:, None]  # [anchors, 1]
@@ -102,7 +103,7 @@ class DistanceAdaptedContrastLoss(MetricLoss):
         return masked_mean(terms, pairs.positive)
 
     def _log_sum_over_queue(self, anchors: tf.Tensor) -> tf.Tensor:
-        """`log Σ_k exp(w_ik s_ik)` over the filled places of the queue, `[anchors]`; `_ABSENT` where there are none."""
+        """Return `log Σ_k exp(w_ik s_ik)` over the queue, `[anchors]`; `_ABSENT` if it is empty."""
         queue = self.queue.references()
         filled = tf.convert_to_tensor(queue.valid)
         keys = normalize(tf.cast(queue.embeddings, anchors.dtype), self.normalization)
@@ -111,7 +112,7 @@ class DistanceAdaptedContrastLoss(MetricLoss):
         return tf.reduce_logsumexp(logits, axis=1)
 
     def weights_of(self, anchors: tf.Tensor, keys: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        """The weights w `[anchors, keys]`, without gradient.
+        """Return the weights w `[anchors, keys]`, without gradient.
 
         Args:
             anchors: `[anchors, dim]`, normalised.
@@ -132,14 +133,14 @@ class DistanceAdaptedContrastLoss(MetricLoss):
         return tf.where(near, shares, tf.zeros_like(shares))
 
     def _enqueue(self, keys: References) -> None:
-        """Puts the valid keys into the queue, in their order."""
+        """Append the valid keys to the queue, in their order."""
         embeddings, labels = tf.convert_to_tensor(keys.embeddings), tf.convert_to_tensor(keys.labels)
         if keys.valid is not None:
             embeddings, labels = (tf.boolean_mask(part, keys.valid) for part in (embeddings, labels))
         self.queue.enqueue(embeddings, labels)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "queue_size": self.queue.memory_size,

@@ -1,4 +1,4 @@
-"""One loss for several features of an embedding, each with a task of its own."""
+"""One loss for several features of an embedding, each with its own task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IN_TURN = (["shared"], ["groups"])
 
 
 def feature_sizes(embedding_dim: int, num_features: int) -> tuple[int, ...]:
-    """Components of each feature: `D // H`, and what is left over for the first, the discriminative one.
+    """Return each feature's components, `D // H`; the remainder goes to the first (discriminative).
 
     Args:
         embedding_dim: D, components of the whole embedding.
@@ -48,12 +48,12 @@ def feature_tasks_loss(
     hidden: int = 512,
     in_turn: bool = False,
 ) -> MetricLoss:
-    """`L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`: DiVA and its subsets, shared features, or MIC's groups.
+    """Build the loss of DiVA and its subsets, shared features, or MIC's groups.
 
-    The slices stand in the order disc, shared, groups, intra, dance, as far as they are there. With `dance` the loss is
-    of batches of two views: the other tasks see the first view, `dance` compares the two. With `groups` labels are rows
-    of class and place `[batch, 2]` (`LabelColumnLoss`). With `in_turn` the discriminative task and `shared` or `groups`
-    take turns from step to step, and decorrelate in each.
+    It is `L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`. The slices present have the order disc, shared, groups, intra,
+    dance. With `dance` the loss takes batches of two views: the other tasks see the first view, `dance` compares the
+    two. With `groups` labels are rows of class and place `[batch, 2]` (`LabelColumnLoss`). With `in_turn` the
+    discriminative task and `shared` or `groups` alternate from step to step, and decorrelate in each.
 
     Reference: Milbich's dissertation, equations 4.11 and 4.12 (all α and all weights equal), equation 3.3 (`groups`),
     and algorithm 1 (`in_turn`). With decorrelation, its public code decorrelates (shared, dance) as well if there is no
@@ -95,7 +95,7 @@ def feature_tasks_loss(
 
 
 def _checked_names(tasks: Mapping[str, MetricLoss], sizes: Sequence[int], in_turn: bool) -> list[str]:
-    """The tasks in the order of their slices."""
+    """Return the tasks in the order of their slices."""
     names = [name for name in TASKS if name in tasks]
     if not names or len(names) != len(tasks):
         raise invalid("tasks", received=list(tasks), expected=f"at least one of {', '.join(TASKS)}")
@@ -108,7 +108,7 @@ def _checked_names(tasks: Mapping[str, MetricLoss], sizes: Sequence[int], in_tur
 
 
 def _on_slices(losses: Mapping[str, MetricLoss], sizes: Sequence[int]) -> dict[str, MetricLoss]:
-    """Each loss on its slice, in their order; beside `groups` each with its column of the labels."""
+    """Restrict each loss to its slice; beside `groups`, also to its label column."""
     parts: dict[str, MetricLoss] = {}
     for slot, (name, loss) in enumerate(losses.items()):
         parts[name] = ComponentLoss(loss, sum(sizes[:slot]), sizes[slot])

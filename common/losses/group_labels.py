@@ -17,7 +17,7 @@ from common.references.reference_set import References
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GroupLabelsLoss(LossAround):
-    """`loss(embeddings, g[places], references)` where g holds the group of each training image.
+    """`loss(embeddings, g[places], references)`, g the group of each training image.
 
     Labels are places in the training set instead of classes. The groups are a weight of the loss, so checkpoints and
     saved models have them; `set_groups` changes them, and `common.training.Regrouping` does so while a model trains.
@@ -51,7 +51,7 @@ class GroupLabelsLoss(LossAround):
         self.groups = self.add_weight(name="groups", shape=shape, dtype="int64", initializer="zeros", trainable=False)
 
     def set_groups(self, groups: np.ndarray) -> None:
-        """Changes the group of each training image.
+        """Set the group of each training image.
 
         Args:
             groups: integers of at least 0, `[num_examples]`.
@@ -73,14 +73,14 @@ class GroupLabelsLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
         if references is not None:
             references = references._replace(labels=self.groups_of(references.labels, references.valid))
         return self.loss(embeddings, self.groups_of(labels), references)
 
     def groups_of(self, places: tf.Tensor, valid: tf.Tensor | None = None) -> tf.Tensor:
-        """The groups of training images.
+        """Return the groups of training images.
 
         Args:
             places: in `[0, num_examples)`, `[n]`.
@@ -97,5 +97,5 @@ class GroupLabelsLoss(LossAround):
         return tf.gather(tf.convert_to_tensor(self.groups), nearest)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "num_examples": self.num_examples}

@@ -15,7 +15,7 @@ from common.references.reference_set import References
 
 
 def soft_histogram(values: tf.Tensor, mask: tf.Tensor, num_nodes: int) -> tf.Tensor:
-    """Shares of the values in -1..1 at equally spaced nodes; a value is divided among the two that it lies between.
+    """Return shares of values in -1..1 at equally spaced nodes, interpolated linearly.
 
     Args:
         values: floats, any shape; those beyond -1 or 1 count as these.
@@ -64,7 +64,7 @@ class HistogramLoss(MetricLoss):
         self.num_nodes = num_nodes
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
         of_positives, of_negatives = (
@@ -73,5 +73,5 @@ class HistogramLoss(MetricLoss):
         return tf.reduce_sum(of_negatives * tf.cumsum(of_positives))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "num_nodes": self.num_nodes}

@@ -15,14 +15,13 @@ from common.references.reference_set import References
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class InTurnLoss(LossOfParts):
-    """`loss_{s mod n}(embeddings, labels, references)` at training step s: 0, 1, ..., n - 1, 0, ...
+    """One of several losses per training step, in turn.
 
-    The step is a weight that advances in calls with `training=True`, so a resumed run takes up the turn at which it
-    stopped. A loss whose turn it is not has no gradient, and its own memory and counters stand still. XLA cannot
-    compile the gradient where the batch size is unknown.
+    At step s it is `loss_{s mod n}(embeddings, labels, references)`. The step is a weight that advances in calls with
+    `training=True`, so a resumed run keeps the turn. The other losses have no gradient, and their memory and counters
+    do not change. XLA cannot compile the gradient if the batch size is unknown.
 
-    Reference: Milbich's dissertation, algorithm 1: the tasks of two features step alternately, each on a batch of its
-    own.
+    Reference: Milbich's dissertation, algorithm 1: the tasks of two features step alternately, each on its own batch.
 
     Args:
         losses: the `MetricLoss`es, at least one. Each normalises for itself; `normalization` is the one that they
@@ -50,7 +49,7 @@ class InTurnLoss(LossOfParts):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         turn = tf.cast(tf.convert_to_tensor(self.step) % len(self.parts), tf.int32)
         if training:
             self.step.assign_add(1)

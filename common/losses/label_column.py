@@ -1,4 +1,4 @@
-"""Losses of batches that say of each row its class and which training image it is."""
+"""Losses of batches whose labels give each row's class and training image."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _COLUMNS = (CLASS, PLACE)  # in the order of `common.data.training_batches(..., 
 
 
 def class_column(labels: tf.Tensor) -> tf.Tensor:
-    """The class ids `[batch]` of labels `[batch]`, or of rows of class and place `[batch, 2]`."""
+    """Return the class ids `[batch]` of labels `[batch]` or rows `[batch, 2]`."""
     labels = tf.convert_to_tensor(labels)
     return labels[:, 0] if labels.shape.rank == 2 else labels
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class LabelColumnLoss(LossAround):
-    """`loss(embeddings, labels[:, column], references)` for labels that say two things of each row.
+    """`loss(embeddings, labels[:, column], references)` for labels with two entries a row.
 
     In a sum of losses each takes the column that it is of: classes for those that compare classes, places for a
     `GroupLabelsLoss`. Neither has to know of the other.
@@ -56,7 +56,7 @@ class LabelColumnLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
         return self.loss(embeddings, self._column_of(labels), references)
 
@@ -70,5 +70,5 @@ class LabelColumnLoss(LossAround):
         return labels[:, 1]
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "column": self.column}

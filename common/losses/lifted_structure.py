@@ -17,7 +17,9 @@ from common.references.reference_set import References
 
 
 def lifted_structure(distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float) -> tf.Tensor:
-    """`mean_ap ½ [log(Σ_n e^{m - d_an} + Σ_n e^{m - d_pn}) + d_ap]₊²` over positive pairs that have a negative.
+    """Return the lifted structure loss over positive pairs that have a negative.
+
+    `mean_ap ½ [log(Σ_n e^{m - d_an} + Σ_n e^{m - d_pn}) + d_ap]₊²`.
 
     Args:
         distances: `[anchors, references]`.
@@ -45,7 +47,9 @@ def lifted_structure(distances: tf.Tensor, positive: tf.Tensor, negative: tf.Ten
 def generalized_lifted_structure(
     distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float
 ) -> tf.Tensor:
-    """`mean_a [log Σ_p e^{d_ap} + log Σ_n e^{m - d_an}]₊` over anchors with a positive and a negative.
+    """Return the generalised loss over anchors with a positive and a negative.
+
+    `mean_a [log Σ_p e^{d_ap} + log Σ_n e^{m - d_an}]₊`.
 
     Args:
         distances: `[anchors, references]`.
@@ -97,7 +101,7 @@ class LiftedStructureLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         loss_of = generalized_lifted_structure if self.generalized else lifted_structure
@@ -105,7 +109,7 @@ class LiftedStructureLoss(MetricLoss):
         return loss + self.norm_penalty * mean_norm(embeddings) if self.norm_penalty else loss
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "margin": self.margin,

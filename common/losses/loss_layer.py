@@ -1,4 +1,4 @@
-"""A loss that is a Keras layer and at the same time what `compile(loss=...)` takes."""
+"""A loss that is both a Keras layer and an argument of `compile(loss=...)`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     reduction = "sum_over_batch_size"  # Keras 2 asks every loss for it; the value is a scalar, which nothing reduces
 
     def __call__(self, *args: Any, **kwargs: Any) -> tf.Tensor:
-        """The loss of a batch, from either call; a scalar."""
+        """Return the loss of a batch, from either call; a scalar."""
         warn_of_a_part(type(self).__name__)
         if _is_call_of_compile(args, kwargs):
             return self._value_for_keras(*args, **kwargs)
@@ -57,7 +57,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     def _value_for_keras(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The value in a model that was compiled with this loss."""
+        """Return the value in a model compiled with this loss."""
         refuse_sample_weights(sample_weight)
         labels, are_exact = class_ids(y_true)
         if self.weights:
@@ -73,12 +73,12 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
 
 
 def _as_tensor(value: object) -> object:
-    """Return a tensor for a list or tuple, which Keras 3 takes for several arguments; anything else as it is."""
+    """Convert lists and tuples, which Keras 3 takes for several arguments, to tensors."""
     return tf.convert_to_tensor(value) if type(value) in (list, tuple) else value
 
 
 def refuse_sample_weights(sample_weight: object) -> None:
-    """Stops what Keras would otherwise multiply the loss of the whole batch with.
+    """Refuse sample weights, which Keras would multiply the whole batch's loss by.
 
     Raises:
         InvalidInput: there are weights.
@@ -94,7 +94,7 @@ def refuse_sample_weights(sample_weight: object) -> None:
 
 
 def _is_call_of_compile(args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether the arguments are Keras' `(y_true, y_pred, sample_weight)`."""
+    """Return whether the arguments are Keras' `(y_true, y_pred, sample_weight)`."""
     if {"sample_weight", "y_true", "y_pred"} & set(kwargs):  # Keras 2 names its third argument
         return True
     if len(args) < 2:

@@ -17,10 +17,11 @@ from common.references.reference_set import References
 def margin_terms(
     distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, boundaries: tf.Tensor, margin: float
 ) -> tf.Tensor:
-    """`Σ_t ([d_ap - β + m]₊ + [β - d_an + m]₊) / #active` over all triplets t, without a tensor of them.
+    """Return the mean of active margin terms over all triplets, without enumerating them.
 
-    A positive pair is in as many triplets as its anchor has negatives, and the other way round; so each term counts
-    that many times, in the sum and in the number of active terms.
+    `Σ_t ([d_ap - β + m]₊ + [β - d_an + m]₊) / #active` over triplets t. A positive pair is in as many triplets as its
+    anchor has negatives, and vice versa; each term counts that many times, in the sum and in the number of active
+    terms.
 
     Args:
         distances: `[anchors, references]`.
@@ -94,14 +95,14 @@ class MarginLoss(MetricLoss):
         return [self.boundaries]
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         boundaries = tf.cast(self._boundaries_of(pairs.anchor_labels), distances.dtype)
         return margin_terms(distances, pairs.positive, pairs.negative, boundaries, self.margin)
 
     def _boundaries_of(self, labels: tf.Tensor) -> tf.Tensor:
-        """β of the class of each label, `[anchors]`."""
+        """Return β of the class of each label, `[anchors]`."""
         boundaries = tf.reshape(self.boundaries, [-1])  # the gradient of a reshaped tensor is not a sparse one
         if self.num_classes is None:
             return tf.repeat(boundaries, tf.size(labels))
@@ -110,7 +111,7 @@ class MarginLoss(MetricLoss):
         return tf.where(known, own, tf.cast(self.boundary, own.dtype))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "num_classes": self.num_classes,

@@ -49,13 +49,13 @@ class MetricLoss(LossLayer):
 
     @property
     def proxy_variables(self) -> list[tf.Variable]:
-        """Variables that train with the learning-rate multiplier of proxies: proxies, boundaries; none by default."""
+        """Variables with the proxies' learning-rate multiplier: proxies, boundaries; none by default."""
         return []
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         raise NotImplementedError(f"{type(self).__name__} must implement call(embeddings, labels, references=None).")
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "normalization": self.normalization}

@@ -1,4 +1,4 @@
-"""A loss over mined tuples: any metric loss, looking only at the pairs that a miner has drawn."""
+"""A metric loss restricted to the pairs that a miner draws."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class MinedLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         seed = tf.stack([tf.constant(self.seed, tf.int64), tf.convert_to_tensor(self.step)])
         if training:
             self.step.assign_add(1)
@@ -101,7 +101,7 @@ class MinedLoss(LossAround):
     def _mined(
         self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None, seed: tf.Tensor
     ) -> References:
-        """The references (or the batch) with the pairs of this step's triplets."""
+        """Return the references (or the batch) with this step's mined pairs."""
         points, others = normalize(embeddings, self.loss.normalization), references
         if references is not None:
             others = references._replace(embeddings=normalize(references.embeddings, self.loss.normalization))
@@ -119,7 +119,7 @@ class MinedLoss(LossAround):
         return given._replace(pairs=miners.pairs_of(triplets, batch_size, tf.shape(given.embeddings)[0]))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "miner": self.miner if isinstance(self.miner, str) else keras.utils.serialize_keras_object(self.miner),
@@ -129,14 +129,14 @@ class MinedLoss(LossAround):
 
     @classmethod
     def from_config(cls, config: dict) -> MinedLoss:
-        """The loss that `get_config` describes."""
+        """Build the loss that `get_config` describes."""
         miner = config["miner"]
         restored = miner if isinstance(miner, str) else keras.utils.deserialize_keras_object(miner)
         return super().from_config({**config, "miner": restored})
 
 
 def _joined(first: References, second: References) -> References:
-    """Two reference sets as one, without their masks."""
+    """Join two reference sets, without their masks."""
     dtype = tf.convert_to_tensor(second.embeddings).dtype
     embeddings = tf.concat([tf.cast(first.embeddings, dtype), second.embeddings], axis=0)
     labels = tf.concat([tf.cast(part.labels, tf.int64) for part in (first, second)], axis=0)

@@ -57,7 +57,7 @@ class MultiSimilarityLoss(MetricLoss):
         self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         excess = pairwise_inner_products(pairs.anchors, pairs.references) - self.threshold  # [anchors, references]
         pull = self._penalty(-self.positive_scale * excess, pairs.positive) / self.positive_scale  # [anchors]
@@ -65,14 +65,14 @@ class MultiSimilarityLoss(MetricLoss):
         return masked_mean(pull + push, pairs.valid_anchors)
 
     def _penalty(self, logits: tf.Tensor, partners: tf.Tensor) -> tf.Tensor:
-        """`log(1 + Σ e^logits)` of each anchor's partners, or of the sum over the number of active ones."""
+        """Return `log(1 + Σ e^logits)` by anchor, of the sum or active mean."""
         if self.reduction == "sum":
             return log1p_sum_exp(logits, partners)
         num_active = tf.math.count_nonzero(partners & (logits > 0), axis=1, keepdims=True, dtype=logits.dtype)
         return log1p_sum_exp(logits - tf.math.log(tf.maximum(num_active, 1.0)), partners)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "positive_scale": self.positive_scale,

@@ -45,7 +45,7 @@ class NPairLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         logits = self.scale * pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
         terms = tf.math.softplus(log_sum_exp(logits, pairs.negative)[:, None] - logits)
@@ -54,6 +54,6 @@ class NPairLoss(MetricLoss):
         return loss + self.norm_penalty * mean_norm(embeddings) if self.norm_penalty else loss
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         own = {"scale": self.scale, "norm_penalty": self.norm_penalty, "anchors": self.anchors}
         return {**super().get_config(), **own}

@@ -46,12 +46,12 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         self.temperature = check_positive("temperature", temperature)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references)
         return softmax_loss(pairs, self.temperature)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "temperature": self.temperature,

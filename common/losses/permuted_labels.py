@@ -47,18 +47,18 @@ class PermutedLabelsLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         permuted = self.permuted(labels)
         if training:
             self.step.assign_add(1)
         return self.loss(embeddings, permuted, references)
 
     def permuted(self, labels: tf.Tensor) -> tf.Tensor:
-        """The labels `[batch]` in the order of this step."""
+        """Return the labels `[batch]` in the order of this step."""
         labels = tf.convert_to_tensor(labels)
         seed = tf.stack([tf.constant(self.seed, tf.int64), tf.convert_to_tensor(self.step)])
         return tf.gather(labels, tf.argsort(uniform_of(seed, 0, tf.shape(labels)), stable=True))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "seed": self.seed}

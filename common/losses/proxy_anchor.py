@@ -52,7 +52,7 @@ class ProxyAnchorLoss(ProxyLoss):
         self.scale = check_positive("scale", scale)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references, anchors="references")
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [proxies, batch]
         pull = log1p_sum_exp(self.scale * (self.margin - similarities), pairs.positive)  # [proxies]
@@ -61,7 +61,7 @@ class ProxyAnchorLoss(ProxyLoss):
         return masked_mean(pull, has_positives) + masked_mean(push, has_negatives)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "proxies_per_class": self.proxy_bank.proxies_per_class,

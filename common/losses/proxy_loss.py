@@ -1,4 +1,4 @@
-"""Shared base of losses with proxies of their own: the proxies, and the comparison with them."""
+"""Shared base of losses with their own proxies, and the comparison with them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProxyLoss(MetricLoss):
         *,
         anchors: str = "embeddings",
     ) -> Comparison:
-        """The pairs of a batch and `references`, or else the loss's own proxies; see `compare`.
+        """Pair a batch with `references`, or with the loss's own proxies; see `compare`.
 
         Args:
             embeddings: `[batch, dim]`.
@@ -70,7 +70,7 @@ class ProxyLoss(MetricLoss):
         return compare(embeddings, labels, references, normalization=self.normalization, anchors=anchors)
 
     def get_config(self) -> dict:
-        """The constructor's arguments but `proxies_per_class`, which not every proxy loss leaves open."""
+        """Return the constructor's arguments except `proxies_per_class`, which some losses fix."""
         return {
             **super().get_config(),
             "num_classes": self.proxy_bank.num_classes,

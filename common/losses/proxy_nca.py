@@ -16,7 +16,7 @@ from common.references.reference_set import References
 
 
 def negative_log_probability(logits: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor) -> tf.Tensor:
-    """`-log Σ_positive softmax(logits)`, the mean over the anchors that have a positive reference.
+    """Return the mean `-log Σ_positive softmax(logits)` over anchors with a positive reference.
 
     Args:
         logits: `[anchors, references]`.
@@ -31,7 +31,7 @@ def negative_log_probability(logits: tf.Tensor, positive: tf.Tensor, negative: t
 
 
 def softmax_loss(pairs: Comparison, temperature: float) -> tf.Tensor:
-    """`negative_log_probability` of the inner products of a `Comparison` over a temperature: a scalar."""
+    """Return `negative_log_probability` of a `Comparison`'s inner products over a temperature, a scalar."""
     logits = pairwise_inner_products(pairs.anchors, pairs.references) / temperature
     return negative_log_probability(logits, pairs.positive, pairs.negative)
 
@@ -43,8 +43,8 @@ class ProxyNCALoss(ProxyLoss):
     `-log Σ_positive e^{s/T} / Σ_all e^{s/T}`, s the inner product with a proxy, the mean over the batch. A sample
     without a proxy of its class (possible with `references` only) is left out.
 
-    Reference: thesis 3.3.2.1 and 5.3.4.1 ("PNCA"); Teh, DeVries, Taylor: ProxyNCA++, ECCV 2020, of which the low
-    temperature and the fast proxies are kept.
+    Reference: thesis 3.3.2.1 and 5.3.4.1 ("PNCA"); Teh, DeVries, Taylor: ProxyNCA++, ECCV 2020 (the low temperature
+    and the fast proxies).
 
     Args:
         num_classes: number of classes, their labels being 0..num_classes-1.
@@ -71,12 +71,12 @@ class ProxyNCALoss(ProxyLoss):
         self.temperature = check_positive("temperature", temperature)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references)
         return softmax_loss(pairs, self.temperature)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "proxies_per_class": self.proxy_bank.proxies_per_class,

@@ -24,11 +24,11 @@ def active_quadruplet_counts(
     column_labels: tf.Tensor,
     margin: float,
 ) -> tf.Tensor:
-    """In how many active quadruplets each pair takes part: `d_ap + m > d_kl`, k and l of two other classes than a.
+    """Count each pair's active quadruplets, `d_ap + m > d_kl`.
 
-    All pairs are ranked once; how many negative pairs lie below a positive one is then found by bisection, among all
-    of them and, to be taken off, among those with a member of its class. Time and memory are those of sorting the
-    pairs, instead of a tensor of pairs by pairs.
+    k and l are of two classes other than a's. All pairs are ranked once. Bisection then counts the negative pairs below
+    a positive one: among all of them and, to be subtracted, among those with a member of its class. Time and memory are
+    those of sorting the pairs, instead of a tensor of pairs by pairs.
 
     Args:
         distances: `[anchors, references]`.
@@ -57,24 +57,24 @@ def active_quadruplet_counts(
 
 
 def _keys(groups: tf.Tensor, ranks: tf.Tensor) -> tf.Tensor:
-    """Numbers that sort by group and then by rank, `[pairs]`."""
+    """Return numbers that sort by group and then by rank, `[pairs]`."""
     return groups * (tf.size(ranks, out_type=tf.int64) + 1) + ranks
 
 
 def _sorted(keys: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """The keys of the mask in order, then those that are outside as the largest of numbers."""
+    """Sort the keys of the mask; others follow as the largest number."""
     return tf.sort(tf.where(mask, keys, keys.dtype.max))
 
 
 def _num_below(ranks: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, negative: tf.Tensor) -> tf.Tensor:
-    """For each pair, how many negative pairs with a member of its row's class are below it, `[pairs]`."""
+    """Count negative pairs below each pair with a member of its row's class, `[pairs]`."""
     asked = _keys(rows, ranks)
     by_row, by_column = _sorted(asked, negative), _sorted(_keys(columns, ranks), negative & (rows != columns))
     return tf.add_n([_place(by, asked, "left") - _place(by, asked - ranks, "left") for by in (by_row, by_column)])
 
 
 def _num_above(ranks: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, positive: tf.Tensor) -> tf.Tensor:
-    """For each pair, how many positive pairs of other classes than its own two are above it, `[pairs]`."""
+    """Count positive pairs above each pair, of other classes than its two, `[pairs]`."""
     by_row = _keys(rows, ranks)
     by_class = _sorted(by_row, positive)
     counts = tf.math.count_nonzero(positive) - _place(_sorted(ranks, positive), ranks, "right")
@@ -94,8 +94,8 @@ class QuadrupletLoss(MetricLoss):
     """Quadruplet loss on (unsquared) Euclidean distances.
 
     `mean [d_ap - d_an + m₁]₊` over the triplets plus `mean [d_ap - d_kl + m₂]₊` over positive pairs (a, p) and
-    negative pairs (k, l) of which neither is of the class of a; each mean is over the terms that are greater than
-    zero. Memory O(anchors · references), time that of sorting so many pairs.
+    negative pairs (k, l) of classes other than a's. Each mean is over the terms greater than zero. Memory
+    O(anchors · references); time that of sorting these pairs.
 
     Reference: Chen, Chen, Zhang, Huang: Beyond Triplet Loss, CVPR 2017, over all quadruplets and without the squares;
     Milbich's dissertation, chapter 2 (m₁ = m₂ = .2), draws one of them for each anchor.
@@ -119,7 +119,7 @@ class QuadrupletLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         masks = pairs.positive, pairs.negative
@@ -131,6 +131,6 @@ class QuadrupletLoss(MetricLoss):
         return triplet(distances, *masks, self.margin) + total / tf.maximum(num_active, 1.0)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         own = {"margin": self.margin, "second_margin": self.second_margin, "anchors": self.anchors}
         return {**super().get_config(), **own}

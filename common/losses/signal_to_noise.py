@@ -21,14 +21,14 @@ TERMS = ("contrastive", "triplet")
 
 
 def noise_to_signal_ratios(signals: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-    """`var(x_j - x_i) / var(x_i)` over the components, of all signals i and others j.
+    """Return `var(x_j - x_i) / var(x_i)` over components, of signals i and others j.
 
     Args:
         signals: `[a, dim]`.
         others: `[b, dim]`.
 
     Returns:
-        `[a, b]`. Exact gradient. A signal without variance (all components equal, but for rounding) has ratio 0.
+        `[a, b]`. Exact gradient. A signal without variance (all components equal up to rounding) has ratio 0.
     """
     signals_centered, others_centered = (x - tf.reduce_mean(x, axis=-1, keepdims=True) for x in (signals, others))
     power = tf.reduce_sum(signals_centered**2, axis=-1, keepdims=True)  # [a, 1]
@@ -40,9 +40,10 @@ def noise_to_signal_ratios(signals: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SignalToNoiseLoss(MetricLoss):
-    """SNR loss on noise-to-signal ratios `d_ij = var(x_j - x_i) / var(x_i)` of an embedding i and a reference j.
+    """SNR loss on noise-to-signal ratios of embeddings and references.
 
-    Contrastive: `mean_{>0} [d_ap - m⁺]₊ + mean_{>0} [m⁻ - d_an]₊`; triplet: `mean_{>0} [d_ap - d_an + m]₊`; and
+    The ratio of an embedding i and a reference j is `d_ij = var(x_j - x_i) / var(x_i)`. Contrastive:
+    `mean_{>0} [d_ap - m⁺]₊ + mean_{>0} [m⁻ - d_an]₊`; triplet: `mean_{>0} [d_ap - d_an + m]₊`; and
     `λ mean_i |Σ_k x_ik|`, which holds the mean of the components at zero.
 
     Reference: Yuan, Deng, Tang, Tang, Chen: Signal-to-Noise Ratio: A Robust Distance Metric for Deep Metric Learning,
@@ -78,7 +79,7 @@ class SignalToNoiseLoss(MetricLoss):
         self.mean_penalty = check_non_negative("mean_penalty", mean_penalty)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         ratios = noise_to_signal_ratios(pairs.anchors, pairs.references)
         masks = pairs.positive, pairs.negative
@@ -89,7 +90,7 @@ class SignalToNoiseLoss(MetricLoss):
         return loss + self.mean_penalty * mean_or_zero(tf.abs(tf.reduce_sum(pairs.anchors, axis=-1)))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "terms": self.terms,

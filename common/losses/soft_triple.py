@@ -19,7 +19,9 @@ from common.references.reference_set import References
 
 
 def mean_center_distance(centers: tf.Tensor) -> tf.Tensor:
-    """`Σ_c Σ_{k<l} ‖w_ck - w_cl‖ / (C K (K - 1))` of unit centres, `‖w_k - w_l‖ = sqrt(2 - 2 w_kᵀ w_l)`.
+    """Return half the mean distance between unit centres of a class.
+
+    `Σ_c Σ_{k<l} ‖w_ck - w_cl‖ / (C K (K - 1))`, with `‖w_k - w_l‖ = sqrt(2 - 2 w_kᵀ w_l)`.
 
     Args:
         centers: `[classes, centers, dim]`.
@@ -80,7 +82,7 @@ class SoftTripleLoss(ProxyLoss):
         self.margin = margin
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         if references is not None:
             groups = consecutive_labels(references.labels)
             return self._cross_entropy(embeddings, labels, references, groups, tf.size(groups))
@@ -100,7 +102,7 @@ class SoftTripleLoss(ProxyLoss):
         groups: tf.Tensor,
         num_groups: tf.Tensor,
     ) -> tf.Tensor:
-        """Cross-entropy over groups of references, each group one class; `groups` is `[references]`."""
+        """Return the cross-entropy over groups of references; `groups` `[references]` gives the classes."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.references, pairs.anchors)  # [references, batch]
         positive, negative = tf.transpose(pairs.positive), tf.transpose(pairs.negative)
@@ -112,7 +114,7 @@ class SoftTripleLoss(ProxyLoss):
         return negative_log_probability(*(tf.transpose(x) for x in (logits, own, occupied & ~own)))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             **super().get_config(),
             "centers_per_class": self.proxy_bank.proxies_per_class,

@@ -41,7 +41,7 @@ class SupervisedContrastiveLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         logits = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature  # [anchors, references]
         totals = log_sum_exp(logits, pairs.positive | pairs.negative)  # [anchors]
@@ -49,5 +49,5 @@ class SupervisedContrastiveLoss(MetricLoss):
         return masked_mean(terms, tf.reduce_any(pairs.positive, axis=1))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "temperature": self.temperature, "anchors": self.anchors}

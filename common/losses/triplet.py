@@ -1,4 +1,4 @@
-"""The triplet loss over all or over semi-hard triplets, without a tensor of all triplets."""
+"""The triplet loss over all or semi-hard triplets, without a tensor of them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ _FEW_POSITIVES = 32  # an anchor with no more of them has them picked out; with 
 def active_triplet_counts(
     distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float, mining: str = "none"
 ) -> tf.Tensor:
-    """In how many active triplets each pair takes part: `d_ap + m > d_an`.
+    """Count each pair's active triplets: `d_ap + m > d_an`.
 
-    The positives of an anchor are sorted by their distance, and each negative is placed among them by bisection: the
-    positives behind it are those that it is active with. That is quadratic in time (but for a logarithm) and in
-    memory, instead of a tensor `[anchors, references, references]`. Only rows with a positive are looked at: of
-    33,952 proxies over a batch of 32, those of the classes of the batch. A difference below the rounding of the
-    distances is not active.
+    The positives of an anchor are sorted by distance, and bisection places each negative among them: it is active with
+    the positives behind it. That is quadratic in time (up to a logarithm) and in memory, instead of a tensor
+    `[anchors, references, references]`. Only rows with a positive are processed: of 33,952 proxies over a batch of 32,
+    those of the classes of the batch. A difference below the rounding of the distances is not active.
 
     Args:
         distances: `[anchors, references]`.
@@ -63,14 +62,14 @@ def active_triplet_counts(
 
 
 def active_below(distances: tf.Tensor, margin: float) -> tf.Tensor:
-    """The distance below which a negative is active with a positive at `distances` (of any shape, which it keeps)."""
+    """Return the distance below which negatives are active with positives at `distances`."""
     return (distances + margin) * (1.0 - ROUNDING_UNITS * np.finfo(distances.dtype.as_numpy_dtype).eps)
 
 
 def _count_all(
     distances: tf.Tensor, negative: tf.Tensor, nearest: tf.Tensor, columns: tf.Tensor, margin: float, semi_hard: bool
 ) -> tf.Tensor:
-    """Counts `[rows, references]` of all active triplets, or of all semi-hard ones.
+    """Count all active or all semi-hard triplets by pair, `[rows, references]`.
 
     Args:
         distances: `[rows, references]`.
@@ -104,7 +103,7 @@ def _count_all(
 def _count_nearest_semi_hard(
     distances: tf.Tensor, negative: tf.Tensor, nearest: tf.Tensor, columns: tf.Tensor, margin: float, _: bool
 ) -> tf.Tensor:
-    """Like `_count_all`: each positive with the nearest negative that is farther, or else the farthest negative."""
+    """Count like `_count_all`: each positive with its nearest farther (or farthest) negative."""
     negatives, places = tf.math.top_k(-tf.where(negative, distances, np.inf), tf.shape(distances)[1])
     num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True, dtype=tf.int32)
     chosen = tf.minimum(tf.searchsorted(-negatives, nearest, side="right"), num_negatives - 1)  # [rows, sorted]
@@ -116,7 +115,7 @@ def _count_nearest_semi_hard(
 
 
 def _at_positives(counts: tf.Tensor, columns: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Adds `values` `[rows, sorted]` to `counts` `[rows, references]` at the given columns."""
+    """Add `values` `[rows, sorted]` to `counts` `[rows, references]` at the given columns."""
     rows = tf.broadcast_to(tf.range(tf.shape(columns)[0])[:, None], tf.shape(columns))
     return tf.tensor_scatter_nd_add(counts, tf.stack([rows, columns], axis=-1), values)
 
@@ -124,7 +123,7 @@ def _at_positives(counts: tf.Tensor, columns: tf.Tensor, values: tf.Tensor) -> t
 def triplet(
     distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float, mining: str = "none"
 ) -> tf.Tensor:
-    """`mean [d_ap - d_an + m]₊` over triplets of an anchor, a positive and a negative.
+    """Return `mean [d_ap - d_an + m]₊` over triplets of anchor, positive and negative.
 
     Args:
         distances: `[anchors, references]`.
@@ -181,11 +180,11 @@ class TripletLoss(MetricLoss):
         self.mining = check_choice("mining", mining, MININGS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         return triplet(distances, pairs.positive, pairs.negative, self.margin, self.mining)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "margin": self.margin, "anchors": self.anchors, "mining": self.mining}

@@ -15,11 +15,12 @@ from common.references.reference_set import References
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ViewLoss(LossAround):
-    """A loss on a batch `[2 n, dim]` whose second half holds the images of the first half in another view.
+    """A loss of batches of two views, in two halves.
 
-    With `first_alone` it is `loss(first half)`: what the batch would give without views. Otherwise it is
-    `loss(first half, 0..n-1, References(second half, 0..n-1))`: each image is a class of its own, and its only positive
-    is its other view. Batches come from `common.data.TwoViews`.
+    The second half of a batch `[2 n, dim]` shows the images of the first half in another view. With `first_alone` the
+    loss is `loss(first half)`, as without views. Otherwise it is `loss(first half, 0..n-1, References(second half,
+    0..n-1))`: each image is its own class, with its other view as only positive. Batches come from
+    `common.data.TwoViews`.
 
     Reference: Milbich's dissertation, section 4.1.1 (the sample-specific features).
 
@@ -50,7 +51,7 @@ class ViewLoss(LossAround):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see the class."""
+        """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
         embeddings, labels = tf.convert_to_tensor(embeddings), tf.convert_to_tensor(labels)
         num_rows = embeddings.shape[0]
@@ -66,5 +67,5 @@ class ViewLoss(LossAround):
         return self.loss(embeddings[:size], images, References(embeddings[size:], images))
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "first_alone": self.first_alone}

@@ -45,11 +45,11 @@ class WeightedSumLoss(LossOfParts):
         references: References | None = None,
         training: bool | None = None,
     ) -> tf.Tensor:
-        """The loss of a batch; see `MetricLoss`."""
+        """Return the loss of a batch; see `MetricLoss`."""
         del training  # Keras hands it on to the parts; Keras 2 only from a call that takes it
         terms = [w * part(embeddings, labels, references) for w, part in zip(self.part_weights, self.parts)]
         return tf.add_n(terms)
 
     def get_config(self) -> dict:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {**super().get_config(), "weights": list(self.part_weights)}
